@@ -1,0 +1,117 @@
+//! Fixed-size public identifiers, written in lower-case hex.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// Text that is not exactly the expected number of lower-case hex digits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("expected {expected} lower-case hex digits")]
+pub struct ParseHexError {
+    expected: usize,
+}
+
+/// Parses exactly `2 × N` lower-case hex digits; other spellings of the same bytes are refused, so that a
+/// signed text has one form.
+pub(crate) fn parse<const N: usize>(text: &str) -> Result<[u8; N], ParseHexError> {
+    let refused = ParseHexError { expected: 2 * N };
+    if text.len() != 2 * N {
+        return Err(refused);
+    }
+    let digit = |byte: u8| match byte {
+        b'0'..=b'9' => Ok(byte - b'0'),
+        b'a'..=b'f' => Ok(byte - b'a' + 10),
+        _ => Err(refused),
+    };
+    let mut bytes = [0; N];
+    for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
+        if let [high, low] = pair {
+            *byte = (digit(*high)? << 4) | digit(*low)?;
+        }
+    }
+    Ok(bytes)
+}
+
+pub(crate) fn write(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+}
+
+macro_rules! hex_bytes {
+    ($(#[$doc:meta])* $type:ident, $bytes:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, ::serde::Serialize, ::serde::Deserialize)]
+        #[serde(try_from = "String", into = "String")]
+        pub struct $type([u8; $bytes]);
+
+        impl $type {
+            #[must_use]
+            pub const fn new(bytes: [u8; $bytes]) -> Self {
+                Self(bytes)
+            }
+
+            #[must_use]
+            pub const fn as_bytes(&self) -> &[u8; $bytes] {
+                &self.0
+            }
+        }
+
+        impl ::std::fmt::Display for $type {
+            fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+                $crate::digest::write(&self.0, f)
+            }
+        }
+
+        impl ::std::fmt::Debug for $type {
+            fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+                write!(f, concat!(stringify!($type), "({})"), self)
+            }
+        }
+
+        impl ::std::str::FromStr for $type {
+            type Err = $crate::ParseHexError;
+            fn from_str(text: &str) -> Result<Self, $crate::ParseHexError> {
+                $crate::digest::parse(text).map(Self)
+            }
+        }
+
+        impl TryFrom<String> for $type {
+            type Error = $crate::ParseHexError;
+            fn try_from(text: String) -> Result<Self, $crate::ParseHexError> {
+                text.parse()
+            }
+        }
+
+        impl From<$type> for String {
+            fn from(value: $type) -> Self {
+                value.to_string()
+            }
+        }
+    };
+}
+pub(crate) use hex_bytes;
+
+hex_bytes!(
+    /// SHA-256 of exact bytes: a policy document, an initdata file, a certificate.
+    Digest,
+    32
+);
+hex_bytes!(
+    /// SHA-256 of a policy owner's Ed25519 public key.
+    KeyId,
+    32
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_spelling_only() {
+        let text = "00ff".repeat(16);
+        let digest: Digest = text.parse().unwrap();
+        assert_eq!(digest.to_string(), text);
+        for bad in [text.to_uppercase(), text[2..].to_owned(), format!("{text}00"), "zz".repeat(32)] {
+            assert!(bad.parse::<Digest>().is_err(), "{bad}");
+        }
+    }
+}

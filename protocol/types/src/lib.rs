@@ -1,0 +1,22 @@
+//! Words shared by the control plane and the data plane: names, platform words, reasons, roots and the
+//! signed-policy envelope.
+//!
+//! Invariant: a value of a name type is valid, so code that holds one never checks again; everything that
+//! comes from outside passes a constructor with a limit. Deliberately absent: I/O, clocks, cryptography and
+//! any Kubernetes type.
+
+mod digest;
+mod name;
+mod platform;
+mod reason;
+mod roots;
+mod stream;
+mod time;
+
+pub use digest::{Digest, KeyId, ParseHexError};
+pub use name::{InvalidName, Namespace, PeerName, PodIdentity, PolicyName, SessionName};
+pub use platform::{Assurance, Carrier, Cipher, Platform, Provider, TcbStatus};
+pub use reason::Reason;
+pub use roots::{PublicKey, RootSource, Roots, Signature, SignedChain, SignedDocument};
+pub use stream::{Delivery, Dtype};
+pub use time::UnixSeconds;

@@ -1,0 +1,126 @@
+//! What a workload runs on, how strongly it is bound to it, and what may carry and seal its bytes.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+macro_rules! words {
+    ($(#[$doc:meta])* $type:ident { $($(#[$variant_doc:meta])* $variant:ident),+ $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        pub enum $type {
+            $($(#[$variant_doc])* $variant),+
+        }
+
+        impl $type {
+            /// Every word, in declaration order.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+
+            /// The word as users read and write it.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$variant => stringify!($variant)),+
+                }
+            }
+        }
+
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+
+        impl std::str::FromStr for $type {
+            type Err = UnknownWord;
+            fn from_str(word: &str) -> Result<Self, UnknownWord> {
+                Self::ALL.iter().copied().find(|known| known.as_str() == word).ok_or(UnknownWord)
+            }
+        }
+    };
+}
+pub(crate) use words;
+
+/// A word that is not in the list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not one of the known words")]
+pub struct UnknownWord;
+
+words!(
+    /// What produced the evidence.
+    Platform {
+        SevSnp,
+        Tdx,
+        Nitro,
+        /// No TEE: a pinned key.
+        Key,
+        /// Software evidence under a root made per install. It proves nothing and says so.
+        Simulated,
+    }
+);
+
+words!(
+    /// How closely the evidence is bound to the workload, weakest first.
+    Assurance {
+        Simulated,
+        Key,
+        Node,
+        Pod,
+    }
+);
+
+words!(
+    /// State of the platform's trusted computing base, weakest first.
+    TcbStatus {
+        Revoked,
+        OutOfDate,
+        ConfigurationNeeded,
+        SoftwareHardeningNeeded,
+        UpToDate,
+    }
+);
+
+words!(
+    /// How a sidecar obtains evidence. `Auto` picks the strongest real one and never simulation.
+    Provider {
+        Auto,
+        Simulated,
+    }
+);
+
+words!(
+    /// What moves sealed bytes.
+    Carrier {
+        Tcp,
+    }
+);
+
+words!(
+    /// Record ciphers, in the order of preference on CPUs with AES instructions.
+    Cipher {
+        Aes256Gcm,
+        ChaCha20Poly1305,
+        /// Half the key size: used only where the policy lists it.
+        Aes128Gcm,
+    }
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_read_back() {
+        for platform in Platform::ALL {
+            assert_eq!(platform.as_str().parse::<Platform>().unwrap(), *platform);
+        }
+        assert!("sevsnp".parse::<Platform>().is_err());
+    }
+
+    #[test]
+    fn assurance_orders_from_weak_to_strong() {
+        assert!(Assurance::Simulated < Assurance::Key);
+        assert!(Assurance::Key < Assurance::Node);
+        assert!(Assurance::Node < Assurance::Pod);
+    }
+}

@@ -1,0 +1,90 @@
+//! The one reason word that a refusal or degradation carries wherever it is shown: condition, event,
+//! exception, metric and log.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::platform::{UnknownWord, words};
+
+words!(
+    /// Why something was refused, ended or degraded. The discriminant is the value on the wire; the list
+    /// only grows, at its end.
+    Reason {
+        /// Nothing more precise applies; the message says what is known.
+        Unspecified,
+        // Policy.
+        PolicyMissing,
+        PolicyMalformed,
+        PolicyUnsigned,
+        PolicyUnderSigned,
+        PolicyExpired,
+        PolicyNotYetValid,
+        PolicyRolledBack,
+        PolicyConflict,
+        PolicyMismatch,
+        PolicyRootsMissing,
+        PeerNotInPolicy,
+        SessionNotInPolicy,
+        // Evidence.
+        EvidenceMissing,
+        EvidenceMalformed,
+        EvidenceUntrusted,
+        EvidenceExpired,
+        EvidenceNotBound,
+        MeasurementMismatch,
+        HostDataMismatch,
+        ProductMismatch,
+        TcbTooLow,
+        DebugNotAllowed,
+        PermissionNotAllowed,
+        PlatformNotAllowed,
+        SimulationNotAllowed,
+        RootMismatch,
+        KeyMismatch,
+        WorkloadMismatch,
+        ReferenceValueMissing,
+        WorkloadUnverified,
+        CollateralMissing,
+        CollateralExpired,
+        ProviderUnavailable,
+        // Protocol.
+        VersionUnsupported,
+        SuiteRefused,
+        PostQuantumRequired,
+        HandshakeFailed,
+        HandshakeTimeout,
+        RecordRejected,
+        FrameMalformed,
+        LimitExceeded,
+        // Lifecycle.
+        SessionDeleted,
+        SessionSuspended,
+        SessionUnknown,
+        PeerUnknown,
+        NotConfigured,
+        NoReplicas,
+        PodsNotInjected,
+        TooManyReplicas,
+        Unreachable,
+        Draining,
+        LinkLost,
+        Stalled,
+        Finished,
+        ClockSuspect,
+    }
+);
+
+impl Reason {
+    /// The value on the wire.
+    #[must_use]
+    pub const fn code(self) -> u16 {
+        self as u16
+    }
+
+    /// The reason with wire value `code`; one that a newer peer added reads as [`Reason::Unspecified`].
+    #[must_use]
+    pub fn from_code(code: u16) -> Self {
+        Self::ALL.get(usize::from(code)).copied().unwrap_or(Self::Unspecified)
+    }
+}

@@ -1,0 +1,66 @@
+//! What a sidecar starts its trust from, and the signed envelope that it checks against it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::digest::hex_bytes;
+use crate::platform::{UnknownWord, words};
+use crate::{KeyId, Namespace, PolicyName};
+
+hex_bytes!(
+    /// An Ed25519 public key of a policy owner, or an X25519 key of a pinned peer.
+    PublicKey,
+    32
+);
+
+words!(
+    /// Where the roots of a sidecar came from, weakest first. Shown in status, never counted as assurance.
+    RootSource {
+        /// Copied by the control plane.
+        Injected,
+        /// Part of the image or of a manifest rendered by the owner.
+        File,
+        /// Measured together with the guest.
+        Initdata,
+    }
+);
+
+/// The trust anchor of one policy: `threshold` of `keys` sign its documents.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Roots {
+    pub namespace: Namespace,
+    pub policy: PolicyName,
+    pub threshold: u32,
+    pub keys: Vec<PublicKey>,
+    pub minimum_epoch: u64,
+}
+
+/// One owner's Ed25519 signature over DSSE PAE of the document's exact bytes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Signature {
+    pub key_id: KeyId,
+    /// Standard base64 of the 64 signature bytes.
+    pub signature: String,
+}
+
+/// A policy document with its signatures, as TrustPolicy carries it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SignedDocument {
+    /// Standard base64 of the exact signed bytes.
+    pub document: String,
+    pub signatures: Vec<Signature>,
+}
+
+/// A document and the authority changes that lead to it from the roots, oldest first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SignedChain {
+    /// Standard base64 of the exact signed bytes.
+    pub document: String,
+    pub signatures: Vec<Signature>,
+    /// Documents that changed `authorities`, signed by the thresholds of the old and the new set.
+    #[serde(default)]
+    pub rotations: Vec<SignedDocument>,
+}

@@ -1,0 +1,5 @@
+//! The project's own tooling: the local cluster, images, and the commands behind `make`.
+
+mod oci;
+
+fn main() {}
