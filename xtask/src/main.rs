@@ -1,5 +1,3 @@
-//! The project's own tooling: the local cluster, images, and the commands behind `make`.
-
-mod oci;
+//! `cargo xtask`: see `lib.rs`.
 
 fn main() {}

@@ -1,5 +1,3 @@
-#![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
-
 use std::{
     collections::BTreeMap,
     fs::{self, File},

@@ -1,0 +1,8 @@
+//! The project's own tooling: the local cluster, images, and the commands behind `make`.
+//!
+//! Invariant: everything a command makes lies under the cache folder, the state folder or `target/`; the machine
+//! itself (packages, network, firewall, sysctls) is left as it was.
+//!
+//! Deliberately absent: anything that ships. No image and no chart contains code from this crate.
+
+pub mod oci;
