@@ -176,10 +176,7 @@ mod tests {
     #[test]
     fn pod_identity_gives_its_parts_back() {
         let identity = PodIdentity::new("demo", "embedder-0", "6b5e").unwrap();
-        assert_eq!(
-            (identity.namespace(), identity.pod(), identity.uid()),
-            ("demo", "embedder-0", "6b5e")
-        );
+        assert_eq!((identity.namespace(), identity.pod(), identity.uid()), ("demo", "embedder-0", "6b5e"));
         assert_eq!(PodIdentity::try_from(identity.to_string()).unwrap(), identity);
         assert!(PodIdentity::try_from("demo/pod".to_owned()).is_err());
         assert!(PodIdentity::try_from("demo/pod/uid/more".to_owned()).is_err());

@@ -1,7 +1,5 @@
 //! What a workload runs on, how strongly it is bound to it, and what may carry and seal its bytes.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 
 macro_rules! words {
@@ -25,8 +23,8 @@ macro_rules! words {
             }
         }
 
-        impl fmt::Display for $type {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        impl ::std::fmt::Display for $type {
+            fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
                 f.write_str(self.as_str())
             }
         }

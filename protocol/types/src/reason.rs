@@ -1,8 +1,6 @@
 //! The one reason word that a refusal or degradation carries wherever it is shown: condition, event,
 //! exception, metric and log.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 
 use crate::platform::{UnknownWord, words};

@@ -1,7 +1,5 @@
 //! Words of tensor streams.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 
 use crate::platform::{UnknownWord, words};

@@ -1,0 +1,29 @@
+{{/* Labels of every object of the release. */}}
+{{- define "sealane.labels" -}}
+app.kubernetes.io/name: sealane
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- end }}
+
+{{/* What selects the operator's pods; part of an immutable selector, so it never grows. */}}
+{{- define "sealane.operator.selector" -}}
+app.kubernetes.io/name: sealane
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: operator
+{{- end }}
+
+{{/* An image reference: (dict "root" $ "image" .Values.operator.image) */}}
+{{- define "sealane.image" -}}
+{{ .root.Values.image.registry }}/{{ .image.repository }}:{{ .image.tag }}
+{{- end }}
+
+{{/* The sidecar image that the webhook injects. */}}
+{{- define "sealane.sidecar.image" -}}
+{{- if .Values.simulation.enabled -}}
+{{ include "sealane.image" (dict "root" . "image" .Values.simulation.image) }}
+{{- else -}}
+{{ include "sealane.image" (dict "root" . "image" .Values.sidecar.image) }}
+{{- end -}}
+{{- end }}
