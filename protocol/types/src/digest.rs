@@ -99,6 +99,22 @@ hex_bytes!(
     32
 );
 
+hex_bytes!(
+    /// SHA-384 launch digest of a SEV-SNP guest (MEASUREMENT).
+    Measurement,
+    48
+);
+hex_bytes!(
+    /// HOST_DATA of a SEV-SNP guest: SHA-256 of its initdata file.
+    HostData,
+    32
+);
+hex_bytes!(
+    /// CHIP_ID as SEV-SNP reports carry it; Turin fills the first 8 bytes and leaves the rest zero.
+    ChipId,
+    64
+);
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -13,9 +13,9 @@ mod roots;
 mod stream;
 mod time;
 
-pub use digest::{Digest, KeyId, ParseHexError};
+pub use digest::{ChipId, Digest, HostData, KeyId, Measurement, ParseHexError};
 pub use name::{InvalidName, Namespace, PeerName, PodIdentity, PolicyName, SessionName};
-pub use platform::{Assurance, Carrier, Cipher, Platform, Provider, TcbStatus};
+pub use platform::{Assurance, Carrier, Cipher, Platform, Product, Provider, TcbStatus, UnknownWord};
 pub use reason::Reason;
 pub use roots::{PublicKey, RootSource, Roots, Signature, SignedChain, SignedDocument};
 pub use stream::{Delivery, Dtype};

@@ -1,11 +1,11 @@
 //! What a workload runs on, how strongly it is bound to it, and what may carry and seal its bytes.
 
-use serde::{Deserialize, Serialize};
-
 macro_rules! words {
     ($(#[$doc:meta])* $type:ident { $($(#[$variant_doc:meta])* $variant:ident),+ $(,)? }) => {
         $(#[$doc])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[derive(
+            Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, ::serde::Serialize, ::serde::Deserialize,
+        )]
         pub enum $type {
             $($(#[$variant_doc])* $variant),+
         }
@@ -29,10 +29,10 @@ macro_rules! words {
             }
         }
 
-        impl std::str::FromStr for $type {
-            type Err = UnknownWord;
-            fn from_str(word: &str) -> Result<Self, UnknownWord> {
-                Self::ALL.iter().copied().find(|known| known.as_str() == word).ok_or(UnknownWord)
+        impl ::std::str::FromStr for $type {
+            type Err = $crate::UnknownWord;
+            fn from_str(word: &str) -> Result<Self, $crate::UnknownWord> {
+                Self::ALL.iter().copied().find(|known| known.as_str() == word).ok_or($crate::UnknownWord)
             }
         }
     };
@@ -54,6 +54,15 @@ words!(
         Key,
         /// Software evidence under a root made per install. It proves nothing and says so.
         Simulated,
+    }
+);
+
+words!(
+    /// AMD processor families whose SEV-SNP evidence can be told apart. TCB numbers compare only within one.
+    Product {
+        Milan,
+        Genoa,
+        Turin,
     }
 );
 

@@ -1,9 +1,7 @@
 //! The one reason word that a refusal or degradation carries wherever it is shown: condition, event,
 //! exception, metric and log.
 
-use serde::{Deserialize, Serialize};
-
-use crate::platform::{UnknownWord, words};
+use crate::platform::words;
 
 words!(
     /// Why something was refused, ended or degraded. The discriminant is the value on the wire; the list

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::digest::hex_bytes;
-use crate::platform::{UnknownWord, words};
+use crate::platform::words;
 use crate::{KeyId, Namespace, PolicyName};
 
 hex_bytes!(

@@ -1,8 +1,6 @@
 //! Words of tensor streams.
 
-use serde::{Deserialize, Serialize};
-
-use crate::platform::{UnknownWord, words};
+use crate::platform::words;
 
 words!(
     /// Which replicas of a `to` entry receive a tensor.

@@ -1,0 +1,96 @@
+//! The policy document as data. Field meanings follow the JSON of the same name in camelCase.
+
+mod entry;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sealane_types::{Carrier, Cipher, Digest, Namespace, PeerName, PolicyName, PublicKey, SessionName};
+
+pub use entry::{Entry, Permissions, Pinnable, Tcb, Workload};
+
+use crate::Timestamp;
+
+/// What the owners of one namespace's policy signed: who takes part, what each must prove, who may talk to whom.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Document {
+    /// Of the format; 1 is the only one.
+    pub version: u64,
+    pub namespace: Namespace,
+    pub name: PolicyName,
+    /// Grows by at least one with every signed document.
+    pub epoch: u64,
+    pub not_before: Timestamp,
+    /// First second at which the document is no longer in force.
+    pub expires: Timestamp,
+    /// Digest of the document of the epoch before, if this one names it.
+    pub previous: Option<Digest>,
+    /// Who signs the next document.
+    pub authorities: Authorities,
+    pub peers: BTreeMap<PeerName, PolicyPeer>,
+    pub sessions: Vec<SessionRule>,
+    pub floors: Floors,
+    /// Who may ask a sidecar for evidence without a session.
+    pub auditors: Option<Auditors>,
+}
+
+/// `threshold` distinct keys out of `keys` must sign.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Authorities {
+    pub threshold: u32,
+    pub keys: BTreeSet<PublicKey>,
+}
+
+/// What a replica of one Peer must prove: any one entry suffices.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PolicyPeer {
+    pub entries: Vec<Entry>,
+    /// This Peer may be satisfied by evidence that also satisfies another Peer which says the same.
+    pub shared_evidence: bool,
+}
+
+/// One permitted flow. Absent from `sessions` means refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionRule {
+    /// Only the TransferSession of this name; any name when absent.
+    pub name: Option<SessionName>,
+    pub from: PeerName,
+    pub to: BTreeSet<PeerName>,
+    pub kind: SessionKind,
+}
+
+/// What may flow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SessionKind {
+    /// Tensors.
+    Stream,
+}
+
+/// What every connection must reach, whatever was negotiated.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Floors {
+    /// Refuse classical-only keys. True unless the document says otherwise.
+    pub post_quantum: bool,
+    /// Permitted record ciphers; an absent or empty list permits the two with 256-bit keys.
+    pub ciphers: BTreeSet<Cipher>,
+    /// Permitted carriers; an absent or empty list permits all.
+    pub carriers: BTreeSet<Carrier>,
+    /// Refuse a document that leaves a pinnable reference value open.
+    pub complete: bool,
+}
+
+impl Default for Floors {
+    fn default() -> Self {
+        Self {
+            post_quantum: true,
+            ciphers: [Cipher::Aes256Gcm, Cipher::ChaCha20Poly1305].into(),
+            carriers: Carrier::ALL.iter().copied().collect(),
+            complete: false,
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Auditors {
+    pub public_keys: BTreeSet<PublicKey>,
+}

@@ -1,0 +1,41 @@
+//! Every bound of this crate. A document is refused before anything of the refused size is allocated.
+
+/// Exact signed bytes of one document.
+pub const DOCUMENT_BYTES_MAX: usize = 1 << 20;
+/// Document and rotations of one chain together, decoded.
+pub const CHAIN_BYTES_MAX: usize = 2 << 20;
+/// Authority changes between the roots and the document.
+pub const ROTATIONS_MAX: usize = 64;
+/// Signatures on one document, whether they count or not.
+pub const SIGNATURES_MAX: usize = 64;
+/// Owner keys of one set of authorities.
+pub const AUTHORITY_KEYS_MAX: usize = 32;
+/// Nesting of JSON objects and lists; the deepest known field lies at 6.
+pub const JSON_DEPTH_MAX: usize = 12;
+/// Members of one JSON list or object, before the tighter bounds of each field apply.
+pub const JSON_MEMBERS_MAX: usize = 4096;
+/// Largest integer that RFC 8785 (IEEE 754 doubles) writes exactly: 2^53 - 1.
+pub const INTEGER_MAX: u64 = (1 << 53) - 1;
+
+pub const PEERS_MAX: usize = 1024;
+/// Ways in which one Peer may prove itself.
+pub const ENTRIES_MAX: usize = 64;
+/// Measurements, HOST_DATA values or public keys of one entry.
+pub const VALUES_MAX: usize = 256;
+pub const CHIP_IDS_MAX: usize = 1024;
+pub const IMAGES_MAX: usize = 64;
+/// A service account or image reference.
+pub const TEXT_BYTES_MAX: usize = 512;
+pub const SESSIONS_MAX: usize = 4096;
+/// Receiving Peers of one session rule.
+pub const RECEIVERS_MAX: usize = 256;
+pub const AUDITOR_KEYS_MAX: usize = 64;
+/// Lint findings reported at once.
+pub const FINDINGS_MAX: usize = 16;
+
+/// How long a new document is in force unless its author says otherwise: seven days.
+pub const DEFAULT_LIFETIME_SECONDS: u64 = 7 * 24 * 60 * 60;
+
+const _: () = assert!(DOCUMENT_BYTES_MAX <= CHAIN_BYTES_MAX);
+const _: () = assert!(AUTHORITY_KEYS_MAX <= SIGNATURES_MAX);
+const _: () = assert!(SESSIONS_MAX <= JSON_MEMBERS_MAX && PEERS_MAX <= JSON_MEMBERS_MAX);
