@@ -1,0 +1,10 @@
+//! Where this replica's own evidence comes from.
+//!
+//! A [`Provider`] turns sixty-four bytes of report data into a quote. The bytes are composed inside this crate from
+//! values that the sidecar itself holds, so a provider is never an oracle for someone else's bytes. Which providers
+//! exist is decided where the binary is linked: a [`Platforms`] without simulation cannot be talked into it by
+//! configuration.
+
+pub mod provider;
+
+pub use provider::{OpenProvider, Platforms, Provider, ProviderError, ProviderInput, Quote};
