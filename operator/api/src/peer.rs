@@ -1,0 +1,165 @@
+//! Peer: a workload that takes part, and what it must prove.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector, Time};
+use kube::CustomResource;
+use schemars::JsonSchema;
+use sealane_types::Provider;
+use serde::{Deserialize, Serialize};
+
+use crate::schema;
+
+/// A workload that takes part in transfer sessions, and how it proves what it is.
+#[derive(CustomResource, Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "sealane.dev",
+    version = "v1alpha1",
+    kind = "Peer",
+    namespaced,
+    status = "PeerStatus",
+    derive = "PartialEq",
+    shortname = "slp",
+    category = "sealane",
+    doc = "A workload that takes part in transfer sessions, and how it proves what it is.",
+    annotation("helm.sh/resource-policy", "keep"),
+    printcolumn(
+        name = "Ready",
+        type_ = "string",
+        json_path = r#".status.conditions[?(@.type=="Ready")].status"#
+    ),
+    printcolumn(name = "Platform", type_ = "string", json_path = ".status.platform"),
+    printcolumn(name = "Assurance", type_ = "string", json_path = ".status.assurance"),
+    printcolumn(name = "TCB", type_ = "string", json_path = ".status.tcbStatus"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+)]
+#[serde(rename_all = "camelCase")]
+pub struct PeerSpec {
+    /// The pods of this namespace that are replicas of the Peer. A pod belongs to at most one Peer.
+    #[schemars(schema_with = "schema::selector")]
+    pub selector: LabelSelector,
+    /// The signed policy that says what this Peer must prove and whom it may talk to.
+    pub trust_policy_ref: TrustPolicyReference,
+    #[serde(default)]
+    pub attestation: Attestation,
+}
+
+/// A TrustPolicy of the same namespace.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TrustPolicyReference {
+    #[schemars(schema_with = "schema::name")]
+    pub name: String,
+}
+
+/// How the replicas obtain evidence.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Attestation {
+    /// Where evidence comes from. Auto picks the strongest real provider that is present, never Simulated.
+    #[serde(default = "auto")]
+    #[schemars(schema_with = "schema::provider")]
+    pub provider: Provider,
+}
+
+const fn auto() -> Provider {
+    Provider::Auto
+}
+
+impl Default for Attestation {
+    fn default() -> Self {
+        Self { provider: auto() }
+    }
+}
+
+/// What the replicas report. Advisory: the data plane judges evidence by itself and never reads this.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PeerStatus {
+    /// The generation of the spec that this status describes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "schema::conditions")]
+    pub conditions: Vec<Condition>,
+    /// Pods that the selector matches and that are not finished.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub desired: Option<i32>,
+    /// Replicas that hold a verified policy and verified evidence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ready: Option<i32>,
+    /// Replicas whose evidence is verified.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attested: Option<i32>,
+    /// Replicas that are accepted with a degradation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub degraded: Option<i32>,
+    /// Platforms of the replicas, joined by `+` when they differ.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub platform: Option<String>,
+    /// The weakest assurance of the attested replicas.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32))]
+    pub assurance: Option<String>,
+    /// The weakest TCB status of the attested replicas.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32))]
+    pub tcb_status: Option<String>,
+    /// When the oldest evidence in use was made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oldest_evidence: Option<Time>,
+    /// The earliest expiry among collateral and policy in use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub earliest_expiry: Option<Time>,
+    /// At most 50 replicas, unready ones first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 50), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["pod"]))]
+    pub replicas: Vec<ReplicaStatus>,
+}
+
+/// One replica as it reported itself.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ReplicaStatus {
+    #[schemars(length(max = 253))]
+    pub pod: String,
+    #[serde(default)]
+    pub ready: bool,
+    /// Why the replica is not ready, or how it is degraded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub reason: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 1024))]
+    pub message: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
+    pub node: Option<String>,
+    /// Address and data port of the sidecar.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub address: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32))]
+    pub platform: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32))]
+    pub assurance: Option<String>,
+    /// Where the replica's trust roots came from. Never counted as assurance.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32))]
+    pub root_source: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 128))]
+    pub measurement: Option<String>,
+    /// The replica's X25519 public key in hex.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub public_key: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32))]
+    pub tcb_status: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub evidence_time: Option<Time>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub collateral_expires: Option<Time>,
+}

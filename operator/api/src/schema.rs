@@ -1,0 +1,115 @@
+//! Schema fragments that derive cannot express. Every string, list and map has a bound: the API server prices
+//! CEL rules by the largest object the schema admits.
+
+use schemars::{Schema, SchemaGenerator, json_schema};
+use sealane_types::{Delivery, Provider};
+
+/// RFC 1123 subdomain, as the API server checks object names.
+const NAME_PATTERN: &str = "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$";
+
+fn words<'a>(words: impl Iterator<Item = &'a str>) -> Schema {
+    let words: Vec<_> = words.collect();
+    json_schema!({"type": "string", "enum": words})
+}
+
+pub(crate) fn provider(_: &mut SchemaGenerator) -> Schema {
+    words(Provider::ALL.iter().map(|word| word.as_str()))
+}
+
+pub(crate) fn delivery(_: &mut SchemaGenerator) -> Schema {
+    words(Delivery::ALL.iter().map(|word| word.as_str()))
+}
+
+pub(crate) fn name(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "string", "minLength": 1, "maxLength": 253, "pattern": NAME_PATTERN})
+}
+
+/// 32 bytes in lower-case hex: the one spelling that signed documents use.
+pub(crate) fn hex32(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "string", "minLength": 64, "maxLength": 64, "pattern": "^[0-9a-f]{64}$"})
+}
+
+pub(crate) fn hex32_set(generator: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array", "items": hex32(generator), "minItems": 1, "maxItems": 16,
+        "x-kubernetes-list-type": "set",
+    })
+}
+
+/// A label selector with bounds; an empty one is refused because it would select every pod of the namespace.
+pub(crate) fn selector(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "object",
+        "properties": {
+            "matchLabels": {
+                "type": "object", "maxProperties": 16,
+                "additionalProperties": {"type": "string", "maxLength": 63},
+            },
+            "matchExpressions": {
+                "type": "array", "maxItems": 16, "x-kubernetes-list-type": "atomic",
+                "items": {
+                    "type": "object",
+                    "required": ["key", "operator"],
+                    "properties": {
+                        "key": {"type": "string", "minLength": 1, "maxLength": 317},
+                        "operator": {"type": "string", "enum": ["In", "NotIn", "Exists", "DoesNotExist"]},
+                        "values": {
+                            "type": "array", "maxItems": 32, "x-kubernetes-list-type": "atomic",
+                            "items": {"type": "string", "maxLength": 63},
+                        },
+                    },
+                    "x-kubernetes-validations": [{
+                        "rule": "self.operator in ['In', 'NotIn'] ? has(self.values) && size(self.values) > 0 : !has(self.values) || size(self.values) == 0",
+                        "message": "values belong to In and NotIn, and only to them",
+                    }],
+                },
+            },
+        },
+        "x-kubernetes-map-type": "atomic",
+        "x-kubernetes-validations": [{
+            "rule": "(has(self.matchLabels) && size(self.matchLabels) > 0) || (has(self.matchExpressions) && size(self.matchExpressions) > 0)",
+            "message": "an empty selector would select every pod of the namespace: name at least one label",
+        }],
+    })
+}
+
+/// Between 1 MiB and 64 GiB: below, rekeying dominates; above, AES-GCM's bound for one key is near.
+pub(crate) fn rekey_bytes(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "x-kubernetes-int-or-string": true,
+        "x-kubernetes-validations": [{
+            "rule": "type(self) == string ? isQuantity(self) && quantity(self).compareTo(quantity('1Mi')) >= 0 && quantity(self).compareTo(quantity('64Gi')) <= 0 : self >= 1048576 && self <= 68719476736",
+            "message": "must be a quantity between 1Mi and 64Gi",
+        }],
+    })
+}
+
+pub(crate) fn rekey_interval(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "string", "minLength": 2, "maxLength": 16, "pattern": "^([0-9]{1,6}(h|m|s))+$",
+        "x-kubernetes-validations": [{
+            "rule": "duration(self) >= duration('10s') && duration(self) <= duration('24h')",
+            "message": "must be a duration between 10s and 24h",
+        }],
+    })
+}
+
+/// Conditions as a list map, so that server-side apply merges them by type.
+pub(crate) fn conditions(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array", "maxItems": 16,
+        "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"],
+        "items": {
+            "type": "object",
+            "required": ["lastTransitionTime", "message", "reason", "status", "type"],
+            "properties": {
+                "lastTransitionTime": {"type": "string", "format": "date-time"},
+                "message": {"type": "string", "maxLength": 32768},
+                "observedGeneration": {"type": "integer", "format": "int64", "minimum": 0},
+                "reason": {"type": "string", "minLength": 1, "maxLength": 1024, "pattern": "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$"},
+                "status": {"type": "string", "enum": ["True", "False", "Unknown"]},
+                "type": {"type": "string", "maxLength": 316},
+            },
+        },
+    })
+}

@@ -1,0 +1,234 @@
+//! TransferSession: a declared flow from one Peer to others.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kube::CustomResource;
+use schemars::JsonSchema;
+use sealane_types::Delivery;
+use serde::{Deserialize, Serialize};
+
+use crate::schema;
+use crate::{ByteQuantity, DurationText};
+
+/// A declared flow from one Peer to others. It takes effect only where both Peers' TrustPolicy permits it.
+#[derive(CustomResource, Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "sealane.dev",
+    version = "v1alpha1",
+    kind = "TransferSession",
+    namespaced,
+    status = "TransferSessionStatus",
+    derive = "PartialEq",
+    shortname = "slt",
+    category = "sealane",
+    doc = "A declared flow from one Peer to others. It takes effect only where both Peers' TrustPolicy permits it.",
+    annotation("helm.sh/resource-policy", "keep"),
+    printcolumn(
+        name = "Ready",
+        type_ = "string",
+        json_path = r#".status.conditions[?(@.type=="Ready")].status"#
+    ),
+    printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
+    printcolumn(name = "Carrier", type_ = "string", json_path = ".status.carrier"),
+    printcolumn(name = "Tensors", type_ = "integer", json_path = ".status.tensorsTransferred"),
+    printcolumn(name = "Bytes", type_ = "integer", json_path = ".status.bytesTransferred"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [
+    {"rule": "has(self.stream)", "message": "a session has exactly one kind: set stream"},
+    {"rule": "self.from == oldSelf.from", "message": "from is immutable: make a new TransferSession", "fieldPath": ".from"},
+    {"rule": "has(self.stream) == has(oldSelf.stream)", "message": "the kind of a session is immutable: make a new TransferSession"},
+    {"rule": "self.to.all(entry, entry.peer != self.from.peer)", "message": "a Peer cannot send to itself", "fieldPath": ".to"},
+]))]
+pub struct TransferSessionSpec {
+    /// The Peer whose replicas send. Immutable.
+    pub from: PeerReference,
+    /// The Peers that receive: every entry receives the whole stream.
+    #[schemars(
+        length(min = 1, max = 16),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["peer"])
+    )]
+    pub to: Vec<PeerReference>,
+    /// A stream of tensors.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stream: Option<Stream>,
+    /// What moves the sealed bytes.
+    #[serde(default)]
+    pub carrier: CarrierChoice,
+    /// How records are sealed. Auto measures, and picks only among what the policy permits.
+    #[serde(default)]
+    pub cipher: CipherChoice,
+    #[serde(default)]
+    pub rekey: Rekey,
+    /// Closes the session's connections until it is false again.
+    #[serde(default)]
+    pub suspend: bool,
+}
+
+/// A Peer of the same namespace.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PeerReference {
+    #[schemars(schema_with = "schema::name")]
+    pub peer: String,
+}
+
+/// How tensors are spread over the receiving replicas.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Stream {
+    /// RoundRobin: each tensor to the next attested replica with credit. Broadcast: to every connected replica.
+    #[serde(default = "round_robin")]
+    #[schemars(schema_with = "schema::delivery")]
+    pub delivery: Delivery,
+    /// How many receiving replicas each sending replica dials. Broadcast dials all of them.
+    #[serde(default = "fanout")]
+    #[schemars(range(min = 1, max = 256))]
+    pub fanout: i32,
+}
+
+const fn round_robin() -> Delivery {
+    Delivery::RoundRobin
+}
+
+const fn fanout() -> i32 {
+    16
+}
+
+impl Default for Stream {
+    fn default() -> Self {
+        Self { delivery: round_robin(), fanout: fanout() }
+    }
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum CarrierChoice {
+    #[default]
+    Auto,
+    Tcp,
+}
+
+impl CarrierChoice {
+    /// The word on the control channel.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Auto => "Auto",
+            Self::Tcp => "Tcp",
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum CipherChoice {
+    #[default]
+    Auto,
+    Aes256Gcm,
+    Aes128Gcm,
+    ChaCha20Poly1305,
+}
+
+impl CipherChoice {
+    /// The word on the control channel.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Auto => "Auto",
+            Self::Aes256Gcm => "Aes256Gcm",
+            Self::Aes128Gcm => "Aes128Gcm",
+            Self::ChaCha20Poly1305 => "ChaCha20Poly1305",
+        }
+    }
+}
+
+/// When record keys are replaced: whichever bound is reached first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Rekey {
+    /// Bytes sealed under one key, between 1Mi and 64Gi.
+    #[serde(default = "rekey_bytes")]
+    #[schemars(schema_with = "schema::rekey_bytes")]
+    pub bytes: ByteQuantity,
+    /// Records sealed under one key.
+    #[serde(default = "rekey_messages")]
+    #[schemars(range(min = 1_000, max = 1_000_000_000_000_i64))]
+    pub messages: i64,
+    /// Age of a key, between 10s and 24h.
+    #[serde(default = "rekey_interval")]
+    #[schemars(schema_with = "schema::rekey_interval")]
+    pub interval: DurationText,
+}
+
+fn rekey_bytes() -> ByteQuantity {
+    ByteQuantity::Text("64Gi".to_owned())
+}
+
+const fn rekey_messages() -> i64 {
+    1_000_000_000
+}
+
+fn rekey_interval() -> DurationText {
+    DurationText("10m".to_owned())
+}
+
+impl Default for Rekey {
+    fn default() -> Self {
+        Self { bytes: rekey_bytes(), messages: rekey_messages(), interval: rekey_interval() }
+    }
+}
+
+/// Where a session is in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Phase {
+    Pending,
+    Connecting,
+    Active,
+    Suspended,
+    Complete,
+    Failed,
+}
+
+/// What the replicas report. Counters are brought up to date at most every 15 seconds, conditions at once.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TransferSessionStatus {
+    /// The generation of the spec that this status describes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "schema::conditions")]
+    pub conditions: Vec<Condition>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<Phase>,
+    /// Attested connections between sending and receiving replicas.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connections: Option<i32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connections_desired: Option<i32>,
+    /// Payload bytes that receiving applications have taken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes_transferred: Option<i64>,
+    /// Tensors that receiving applications have taken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tensors_transferred: Option<i64>,
+    /// Carriers in use, joined by `+` when they differ.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub carrier: Option<String>,
+    /// Ciphers in use, joined by `+` when they differ.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub cipher: Option<String>,
+    /// True when every connection uses the hybrid post-quantum key exchange.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub post_quantum: Option<bool>,
+    /// When the first connection was established.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_time: Option<Time>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub completion_time: Option<Time>,
+    /// The latest failure that a replica reported.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 1024))]
+    pub last_error: Option<String>,
+}

@@ -1,0 +1,58 @@
+//! Labels, annotations, ports, paths and condition types. Users, charts and tests rely on them; they change
+//! only with a migration note.
+
+/// Label on a namespace: `enabled` sends its pods to the webhook.
+pub const INJECTION_LABEL: &str = "sealane.dev/injection";
+/// Label on a pod: `true` asks for the sidecar, `false` keeps the pod away from the webhook.
+pub const INJECT_LABEL: &str = "sealane.dev/inject";
+/// Label that the webhook puts on a pod it injected, always `true`.
+pub const INJECTED_LABEL: &str = "sealane.dev/injected";
+/// Label on the operator pod that serves the control channel, always `true`.
+pub const LEADER_LABEL: &str = "sealane.dev/leader";
+
+/// Annotation whose text becomes the simulated platform's initdata.
+pub const INITDATA_ANNOTATION: &str = "sealane.dev/initdata";
+/// Annotations that set the sidecar's resources, as Kubernetes quantities.
+pub const CPU_REQUEST_ANNOTATION: &str = "sealane.dev/cpu-request";
+pub const CPU_LIMIT_ANNOTATION: &str = "sealane.dev/cpu-limit";
+pub const MEMORY_REQUEST_ANNOTATION: &str = "sealane.dev/memory-request";
+pub const MEMORY_LIMIT_ANNOTATION: &str = "sealane.dev/memory-limit";
+
+/// Name of the injected native sidecar.
+pub const SIDECAR_CONTAINER: &str = "sealane";
+/// Where the door volume is mounted, in every container.
+pub const DOOR_DIRECTORY: &str = "/run/sealane";
+/// The door's socket.
+pub const DOOR_SOCKET: &str = "/run/sealane/door.sock";
+/// Audience of the sidecar's projected token.
+pub const CONTROL_AUDIENCE: &str = "sealane.dev/control";
+
+/// The sidecar's ports.
+pub const DATA_PORT: u16 = 14710;
+pub const SIDECAR_ADMIN_PORT: u16 = 14711;
+/// The operator's ports.
+pub const CONTROL_PORT: u16 = 14712;
+pub const WEBHOOK_PORT: u16 = 14713;
+pub const OPERATOR_ADMIN_PORT: u16 = 14714;
+
+/// Condition types, `Ready` first in every status.
+pub mod condition {
+    pub const READY: &str = "Ready";
+
+    /// Peer.
+    pub const POLICY_VERIFIED: &str = "PolicyVerified";
+    pub const EVIDENCE_VERIFIED: &str = "EvidenceVerified";
+    pub const COLLATERAL_FRESH: &str = "CollateralFresh";
+    pub const TCB_UP_TO_DATE: &str = "TCBUpToDate";
+    pub const DEGRADED: &str = "Degraded";
+
+    /// TransferSession, which has `Ready` and `Degraded` too.
+    pub const PEERS_ATTESTED: &str = "PeersAttested";
+    pub const ESTABLISHED: &str = "Established";
+    pub const COMPLETE: &str = "Complete";
+    pub const FAILED: &str = "Failed";
+
+    /// TrustPolicy, which has `Ready` too.
+    pub const VERIFIED: &str = "Verified";
+    pub const EXPIRING: &str = "Expiring";
+}
