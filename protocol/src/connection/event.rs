@@ -1,0 +1,84 @@
+//! What a connection tells its shell.
+
+use sealane_attestation::binding::{Leaf, Purpose};
+use sealane_attestation::{EvidenceMessage, Expected};
+use sealane_types::{Digest, PeerName, PodIdentity, Reason, SessionName};
+
+use crate::handshake::{Kind, Suite};
+
+/// Something the shell has to know or to do. The table in the crate documentation says what.
+#[derive(Debug, PartialEq)]
+pub enum Event {
+    /// Keys are shared and confirmed; the remote has said who it claims to be.
+    Introduced(Introduction),
+    /// The remote holds an older policy than we do: `supply_policy`.
+    PolicyWanted,
+    /// The remote hands over a newer policy (JSON of `SignedChain`), unverified: verify it, then
+    /// `policy_adopted` or `close`.
+    PolicyOffered { epoch: u64, chain: Vec<u8> },
+    /// The initiator asks for an audit; its static key must be one of the policy's auditors:
+    /// `admit_auditor` or `close`.
+    AuditorIntroduced,
+    /// Quote for `leaf`: `supply_evidence`.
+    EvidenceWanted(EvidenceWanted),
+    /// The remote's evidence, to be appraised: `judged`.
+    EvidenceReceived(Box<EvidenceReceived>),
+    /// Both sides have their verdict: data may flow.
+    Established { suite: Suite },
+    /// The connection is over. Output that is still there belongs on the carrier before it is closed.
+    Closed { by: ClosedBy, reason: Reason },
+}
+
+/// Who ended the connection, and how reliably that is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ClosedBy {
+    /// This side.
+    Local,
+    /// The remote, authenticated.
+    Remote,
+    /// Something before keys were shared: the remote, or anyone on the path.
+    Unauthenticated,
+    /// The carrier ended, or fell silent, without a close frame.
+    Cut,
+}
+
+/// What the remote claims in its confirm frame. Its static key is proved; the rest only evidence can prove.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Introduction {
+    pub kind: Kind,
+    pub peer: PeerName,
+    pub session: SessionName,
+    pub pod: PodIdentity,
+    pub static_key: [u8; 32],
+    pub epoch: u64,
+    pub digest: Digest,
+}
+
+/// A request for a quote.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EvidenceWanted {
+    pub purpose: Purpose,
+    pub leaf: Leaf,
+}
+
+/// The remote's evidence with everything that its verifier must hold it against.
+#[derive(Debug, PartialEq)]
+pub struct EvidenceReceived {
+    pub message: EvidenceMessage,
+    /// The prover's leaf as this side computes it.
+    pub leaf: Leaf,
+    pub introduction: Introduction,
+}
+
+impl EvidenceReceived {
+    /// What the appraiser expects, given the policy digests that are acceptable at this moment.
+    #[must_use]
+    pub const fn expected<'a>(&'a self, policies: &'a [Digest]) -> Expected<'a> {
+        Expected {
+            leaf: self.leaf,
+            prover_static: &self.introduction.static_key,
+            pod: &self.introduction.pod,
+            policies,
+        }
+    }
+}

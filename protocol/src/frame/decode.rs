@@ -1,0 +1,155 @@
+//! Bytes → frame, borrowed.
+
+use sealane_types::{Dtype, Reason};
+
+use super::control::{Confirm, Control, Fragment};
+use super::tensor::{Shape, TensorHeader};
+use super::{
+    Chunk, Credit, End, Frame, Incarnation, InvalidTensor, Open, Sequence, Sequences, Source, StreamId, Taken,
+};
+use crate::codec::{CodecError, Reader};
+use crate::limits::{
+    FRAGMENT_BYTES_MAX, FRAME_BODY_BYTES_MAX, TAKEN_SEQUENCES_MAX, TENSOR_NAME_BYTES_MAX, TENSOR_RANK_MAX,
+};
+
+/// Frame types on the wire. The list only grows.
+pub(crate) mod kind {
+    pub(crate) const CONFIRM: u8 = 0x01;
+    pub(crate) const POLICY: u8 = 0x02;
+    pub(crate) const EVIDENCE: u8 = 0x03;
+    pub(crate) const READY: u8 = 0x04;
+    pub(crate) const PING: u8 = 0x05;
+    pub(crate) const PONG: u8 = 0x06;
+    pub(crate) const PAD: u8 = 0x07;
+    pub(crate) const CLOSE: u8 = 0x08;
+    pub(crate) const OPEN: u8 = 0x10;
+    pub(crate) const TENSOR: u8 = 0x11;
+    pub(crate) const CHUNK: u8 = 0x12;
+    pub(crate) const CREDIT: u8 = 0x13;
+    pub(crate) const TAKEN: u8 = 0x14;
+    pub(crate) const END: u8 = 0x15;
+    pub(crate) const ENDED: u8 = 0x16;
+}
+
+/// Authenticated bytes that are not a frame: the peer is at fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum FrameError {
+    #[error("the peer sent a frame of unknown type {0:#04x}")]
+    UnknownKind(u8),
+    #[error("the peer sent a malformed frame")]
+    Malformed(#[from] CodecError),
+    #[error("the peer announced a tensor of unknown element type {0}")]
+    UnknownDtype(u8),
+    #[error("the peer announced an impossible tensor")]
+    Tensor(#[from] InvalidTensor),
+}
+
+/// A frame of either family.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Decoded<'a> {
+    Stream(Frame<'a>),
+    Control(Control<'a>),
+}
+
+/// Takes the first frame off `bytes`, which must not be empty, and returns it with what follows it.
+pub(crate) fn decode(bytes: &[u8]) -> Result<(Decoded<'_>, &[u8]), FrameError> {
+    let mut reader = Reader::new(bytes);
+    let kind = reader.u8()?;
+    let length = reader.u24()?;
+    if length > FRAME_BODY_BYTES_MAX {
+        return Err(CodecError::TooLong.into());
+    }
+    let mut body = Reader::new(reader.take(length)?);
+    let frame = if kind < kind::OPEN {
+        Decoded::Control(control(kind, &mut body)?)
+    } else {
+        Decoded::Stream(stream(kind, &mut body)?)
+    };
+    body.finish()?;
+    Ok((frame, reader.rest()))
+}
+
+fn stream<'a>(kind: u8, body: &mut Reader<'a>) -> Result<Frame<'a>, FrameError> {
+    if !(kind::OPEN..=kind::ENDED).contains(&kind) {
+        return Err(FrameError::UnknownKind(kind));
+    }
+    let stream = StreamId(body.u32()?);
+    Ok(match kind {
+        kind::OPEN => Frame::Open(Open {
+            stream,
+            incarnation: Incarnation(body.array()?),
+            base_sequence: Sequence(body.u64()?),
+        }),
+        kind::TENSOR => Frame::Tensor(tensor(stream, body)?),
+        kind::CHUNK => {
+            let (sequence, offset) = (Sequence(body.u64()?), body.u64()?);
+            let bytes = body.take(body.remaining())?;
+            if bytes.is_empty() {
+                return Err(CodecError::Value.into());
+            }
+            Frame::Chunk(Chunk { stream, sequence, offset, bytes })
+        }
+        kind::CREDIT => {
+            Frame::Credit(Credit { stream, bytes_through: body.u64()?, tensors_through: body.u64()? })
+        }
+        kind::TAKEN => {
+            let bytes = body.take(body.remaining())?;
+            let (numbers, rest) = bytes.as_chunks::<8>();
+            if numbers.is_empty() || numbers.len() > TAKEN_SEQUENCES_MAX || !rest.is_empty() {
+                return Err(CodecError::Value.into());
+            }
+            Frame::Taken(Taken { stream, sequences: Sequences(Source::Wire(bytes)) })
+        }
+        kind::END => Frame::End(End { stream, tensors: body.u64()?, bytes: body.u64()? }),
+        _ => Frame::Ended(stream),
+    })
+}
+
+fn tensor<'a>(stream: StreamId, body: &mut Reader<'a>) -> Result<TensorHeader<'a>, FrameError> {
+    let sequence = Sequence(body.u64()?);
+    let length = body.u64()?;
+    let code = body.u8()?;
+    let dtype = Dtype::from_code(code).ok_or(FrameError::UnknownDtype(code))?;
+    let rank = usize::from(body.u8()?);
+    if rank > TENSOR_RANK_MAX {
+        return Err(CodecError::TooLong.into());
+    }
+    let mut dimensions = [0; TENSOR_RANK_MAX];
+    let dimensions = dimensions.get_mut(..rank).unwrap_or_default();
+    for dimension in dimensions.iter_mut() {
+        *dimension = body.u64()?;
+    }
+    let shape = Shape::new(dimensions).map_err(|_| CodecError::TooLong)?;
+    let name = body.text(TENSOR_NAME_BYTES_MAX)?;
+    let header = TensorHeader { stream, sequence, dtype, shape, name, length };
+    header.check()?;
+    Ok(header)
+}
+
+fn control<'a>(kind: u8, body: &mut Reader<'a>) -> Result<Control<'a>, FrameError> {
+    Ok(match kind {
+        kind::CONFIRM => Control::Confirm(Confirm::read(body)?),
+        kind::POLICY => Control::Policy(fragment(body)?),
+        kind::EVIDENCE => Control::Evidence(fragment(body)?),
+        kind::READY => Control::Ready,
+        kind::PING => Control::Ping(body.u64()?),
+        kind::PONG => Control::Pong(body.u64()?),
+        kind::PAD => {
+            if body.take(body.remaining())?.iter().any(|byte| *byte != 0) {
+                return Err(CodecError::Value.into());
+            }
+            Control::Pad
+        }
+        kind::CLOSE => Control::Close(Reason::from_code(body.u16()?)),
+        unknown => return Err(FrameError::UnknownKind(unknown)),
+    })
+}
+
+fn fragment<'a>(body: &mut Reader<'a>) -> Result<Fragment<'a>, FrameError> {
+    let (epoch, total, offset) = (body.u64()?, body.u32()?, body.u32()?);
+    let bytes = body.take(body.remaining())?;
+    if bytes.is_empty() || bytes.len() > FRAGMENT_BYTES_MAX {
+        return Err(CodecError::Value.into());
+    }
+    Ok(Fragment { epoch, total, offset, bytes })
+}

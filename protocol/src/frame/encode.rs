@@ -1,0 +1,142 @@
+//! Frame → bytes.
+
+use super::control::{Control, Fragment};
+use super::decode::kind;
+use super::{Frame, Sequence, Sequences, StreamId};
+use crate::codec::{CodecError, Writer};
+use crate::limits::{FRAME_BODY_BYTES_MAX, FRAME_HEADER_BYTES};
+
+/// Bytes of a chunk frame beside its data.
+pub(crate) const CHUNK_OVERHEAD_BYTES: usize = FRAME_HEADER_BYTES + 4 + 8 + 8;
+
+/// A frame of either family, to be written.
+pub(crate) enum Outgoing<'a> {
+    Stream(&'a Frame<'a>),
+    Control(&'a Control<'a>),
+}
+
+impl<'a> From<&'a Frame<'a>> for Outgoing<'a> {
+    fn from(frame: &'a Frame<'a>) -> Self {
+        Self::Stream(frame)
+    }
+}
+
+impl<'a> From<&'a Control<'a>> for Outgoing<'a> {
+    fn from(frame: &'a Control<'a>) -> Self {
+        Self::Control(frame)
+    }
+}
+
+/// Writes `frame` to the front of `output` and returns its length.
+pub(crate) fn encode<'a>(frame: impl Into<Outgoing<'a>>, output: &mut [u8]) -> Result<usize, CodecError> {
+    let (header, body) = output.split_first_chunk_mut::<FRAME_HEADER_BYTES>().ok_or(CodecError::NoRoom)?;
+    let mut writer = Writer::new(body);
+    let kind = match frame.into() {
+        Outgoing::Stream(frame) => stream(frame, &mut writer)?,
+        Outgoing::Control(frame) => control(frame, &mut writer)?,
+    };
+    finish(kind, header, writer.used())
+}
+
+/// Writes a chunk whose data `fill` puts straight into its place. On an error nothing counts as written.
+pub(crate) fn put_chunk<E>(
+    (stream, sequence, offset): (StreamId, Sequence, u64),
+    data: usize,
+    output: &mut [u8],
+    fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
+) -> Result<Result<usize, E>, CodecError> {
+    let (header, body) = output.split_first_chunk_mut::<FRAME_HEADER_BYTES>().ok_or(CodecError::NoRoom)?;
+    let mut writer = Writer::new(body);
+    writer.u32(stream.0)?;
+    writer.u64(sequence.0)?;
+    writer.u64(offset)?;
+    if let Err(refused) = fill(writer.gap(data)?) {
+        return Ok(Err(refused));
+    }
+    finish(kind::CHUNK, header, writer.used()).map(Ok)
+}
+
+fn finish(kind: u8, header: &mut [u8; FRAME_HEADER_BYTES], body: usize) -> Result<usize, CodecError> {
+    if body > FRAME_BODY_BYTES_MAX {
+        return Err(CodecError::TooLong);
+    }
+    let mut writer = Writer::new(header);
+    writer.u8(kind)?;
+    writer.u24(body)?;
+    body.checked_add(FRAME_HEADER_BYTES).ok_or(CodecError::TooLong)
+}
+
+fn stream(frame: &Frame<'_>, writer: &mut Writer<'_>) -> Result<u8, CodecError> {
+    writer.u32(frame.stream().0)?;
+    match frame {
+        Frame::Open(open) => {
+            writer.put(&open.incarnation.0)?;
+            writer.u64(open.base_sequence.0)?;
+            Ok(kind::OPEN)
+        }
+        Frame::Tensor(header) => {
+            header.check().map_err(|_| CodecError::Value)?;
+            writer.u64(header.sequence.0)?;
+            writer.u64(header.length)?;
+            writer.u8(header.dtype.code())?;
+            let dimensions = header.shape.dimensions();
+            writer.u8(u8::try_from(dimensions.len()).map_err(|_| CodecError::TooLong)?)?;
+            dimensions.iter().try_for_each(|dimension| writer.u64(*dimension))?;
+            writer.text(header.name)?;
+            Ok(kind::TENSOR)
+        }
+        Frame::Chunk(chunk) => {
+            writer.u64(chunk.sequence.0)?;
+            writer.u64(chunk.offset)?;
+            writer.put(chunk.bytes)?;
+            Ok(kind::CHUNK)
+        }
+        Frame::Credit(credit) => {
+            writer.u64(credit.bytes_through)?;
+            writer.u64(credit.tensors_through)?;
+            Ok(kind::CREDIT)
+        }
+        Frame::Taken(taken) => {
+            sequences(&taken.sequences, writer)?;
+            Ok(kind::TAKEN)
+        }
+        Frame::End(end) => {
+            writer.u64(end.tensors)?;
+            writer.u64(end.bytes)?;
+            Ok(kind::END)
+        }
+        Frame::Ended(_) => Ok(kind::ENDED),
+    }
+}
+
+fn sequences(sequences: &Sequences<'_>, writer: &mut Writer<'_>) -> Result<(), CodecError> {
+    let mut count = 0_usize;
+    for sequence in sequences.iter() {
+        count = count.saturating_add(1);
+        writer.u64(sequence.0)?;
+    }
+    if count == 0 || count > crate::limits::TAKEN_SEQUENCES_MAX {
+        return Err(CodecError::TooLong);
+    }
+    Ok(())
+}
+
+fn control(frame: &Control<'_>, writer: &mut Writer<'_>) -> Result<u8, CodecError> {
+    match frame {
+        Control::Confirm(confirm) => confirm.write(writer).map(|()| kind::CONFIRM),
+        Control::Policy(part) => fragment(part, writer).map(|()| kind::POLICY),
+        Control::Evidence(part) => fragment(part, writer).map(|()| kind::EVIDENCE),
+        Control::Ready => Ok(kind::READY),
+        Control::Ping(token) => writer.u64(*token).map(|()| kind::PING),
+        Control::Pong(token) => writer.u64(*token).map(|()| kind::PONG),
+        Control::Pad => Ok(kind::PAD),
+        Control::Close(reason) => writer.u16(reason.code()).map(|()| kind::CLOSE),
+    }
+}
+
+fn fragment(part: &Fragment<'_>, writer: &mut Writer<'_>) -> Result<(), CodecError> {
+    writer.u64(part.epoch)?;
+    writer.u32(part.total)?;
+    writer.u32(part.offset)?;
+    writer.put(part.bytes)
+}

@@ -1,0 +1,16 @@
+//! Secrets, where they come from, and everything that is derived from them.
+
+mod kem;
+mod label;
+mod random;
+mod schedule;
+mod secret;
+mod statics;
+
+pub use kem::{Decapsulate, Kem, KemFailed, MlKem768};
+pub use random::{Random, RandomFailed};
+pub use secret::Secret;
+pub use statics::{InvalidStatic, StaticKey};
+
+pub(crate) use label::Label;
+pub(crate) use schedule::{LinkSecret, Root, Split};

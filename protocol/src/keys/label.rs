@@ -1,0 +1,40 @@
+//! Every label that secrets are derived under, in one table. `PROTOCOL.md` repeats it.
+
+/// What a derived secret is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Label {
+    /// Secret of everything that the initiator sends.
+    Initiator,
+    /// Secret of everything that the responder sends.
+    Responder,
+    /// Secret that a leaf of the evidence tree commits to.
+    Binding,
+    /// From a direction's secret: secret of one link.
+    Link,
+    /// From a phase's secret: AEAD key.
+    Key,
+    /// From a phase's secret: AEAD nonce mask.
+    Nonce,
+    /// From a phase's secret: secret of the next phase.
+    Update,
+}
+
+impl Label {
+    pub(crate) const fn as_bytes(self) -> &'static [u8] {
+        match self {
+            Self::Initiator => b"initiator",
+            Self::Responder => b"responder",
+            Self::Binding => b"binding",
+            Self::Link => b"link",
+            Self::Key => b"key",
+            Self::Nonce => b"nonce",
+            Self::Update => b"update",
+        }
+    }
+}
+
+/// Starts every label of a hybrid suite.
+pub(crate) const PREFIX_HYBRID: &[u8] = b"sealane/1 ";
+/// Starts every label of a classical suite, so that leaving out the ML-KEM secret can never give the keys of
+/// a hybrid handshake.
+pub(crate) const PREFIX_CLASSICAL: &[u8] = b"sealane/1 classical ";

@@ -1,0 +1,125 @@
+//! HKDF-SHA-256 (RFC 5869) from the handshake's output to AEAD keys.
+//!
+//! ```text
+//! root  = Extract(salt = h, IKM = split_i2r ‖ split_r2i ‖ ML-KEM secret)
+//! info  = "sealane/1 " ["classical "] ‖ label ‖ 0x00 ‖ suite ‖ h ‖ context
+//! ```
+//!
+//! The handshake hash `h` is public: it separates, it is never key material.
+
+use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Prk, Salt};
+
+use super::label::{PREFIX_CLASSICAL, PREFIX_HYBRID};
+use super::{Label, Secret};
+use crate::handshake::Suite;
+
+/// The two keys of Noise's final Split(), before anything was sealed with them.
+pub(crate) struct Split {
+    pub(crate) initiator: Secret<32>,
+    pub(crate) responder: Secret<32>,
+}
+
+/// What every expansion of one handshake has in common.
+#[derive(Clone, Copy)]
+struct Scope {
+    suite: Suite,
+    handshake_hash: [u8; 32],
+}
+
+/// The secret that both ends share after the handshake.
+pub(crate) struct Root {
+    prk: Prk,
+    scope: Scope,
+}
+
+/// The secret of one phase of one direction of one link.
+pub(crate) struct LinkSecret {
+    secret: Secret<32>,
+    scope: Scope,
+}
+
+impl Root {
+    /// The KEM secret is there exactly when the suite is hybrid; the handshake sees to that.
+    pub(crate) fn new(
+        split: &Split,
+        kem: Option<&Secret<32>>,
+        suite: Suite,
+        handshake_hash: [u8; 32],
+    ) -> Self {
+        debug_assert_eq!(kem.is_some(), suite.post_quantum());
+        let mut material = Secret::<96>::zeroed();
+        let (halves, third) = material.bytes_mut().split_at_mut(64);
+        let (first, second) = halves.split_at_mut(32);
+        first.copy_from_slice(split.initiator.expose());
+        second.copy_from_slice(split.responder.expose());
+        if let Some(kem) = kem {
+            third.copy_from_slice(kem.expose());
+        }
+        let used = if kem.is_some() { material.expose().as_slice() } else { halves_of(&material) };
+        let prk = Salt::new(HKDF_SHA256, &handshake_hash).extract(used);
+        Self { prk, scope: Scope { suite, handshake_hash } }
+    }
+
+    /// A secret that both ends know and nobody else does; leaves of the evidence tree commit to it.
+    pub(crate) fn binding_key(&self) -> Secret<32> {
+        self.scope.expand(&self.prk, Label::Binding, &[])
+    }
+
+    /// The secret of one link of the direction `from`. Link 0 is the connection's first and has no join
+    /// nonces: zeros.
+    pub(crate) fn link(&self, from: Label, link: u32, join_nonces: &[u8; 64]) -> LinkSecret {
+        debug_assert!(matches!(from, Label::Initiator | Label::Responder));
+        let direction: Secret<32> = self.scope.expand(&self.prk, from, &[]);
+        let direction = Prk::new_less_safe(HKDF_SHA256, direction.expose());
+        let secret = self.scope.expand(&direction, Label::Link, &[&link.to_be_bytes(), join_nonces]);
+        LinkSecret { secret, scope: self.scope }
+    }
+}
+
+impl LinkSecret {
+    pub(crate) fn key(&self) -> Secret<32> {
+        self.derive(Label::Key)
+    }
+
+    pub(crate) fn nonce(&self) -> Secret<12> {
+        self.derive(Label::Nonce)
+    }
+
+    /// The secret of the next phase; this one is wiped.
+    pub(crate) fn update(self) -> Self {
+        Self { secret: self.derive(Label::Update), scope: self.scope }
+    }
+
+    pub(crate) const fn suite(&self) -> Suite {
+        self.scope.suite
+    }
+
+    fn derive<const N: usize>(&self, label: Label) -> Secret<N> {
+        self.scope.expand(&Prk::new_less_safe(HKDF_SHA256, self.secret.expose()), label, &[])
+    }
+}
+
+impl Scope {
+    fn expand<const N: usize>(&self, prk: &Prk, label: Label, context: &[&[u8]]) -> Secret<N> {
+        let prefix = if self.suite.post_quantum() { PREFIX_HYBRID } else { PREFIX_CLASSICAL };
+        let suite = self.suite.code().to_be_bytes();
+        let context = context.concat();
+        let info: [&[u8]; 6] = [prefix, label.as_bytes(), &[0], &suite, &self.handshake_hash, &context];
+        let mut secret = Secret::zeroed();
+        #[expect(clippy::expect_used, reason = "RFC 5869 §2.3: only lengths above 255 hashes fail")]
+        prk.expand(&info, Length(N)).and_then(|okm| okm.fill(secret.bytes_mut())).expect("N is at most 32");
+        secret
+    }
+}
+
+fn halves_of(material: &Secret<96>) -> &[u8] {
+    material.expose().split_at(64).0
+}
+
+struct Length(usize);
+
+impl KeyType for Length {
+    fn len(&self) -> usize {
+        self.0
+    }
+}

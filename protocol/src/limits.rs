@@ -1,0 +1,97 @@
+//! Every bound of the protocol, units last. What a peer sends is measured against these before anything is
+//! allocated for it.
+
+/// Plaintext bytes of one record. Large enough that the cipher runs at memory speed, small enough that a
+/// batch stays in the second-level cache.
+pub const RECORD_PLAINTEXT_BYTES_MAX: usize = 65_536;
+/// Record header: type and length.
+pub const RECORD_HEADER_BYTES: usize = 4;
+/// Tag of every listed cipher.
+pub const TAG_BYTES: usize = 16;
+/// One record on the wire.
+pub const RECORD_WIRE_BYTES_MAX: usize = RECORD_HEADER_BYTES + RECORD_PLAINTEXT_BYTES_MAX + TAG_BYTES;
+
+/// Frame header: type and length.
+pub const FRAME_HEADER_BYTES: usize = 4;
+/// Body of one frame; a frame never spans records.
+pub const FRAME_BODY_BYTES_MAX: usize = RECORD_PLAINTEXT_BYTES_MAX - FRAME_HEADER_BYTES;
+
+/// Sealed records that wait for the carrier before tensor data is held back. Measured: larger batches leave
+/// the second-level cache.
+pub const OUTPUT_BATCH_BYTES: usize = 4 * RECORD_WIRE_BYTES_MAX;
+/// Room beyond the batch that only control frames may use, so that credit and acknowledgements never wait
+/// behind data.
+pub const OUTPUT_RESERVE_BYTES: usize = 2 * RECORD_WIRE_BYTES_MAX;
+
+/// The initiator's hello, extensions included.
+pub const HELLO_BYTES_MAX: usize = 512;
+/// Versions or suites that one hello lists.
+pub const HELLO_LIST_MAX: usize = 32;
+/// A Noise message with its payload.
+pub const HANDSHAKE_MESSAGE_BYTES_MAX: usize = 2_048;
+
+/// ML-KEM-768 (FIPS 203): encapsulation key, ciphertext.
+pub const KEM_KEY_BYTES: usize = 1_184;
+/// See [`KEM_KEY_BYTES`].
+pub const KEM_CIPHERTEXT_BYTES: usize = 1_088;
+
+/// Everything that a side sends between its confirm frame and its verdict, policy apart.
+pub const EVIDENCE_BYTES_MAX: usize = 65_536;
+/// A policy chain (JSON of `SignedChain`) handed to a peer that is behind.
+pub const POLICY_CHAIN_BYTES_MAX: usize = 4_194_304;
+/// One fragment of evidence or policy.
+pub const FRAGMENT_BYTES_MAX: usize = 32_768;
+/// From the first byte to the verdict on both sides.
+pub const HANDSHAKE_DEADLINE_MICROS: u64 = 10_000_000;
+
+/// A link without output for this long sends a ping.
+pub const KEEPALIVE_INTERVAL_MICROS: u64 = 5_000_000;
+/// A link without input for this long is lost.
+pub const KEEPALIVE_DEADLINE_MICROS: u64 = 20_000_000;
+
+/// Bytes sealed under one key: the bound of GCM for traffic that an observer may choose.
+pub const PHASE_BYTES_MAX: u64 = 64 << 30;
+/// Records sealed under one key.
+pub const PHASE_RECORDS_MAX: u64 = 1 << 32;
+/// Age of a key at its sender.
+pub const PHASE_MICROS_MAX: u64 = 3_600_000_000;
+
+/// Streams that one connection carries at once.
+pub const STREAMS_MAX: usize = 256;
+/// Dimensions of a tensor.
+pub const TENSOR_RANK_MAX: usize = 32;
+/// Name of a tensor, UTF-8.
+pub const TENSOR_NAME_BYTES_MAX: usize = 255;
+/// One tensor.
+pub const TENSOR_BYTES_MAX: u64 = 1 << 42;
+/// Sequences in one acknowledgement.
+pub const TAKEN_SEQUENCES_MAX: usize = 1_024;
+
+/// Tensors of a stream that a sender may have announced and the receiving application has not taken.
+pub const WINDOW_TENSORS: u64 = 4_096;
+/// Tensor bytes that a receiver accepts before it reserved a place for them, so that small tensors need no
+/// round trip.
+pub const STAGING_BYTES: u64 = 1 << 20;
+/// Bytes of tensors announced ahead of their data, so that the receiver reserves early and credit for large
+/// tensors never runs dry.
+pub const ANNOUNCE_AHEAD_BYTES: u64 = 64 << 20;
+
+const _: () = {
+    assert!(RECORD_PLAINTEXT_BYTES_MAX + TAG_BYTES < 1 << 24, "a record's length fits its three bytes");
+    assert!(FRAME_BODY_BYTES_MAX < 1 << 24, "a frame's length fits its three bytes");
+    assert!(HELLO_BYTES_MAX < 1 << 16, "a hello's length fits its two bytes");
+    assert!(KEM_KEY_BYTES + 256 < HANDSHAKE_MESSAGE_BYTES_MAX, "message 1 fits");
+    assert!(
+        HANDSHAKE_MESSAGE_BYTES_MAX < RECORD_WIRE_BYTES_MAX,
+        "one input buffer serves handshake and records"
+    );
+    assert!(FRAGMENT_BYTES_MAX + 64 < FRAME_BODY_BYTES_MAX, "a fragment fits a frame");
+    assert!(EVIDENCE_BYTES_MAX < POLICY_CHAIN_BYTES_MAX);
+    assert!(TAKEN_SEQUENCES_MAX * 8 + 64 < FRAME_BODY_BYTES_MAX, "an acknowledgement fits a frame");
+    assert!(TENSOR_RANK_MAX * 8 + TENSOR_NAME_BYTES_MAX + 64 < FRAME_BODY_BYTES_MAX, "a header fits a frame");
+    assert!(
+        PHASE_BYTES_MAX / 16 <= 1 << 32,
+        "2^32 blocks under one key: a distinguisher gains at most 2^-64"
+    );
+    assert!(KEEPALIVE_INTERVAL_MICROS * 3 < KEEPALIVE_DEADLINE_MICROS, "three pings may be lost");
+};

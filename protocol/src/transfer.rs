@@ -1,0 +1,10 @@
+//! State of one stream, without I/O: what may be sent, what has arrived, what was taken.
+//!
+//! Both ends outlive a connection: [`Outbound::attach`] and [`Inbound::attach`] continue on a new one, and
+//! nothing is delivered twice or lost in between.
+
+mod inbound;
+mod outbound;
+
+pub use inbound::{Announced, Inbound, InboundError, Place, Reply};
+pub use outbound::{Outbound, OutboundError, Step};
