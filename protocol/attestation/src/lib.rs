@@ -1,1 +1,43 @@
-//! Being built.
+//! Evidence in, verdict out: what a platform's bytes say once verified, and whether a policy accepts it.
+//!
+//! Three steps, each of which yields something the next cannot be had without:
+//!
+//! 1. [`Expected::bind`] recomputes the REPORT_DATA that honest evidence for *this* handshake must carry;
+//! 2. [`inspect`] verifies signatures, certificate chains, dates and layout, and yields [`Claims`];
+//! 3. [`appraise`] holds both against a verified policy and yields a [`VerifiedPeer`].
+//!
+//! [`judge`] does all three on a received [`EvidenceMessage`]; [`rejudge`] repeats the last one when a new
+//! policy epoch arrives.
+//!
+//! Invariant: a [`VerifiedPeer`] exists only if genuine, fresh, bound evidence satisfied an entry of a
+//! quorum-signed policy. Everything fails closed, nothing panics on hostile bytes, and every allocation is
+//! bounded by a constant in [`limits`] first.
+//!
+//! Deliberately absent: I/O, clocks, tasks, HTTP, collateral fetching, and any way to produce evidence. TDX
+//! and Nitro are named by [`sealane_types::Platform`] and refused by [`inspect`]: no verifier is here yet.
+#![cfg_attr(
+    not(test),
+    deny(clippy::indexing_slicing, clippy::arithmetic_side_effects, clippy::cast_possible_truncation)
+)]
+
+mod appraise;
+pub mod binding;
+mod claims;
+mod codec;
+mod collateral;
+mod evidence;
+mod expected;
+mod inspect;
+pub mod limits;
+mod message;
+mod rejection;
+mod snp;
+
+pub use appraise::{Degradation, VerifiedPeer, appraise, judge, rejudge};
+pub use claims::{Claims, Permission, Revocation, Tcb, TcbVersions};
+pub use collateral::{Anchor, AnchorError, Collateral};
+pub use evidence::Evidence;
+pub use expected::{Binding, Expected};
+pub use inspect::inspect;
+pub use message::EvidenceMessage;
+pub use rejection::{Rejection, TcbVersion};

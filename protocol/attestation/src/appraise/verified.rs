@@ -1,0 +1,125 @@
+//! The proof that a peer was verified.
+
+use std::fmt;
+
+use sealane_policy::Pinnable;
+use sealane_types::{
+    Assurance, HostData, Measurement, PeerName, Platform, PodIdentity, Reason, TcbStatus, UnixSeconds,
+};
+
+use crate::claims::Claims;
+
+/// Something that the policy tolerates and that has to be shown wherever the peer is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Degradation {
+    /// The entry leaves a value open that evidence carries.
+    ReferenceValueMissing(Pinnable),
+    /// The evidence proves the node only, and nobody states which workload runs there.
+    WorkloadUnverified,
+}
+
+impl Degradation {
+    #[must_use]
+    pub const fn reason(&self) -> Reason {
+        match self {
+            Self::ReferenceValueMissing(_) => Reason::ReferenceValueMissing,
+            Self::WorkloadUnverified => Reason::WorkloadUnverified,
+        }
+    }
+}
+
+impl fmt::Display for Degradation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ReferenceValueMissing(value) => write!(f, "the policy leaves {value} open"),
+            Self::WorkloadUnverified => f.write_str("the evidence proves the node, not the workload"),
+        }
+    }
+}
+
+/// A replica that proved to be what the policy demands of its Peer, and what it proved.
+///
+/// Only [`crate::appraise`] and [`crate::rejudge`] make one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VerifiedPeer {
+    pub(super) peer: PeerName,
+    pub(super) pod: PodIdentity,
+    pub(super) static_key: [u8; 32],
+    pub(super) claims: Claims,
+    pub(super) assurance: Assurance,
+    pub(super) tcb_status: TcbStatus,
+    pub(super) degradations: Vec<Degradation>,
+    pub(super) evidence_time: UnixSeconds,
+}
+
+impl VerifiedPeer {
+    #[must_use]
+    pub const fn peer(&self) -> &PeerName {
+        &self.peer
+    }
+
+    /// The replica.
+    #[must_use]
+    pub const fn pod(&self) -> &PodIdentity {
+        &self.pod
+    }
+
+    /// The X25519 key that the evidence is bound to.
+    #[must_use]
+    pub const fn static_key(&self) -> &[u8; 32] {
+        &self.static_key
+    }
+
+    #[must_use]
+    pub const fn platform(&self) -> Platform {
+        self.claims.platform()
+    }
+
+    /// As the policy's entry states it.
+    #[must_use]
+    pub const fn assurance(&self) -> Assurance {
+        self.assurance
+    }
+
+    /// For SEV-SNP always up to date: AMD publishes no status, and what lies below the policy's floor is
+    /// refused.
+    #[must_use]
+    pub const fn tcb_status(&self) -> TcbStatus {
+        self.tcb_status
+    }
+
+    #[must_use]
+    pub const fn measurement(&self) -> &Measurement {
+        self.claims.measurement()
+    }
+
+    #[must_use]
+    pub const fn host_data(&self) -> &HostData {
+        self.claims.host_data()
+    }
+
+    /// Everything that was proved.
+    #[must_use]
+    pub const fn claims(&self) -> &Claims {
+        &self.claims
+    }
+
+    /// When the evidence was appraised first; a later [`crate::rejudge`] does not renew it.
+    #[must_use]
+    pub const fn evidence_time(&self) -> UnixSeconds {
+        self.evidence_time
+    }
+
+    /// When the first certificate or revocation list under the evidence expires. The policy's own expiry and
+    /// the re-attestation interval bound a session besides.
+    #[must_use]
+    pub const fn expires(&self) -> UnixSeconds {
+        self.claims.expires()
+    }
+
+    #[must_use]
+    pub fn degradations(&self) -> &[Degradation] {
+        &self.degradations
+    }
+}

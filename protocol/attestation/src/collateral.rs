@@ -1,0 +1,181 @@
+//! What evidence is verified with, beside the evidence itself.
+
+use aws_lc_rs::digest::{SHA256, digest};
+use sealane_types::{Digest, Product};
+use x509_cert::Certificate;
+use x509_cert::der::Decode;
+
+use crate::limits::{CERTIFICATE_BYTES_MAX, REVOCATION_LIST_BYTES_MAX};
+use crate::snp::{SigningKey, names};
+
+/// A pair of certificates that cannot serve as a root of real hardware.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AnchorError {
+    #[error("a certificate or revocation list is larger than any that AMD issues")]
+    Size,
+    #[error("a certificate cannot be parsed")]
+    Certificate,
+    #[error("the certificates are not an ARK and its ASK or ASVK of one product")]
+    Names,
+    #[error("a root whose names contain SIM is simulated, and never stands for hardware")]
+    Simulated,
+}
+
+/// The pinned root of one product and signing key, with the revocation list of its issuer.
+#[derive(Debug, Clone)]
+pub struct Anchor {
+    pub(crate) product: Product,
+    pub(crate) signing_key: SigningKey,
+    pub(crate) root: Digest,
+    pub(crate) ark: Vec<u8>,
+    pub(crate) ask: Vec<u8>,
+    pub(crate) revocation_list: Option<Vec<u8>>,
+}
+
+impl Anchor {
+    /// Pins `ark` and `ask` (both DER). Product and kind of signing key follow from their subject names,
+    /// which the caller vouches for by pinning them.
+    ///
+    /// # Errors
+    /// [`AnchorError`] when they are not such a pair.
+    pub fn new(ark: &[u8], ask: &[u8]) -> Result<Self, AnchorError> {
+        if ark.len() > CERTIFICATE_BYTES_MAX || ask.len() > CERTIFICATE_BYTES_MAX {
+            return Err(AnchorError::Size);
+        }
+        let [root, issuer] = [ark, ask].map(Certificate::from_der);
+        let root = root.map_err(|_| AnchorError::Certificate)?.tbs_certificate.subject;
+        let issuer = issuer.map_err(|_| AnchorError::Certificate)?.tbs_certificate.subject;
+        if names::mention_simulation(&root) || names::mention_simulation(&issuer) {
+            return Err(AnchorError::Simulated);
+        }
+        let product = names::root_product(&root).ok_or(AnchorError::Names)?;
+        let (issues, signing_key) = names::issuer_product(&issuer).ok_or(AnchorError::Names)?;
+        if issues != product {
+            return Err(AnchorError::Names);
+        }
+        let root = fingerprint(ark);
+        let (ark, ask) = (ark.to_vec(), ask.to_vec());
+        Ok(Self { product, signing_key, root, ark, ask, revocation_list: None })
+    }
+
+    /// The same anchor with the CRL (DER) that the ARK issued. It is verified when it is used.
+    ///
+    /// # Errors
+    /// [`AnchorError::Size`] when it is larger than any that AMD issues.
+    pub fn with_revocation_list(mut self, revocation_list: &[u8]) -> Result<Self, AnchorError> {
+        if revocation_list.len() > REVOCATION_LIST_BYTES_MAX {
+            return Err(AnchorError::Size);
+        }
+        self.revocation_list = Some(revocation_list.to_vec());
+        Ok(self)
+    }
+
+    #[must_use]
+    pub const fn product(&self) -> Product {
+        self.product
+    }
+
+    /// SHA-256 of the ARK.
+    #[must_use]
+    pub const fn root(&self) -> &Digest {
+        &self.root
+    }
+}
+
+/// Pinned roots, revocation lists, and whether simulated evidence is looked at.
+#[derive(Debug, Clone, Default)]
+pub struct Collateral {
+    anchors: Vec<Anchor>,
+    allow_simulated: bool,
+}
+
+impl Collateral {
+    /// Knows no root and refuses everything.
+    #[must_use]
+    pub const fn empty() -> Self {
+        Self { anchors: Vec::new(), allow_simulated: false }
+    }
+
+    /// AMD's roots for VCEKs of Milan, Genoa and Turin (`collateral/README.md`), without revocation lists:
+    /// real evidence is refused by [`crate::appraise`] until the caller adds fresh ones.
+    #[must_use]
+    pub fn builtin() -> Self {
+        const PINNED: [(&[u8], &[u8]); 3] = [
+            (
+                include_bytes!("../collateral/amd-milan-ark.der"),
+                include_bytes!("../collateral/amd-milan-ask.der"),
+            ),
+            (
+                include_bytes!("../collateral/amd-genoa-ark.der"),
+                include_bytes!("../collateral/amd-genoa-ask.der"),
+            ),
+            (
+                include_bytes!("../collateral/amd-turin-ark.der"),
+                include_bytes!("../collateral/amd-turin-ask.der"),
+            ),
+        ];
+        // A test holds that each of them parses; one that did not would fail closed here.
+        let anchors = PINNED.iter().filter_map(|(ark, ask)| Anchor::new(ark, ask).ok()).collect();
+        Self { anchors, allow_simulated: false }
+    }
+
+    /// The same collateral with `anchor` in place of the one for its product and signing key.
+    #[must_use]
+    pub fn with_anchor(mut self, anchor: Anchor) -> Self {
+        self.anchors.retain(|held| (held.product, held.signing_key) != (anchor.product, anchor.signing_key));
+        self.anchors.push(anchor);
+        self
+    }
+
+    /// The same collateral, with which simulated evidence is inspected rather than refused. Set only by
+    /// programs that are built for simulation or asked for it by name; the policy has to pin the simulated
+    /// root besides.
+    #[must_use]
+    pub const fn allowing_simulated(mut self) -> Self {
+        self.allow_simulated = true;
+        self
+    }
+
+    #[must_use]
+    pub const fn allows_simulated(&self) -> bool {
+        self.allow_simulated
+    }
+
+    #[must_use]
+    pub fn anchors(&self) -> &[Anchor] {
+        &self.anchors
+    }
+}
+
+pub(crate) fn fingerprint(certificate: &[u8]) -> Digest {
+    let hash = digest(&SHA256, certificate);
+    let mut bytes = [0; 32];
+    bytes.iter_mut().zip(hash.as_ref()).for_each(|(to, from)| *to = *from);
+    Digest::new(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pinned_roots_are_those_that_the_readme_lists() {
+        let builtin = Collateral::builtin();
+        let roots: Vec<String> = builtin.anchors().iter().map(|anchor| anchor.root().to_string()).collect();
+        let readme = include_str!("../collateral/README.md");
+        assert_eq!(roots.len(), Product::ALL.len());
+        assert!(roots.iter().all(|root| readme.contains(root.as_str())), "{roots:?}");
+        assert!(!builtin.allows_simulated());
+    }
+
+    #[test]
+    fn an_anchor_is_one_product_s_pair() {
+        let milan = include_bytes!("../collateral/amd-milan-ark.der");
+        let genoa = include_bytes!("../collateral/amd-genoa-ask.der");
+        assert_eq!(Anchor::new(milan, genoa).unwrap_err(), AnchorError::Names);
+        assert_eq!(Anchor::new(genoa, milan).unwrap_err(), AnchorError::Names);
+        assert_eq!(Anchor::new(milan, &[]).unwrap_err(), AnchorError::Certificate);
+        assert_eq!(Anchor::new(milan, &vec![0; 5000]).unwrap_err(), AnchorError::Size);
+    }
+}

@@ -1,0 +1,50 @@
+//! What the verifier knows about the handshake that evidence has to be for.
+
+use sealane_types::{Digest, PodIdentity};
+
+use crate::binding::{Leaf, report_data};
+use crate::message::EvidenceMessage;
+use crate::rejection::Rejection;
+
+/// The verifier's own view of one handshake. Nothing here comes from the evidence message.
+#[derive(Debug, Clone, Copy)]
+pub struct Expected<'a> {
+    /// The leaf as the verifier computes it, with the prover's role and static key.
+    pub leaf: Leaf,
+    /// The static key that the prover showed in the handshake.
+    pub prover_static: &'a [u8; 32],
+    /// The replica that the prover confirmed to be in record 0.
+    pub pod: &'a PodIdentity,
+    /// Digests of policy documents that the prover may run under: the verifier's current one, and those it
+    /// superseded within the overlap. The caller, who has the clock, drops older ones.
+    pub policies: &'a [Digest],
+}
+
+/// The REPORT_DATA that honest evidence for one handshake carries. Made by [`Expected::bind`] alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Binding {
+    pub(crate) report_data: [u8; 64],
+    pub(crate) pod: PodIdentity,
+    pub(crate) prover_static: [u8; 32],
+}
+
+impl Expected<'_> {
+    /// Recomputes REPORT_DATA from what the verifier knows and the path that the prover gave.
+    ///
+    /// # Errors
+    /// [`Rejection::NotBound`] when the message speaks of another replica, and [`Rejection::PolicyDigest`]
+    /// when the prover runs under a policy that is not accepted.
+    pub fn bind(&self, message: &EvidenceMessage) -> Result<Binding, Rejection> {
+        let EvidenceMessage { pod, policy, path, evidence } = message;
+        if pod != self.pod {
+            return Err(Rejection::NotBound("it names another replica than the handshake"));
+        }
+        if !self.policies.contains(policy) {
+            return Err(Rejection::PolicyDigest);
+        }
+        let root = path.root(&self.leaf);
+        let report_data =
+            report_data(evidence.platform, pod, self.prover_static, policy, path.leaves(), &root);
+        Ok(Binding { report_data, pod: pod.clone(), prover_static: *self.prover_static })
+    }
+}

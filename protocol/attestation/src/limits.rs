@@ -1,0 +1,30 @@
+//! Every bound of this crate. Values from outside are held against them before anything is allocated.
+
+/// Largest report of any platform: an SNP report has 1184 bytes, TDX quotes and Nitro documents about 5 KiB.
+pub const REPORT_BYTES_MAX: usize = 16 * 1024;
+/// Most certificates that evidence carries: an SNP chain has three.
+pub const CERTIFICATES_MAX: usize = 8;
+/// Largest certificate in bytes; AMD's have about 1.7 KiB.
+pub const CERTIFICATE_BYTES_MAX: usize = 4 * 1024;
+/// Largest encoded [`crate::Evidence`].
+pub const EVIDENCE_BYTES_MAX: usize = 48 * 1024;
+/// Largest encoded [`crate::EvidenceMessage`]. A peer that is not yet verified may send 64 KiB in all: this
+/// leaves room for the confirm and close frames beside it.
+pub const MESSAGE_BYTES_MAX: usize = 56 * 1024;
+/// Longest pod identity: three names of at most 253 bytes and two separators.
+pub const POD_IDENTITY_BYTES_MAX: usize = 3 * 253 + 2;
+/// Most handshakes that one quote serves.
+pub const LEAVES_MAX: u32 = 1 << PATH_DEPTH_MAX;
+/// Longest Merkle path, in nodes.
+pub const PATH_DEPTH_MAX: usize = 12;
+/// Largest certificate revocation list in bytes; AMD's have under 1 KiB.
+pub const REVOCATION_LIST_BYTES_MAX: usize = 64 * 1024;
+
+const _: () = {
+    // Tag, report with its length, count, and one length per certificate.
+    let largest_framing = 1 + 4 + 1 + 4 * CERTIFICATES_MAX;
+    assert!(REPORT_BYTES_MAX + 3 * CERTIFICATE_BYTES_MAX + largest_framing <= EVIDENCE_BYTES_MAX);
+    let largest_header = 4 + POD_IDENTITY_BYTES_MAX + 32 + 4 + 4 + 1 + 32 * PATH_DEPTH_MAX + 4;
+    assert!(EVIDENCE_BYTES_MAX + largest_header <= MESSAGE_BYTES_MAX);
+    assert!(MESSAGE_BYTES_MAX < 64 * 1024);
+};

@@ -1,0 +1,113 @@
+//! Why evidence is not accepted, precise enough to act on.
+
+use sealane_policy::Pinnable;
+use sealane_types::{Platform, Reason};
+
+use crate::claims::{Permission, Tcb};
+
+/// Which of a report's TCB versions fell below a floor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TcbVersion {
+    Reported,
+    Committed,
+    Launch,
+}
+
+impl TcbVersion {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Reported => "reported",
+            Self::Committed => "committed",
+            Self::Launch => "launch",
+        }
+    }
+}
+
+/// Evidence, its collateral or its fit with the policy fell short. Everything here is the prover's or the
+/// environment's doing, never the verifier's; [`Rejection::reason`] is the word that users see.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Rejection {
+    // The bytes.
+    #[error("the evidence is malformed: {0}")]
+    Malformed(&'static str),
+    #[error("the evidence is not genuine: {0}")]
+    Untrusted(&'static str),
+    #[error("{0} has expired or is not yet valid; check the clock, then renew it on the host")]
+    Expired(&'static str),
+    #[error("{0} is revoked by its vendor")]
+    Revoked(&'static str),
+
+    // What the verifier has at hand.
+    #[error("no collateral to verify the evidence with: {0}")]
+    CollateralMissing(&'static str),
+    #[error("the collateral is out of date: {0}")]
+    CollateralExpired(&'static str),
+    #[error("this verifier cannot verify {0} evidence")]
+    PlatformUnsupported(Platform),
+    #[error("simulated evidence proves nothing, and this verifier was not built to accept it")]
+    SimulationNotAllowed,
+
+    // The handshake.
+    #[error("the evidence was not made for this handshake: {0}")]
+    NotBound(&'static str),
+    #[error("the peer runs under a policy that is neither current nor just superseded")]
+    PolicyDigest,
+
+    // The policy.
+    #[error("the policy is not in force: {0}")]
+    Policy(Reason),
+    #[error("the policy names no such peer")]
+    PeerNotInPolicy,
+    #[error("the policy lists no {0} entry for this peer")]
+    PlatformNotAllowed(Platform),
+    #[error("the root of the evidence is not the one that the policy pins")]
+    Root,
+    #[error("the measurement is none that the policy lists")]
+    Measurement,
+    #[error("HOST_DATA is none that the policy lists")]
+    HostData,
+    #[error("the product is none that the policy lists")]
+    Product,
+    #[error("the chip is none that the policy lists")]
+    Chip,
+    #[error("the {version} TCB ({found}) is below the policy's minTcb", version = .version.as_str())]
+    TcbTooLow { version: TcbVersion, found: Tcb },
+    #[error("the guest may be debugged, which the policy does not allow")]
+    Debug,
+    #[error("the policy does not allow {0}")]
+    Permission(Permission),
+    #[error("the policy demands {0} to be pinned, and the entry leaves it open")]
+    ReferenceValueMissing(Pinnable),
+    #[error("the policy names a workload, and this evidence proves the node only")]
+    WorkloadUnverified,
+}
+
+impl Rejection {
+    /// The word for conditions, events, exceptions and metrics.
+    #[must_use]
+    pub const fn reason(&self) -> Reason {
+        match self {
+            Self::Malformed(_) => Reason::EvidenceMalformed,
+            Self::Untrusted(_) | Self::Revoked(_) => Reason::EvidenceUntrusted,
+            Self::Expired(_) => Reason::EvidenceExpired,
+            Self::CollateralMissing(_) => Reason::CollateralMissing,
+            Self::CollateralExpired(_) => Reason::CollateralExpired,
+            Self::PlatformUnsupported(_) | Self::PlatformNotAllowed(_) => Reason::PlatformNotAllowed,
+            Self::SimulationNotAllowed => Reason::SimulationNotAllowed,
+            Self::NotBound(_) => Reason::EvidenceNotBound,
+            Self::PolicyDigest => Reason::PolicyMismatch,
+            Self::Policy(reason) => *reason,
+            Self::PeerNotInPolicy => Reason::PeerNotInPolicy,
+            Self::Root => Reason::RootMismatch,
+            Self::Measurement => Reason::MeasurementMismatch,
+            Self::HostData => Reason::HostDataMismatch,
+            Self::Product | Self::Chip => Reason::ProductMismatch,
+            Self::TcbTooLow { .. } => Reason::TcbTooLow,
+            Self::Debug => Reason::DebugNotAllowed,
+            Self::Permission(_) => Reason::PermissionNotAllowed,
+            Self::ReferenceValueMissing(_) => Reason::ReferenceValueMissing,
+            Self::WorkloadUnverified => Reason::WorkloadUnverified,
+        }
+    }
+}

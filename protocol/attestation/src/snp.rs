@@ -1,0 +1,77 @@
+//! AMD SEV-SNP: ATTESTATION_REPORT and the certificates of the key that signed it.
+//!
+//! Sources: "SEV Secure Nested Paging Firmware ABI Specification" (AMD 56860), table 23 for the report and
+//! §4.3 for the guest policy; "VCEK Certificate and KDS Interface Specification" (AMD 57230), chapter 3 for
+//! the certificates' extensions.
+
+mod chain;
+mod extensions;
+pub(crate) mod names;
+mod pss;
+mod report;
+mod revocation;
+
+use sealane_types::{Platform, UnixSeconds};
+
+use crate::claims::Claims;
+use crate::collateral::{Collateral, fingerprint};
+use crate::evidence::Evidence;
+use crate::rejection::Rejection;
+use chain::{Issuers, verify_signing_certificate};
+
+/// Which key signs reports. Its certificate has another issuer and other extensions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SigningKey {
+    /// The chip's own, derived from its fuses and TCB.
+    Vcek,
+    /// A cloud provider's, loaded into its chips.
+    Vlek,
+}
+
+/// Evidence of real hardware: issuers are those that `collateral` pins, whatever the evidence brings.
+pub(crate) fn inspect(
+    evidence: &Evidence,
+    collateral: &Collateral,
+    now: UnixSeconds,
+) -> Result<Claims, Rejection> {
+    let signer = evidence.certificates.first().ok_or(Rejection::Malformed("no VCEK"))?;
+    let certificate = chain::parse(signer)?;
+    if names::mention_simulation(&certificate.tbs_certificate.subject) {
+        return Err(Rejection::Untrusted("a simulated certificate in place of a real one"));
+    }
+    let issuer = names::issuer_product(&certificate.tbs_certificate.issuer)
+        .ok_or(Rejection::Untrusted("the VCEK's issuer is none of AMD's"))?;
+    let anchor = collateral
+        .anchors()
+        .iter()
+        .find(|anchor| (anchor.product, anchor.signing_key) == issuer)
+        .ok_or(Rejection::CollateralMissing("no root for this product"))?;
+    let issuers = Issuers {
+        product: anchor.product,
+        signing_key: anchor.signing_key,
+        ark: &anchor.ark,
+        ask: &anchor.ask,
+        revocation_list: anchor.revocation_list.as_deref(),
+    };
+    let key = verify_signing_certificate(signer, &issuers, now)?;
+    report::verify(&evidence.report, &key, Platform::SevSnp, anchor.root)
+}
+
+/// Simulated evidence: the same checks under the root that it brings, whose fingerprint the policy pins.
+/// Every name of the chain has to say SIM, so that such a root can never be taken for another.
+pub(crate) fn inspect_simulated(evidence: &Evidence, now: UnixSeconds) -> Result<Claims, Rejection> {
+    let [signer, ask, ark] = evidence.certificates.as_slice() else {
+        return Err(Rejection::Malformed("simulated evidence carries VCEK, ASK and ARK"));
+    };
+    for certificate in [signer, ask, ark] {
+        if !names::mention_simulation(&chain::parse(certificate)?.tbs_certificate.subject) {
+            return Err(Rejection::Untrusted("a simulated certificate whose name does not say SIM"));
+        }
+    }
+    let issuer = chain::parse(ask)?.tbs_certificate.subject;
+    let (product, signing_key) = names::simulated_issuer_product(&issuer)
+        .ok_or(Rejection::Untrusted("the simulated ASK names no product"))?;
+    let issuers = Issuers { product, signing_key, ark, ask, revocation_list: None };
+    let key = verify_signing_certificate(signer, &issuers, now)?;
+    report::verify(&evidence.report, &key, Platform::Simulated, fingerprint(ark))
+}

@@ -1,0 +1,147 @@
+//! ARK → ASK → VCEK (or ARK → ASVK → VLEK): signatures, names, CA flags, dates, revocation, extensions.
+
+use std::time::Duration;
+
+use rustls_pki_types::{CertificateDer, SignatureVerificationAlgorithm, UnixTime};
+use sealane_types::{Product, UnixSeconds};
+use webpki::{
+    CertRevocationList, EndEntityCert, ExpirationPolicy, KeyUsage, OwnedCertRevocationList,
+    RevocationCheckDepth, RevocationOptionsBuilder, UnknownStatusPolicy, anchor_from_trusted_cert,
+};
+use x509_cert::Certificate;
+use x509_cert::der::Decode;
+
+use super::{SigningKey, extensions, pss::AmdPssSha384, revocation};
+use crate::claims::{Revocation, Tcb};
+use crate::rejection::Rejection;
+
+const ALGORITHMS: &[&dyn SignatureVerificationAlgorithm] = &[&AmdPssSha384];
+
+/// DER of a P-384 SubjectPublicKeyInfo up to the point (RFC 5480): id-ecPublicKey, secp384r1, 97 bytes of
+/// uncompressed point.
+const P384_PREFIX: [u8; 23] = [
+    0x30, 0x76, 0x30, 0x10, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x05, 0x2b, 0x81,
+    0x04, 0x00, 0x22, 0x03, 0x62, 0x00,
+];
+const P384_POINT_BYTES: usize = 97;
+
+/// The certificates that vouch for a signing key. `ark` is trusted by whoever calls.
+pub(super) struct Issuers<'a> {
+    pub(super) product: Product,
+    pub(super) signing_key: SigningKey,
+    pub(super) ark: &'a [u8],
+    pub(super) ask: &'a [u8],
+    pub(super) revocation_list: Option<&'a [u8]>,
+}
+
+/// A signing key whose chain was verified, and what its certificate says about it.
+pub(super) struct VerifiedKey {
+    /// Uncompressed P-384 point.
+    pub(super) point: [u8; P384_POINT_BYTES],
+    pub(super) product: Product,
+    pub(super) signing_key: SigningKey,
+    pub(super) tcb: Tcb,
+    pub(super) hardware_id: Option<Vec<u8>>,
+    pub(super) revocation: Revocation,
+    pub(super) expires: UnixSeconds,
+}
+
+pub(super) fn parse(certificate: &[u8]) -> Result<Certificate, Rejection> {
+    Certificate::from_der(certificate).map_err(|_| Rejection::Malformed("a certificate"))
+}
+
+/// Verifies the DER certificate `signer` under `issuers` at `now`.
+pub(super) fn verify_signing_certificate(
+    signer: &[u8],
+    issuers: &Issuers<'_>,
+    now: UnixSeconds,
+) -> Result<VerifiedKey, Rejection> {
+    let [certificate, ask, ark] = [parse(signer)?, parse(issuers.ask)?, parse(issuers.ark)?];
+    let mut expires = UnixSeconds(u64::MAX);
+    for (certificate, name) in [(&ark, "the ARK"), (&ask, "the ASK"), (&certificate, "the VCEK")] {
+        expires = expires.min(check_dates(certificate, name, now)?);
+    }
+    let mut revocation = Revocation::Unchecked;
+    if let Some(list) = issuers.revocation_list {
+        expires = expires.min(revocation::covers(list, &ark.tbs_certificate.subject, now)?);
+        revocation = Revocation::Checked;
+    }
+    let public_key = verify_path(signer, issuers, now)?;
+    let point = public_key
+        .strip_prefix(&P384_PREFIX)
+        .and_then(|point| point.try_into().ok())
+        .filter(|point: &[u8; P384_POINT_BYTES]| point.first() == Some(&0x04))
+        .ok_or(Rejection::Untrusted("the VCEK's key is not on P-384"))?;
+    let extensions = extensions::read(&certificate, issuers.product, issuers.signing_key)?;
+    Ok(VerifiedKey {
+        point,
+        product: issuers.product,
+        signing_key: issuers.signing_key,
+        tcb: extensions.tcb,
+        hardware_id: extensions.hardware_id,
+        revocation,
+        expires,
+    })
+}
+
+/// webpki's part. Returns the DER SubjectPublicKeyInfo of `signer`.
+fn verify_path(signer: &[u8], issuers: &Issuers<'_>, now: UnixSeconds) -> Result<Vec<u8>, Rejection> {
+    let ark = CertificateDer::from_slice(issuers.ark);
+    let anchor = anchor_from_trusted_cert(&ark).map_err(|_| Rejection::Malformed("the ARK"))?;
+    let ask = [CertificateDer::from_slice(issuers.ask)];
+    let signer = CertificateDer::from_slice(signer);
+    let signer = EndEntityCert::try_from(&signer).map_err(|_| Rejection::Malformed("the VCEK"))?;
+    let list = match issuers.revocation_list {
+        Some(list) => Some(CertRevocationList::from(
+            OwnedCertRevocationList::from_der(list)
+                .map_err(|_| Rejection::CollateralMissing("the revocation list cannot be parsed"))?,
+        )),
+        None => None,
+    };
+    let lists: Vec<&CertRevocationList<'_>> = list.iter().collect();
+    // `Err` means that there is no list.
+    let revocation = RevocationOptionsBuilder::new(&lists).ok().map(|options| {
+        options
+            .with_depth(RevocationCheckDepth::Chain)
+            // The ARK's list covers ASK and ASVK, and AMD issues none for VCEKs.
+            .with_status_policy(UnknownStatusPolicy::Allow)
+            .with_expiration_policy(ExpirationPolicy::Enforce)
+            .build()
+    });
+    let now = UnixTime::since_unix_epoch(Duration::from_secs(now.0));
+    // None of the certificates restricts extended usage, so any would do.
+    let usage = KeyUsage::server_auth();
+    signer
+        .verify_for_usage(ALGORITHMS, &[anchor], &ask, now, usage, revocation, None)
+        .map_err(|error| rejection(&error))?;
+    Ok(signer.subject_public_key_info().as_ref().to_vec())
+}
+
+fn rejection(error: &webpki::Error) -> Rejection {
+    match error {
+        webpki::Error::CertExpired { .. } | webpki::Error::CertNotValidYet { .. } => {
+            Rejection::Expired("a certificate of the evidence")
+        }
+        webpki::Error::CertRevoked => Rejection::Revoked("a certificate of the evidence"),
+        webpki::Error::CrlExpired { .. } => Rejection::CollateralExpired("the revocation list"),
+        webpki::Error::InvalidCrlSignatureForPublicKey | webpki::Error::IssuerNotCrlSigner => {
+            Rejection::CollateralMissing("the revocation list is not signed by the ARK")
+        }
+        _ => Rejection::Untrusted("the certificates are no chain to the root"),
+    }
+}
+
+/// webpki does not look at the dates of a root; all three are checked alike.
+fn check_dates(
+    certificate: &Certificate,
+    name: &'static str,
+    now: UnixSeconds,
+) -> Result<UnixSeconds, Rejection> {
+    let validity = &certificate.tbs_certificate.validity;
+    let not_before = validity.not_before.to_unix_duration().as_secs();
+    let not_after = validity.not_after.to_unix_duration().as_secs();
+    if now.0 < not_before || now.0 > not_after {
+        return Err(Rejection::Expired(name));
+    }
+    Ok(UnixSeconds(not_after))
+}

@@ -1,0 +1,101 @@
+//! AMD's extensions of VCEK and VLEK certificates (AMD 57230, chapter 3).
+
+use sealane_types::Product;
+use x509_cert::Certificate;
+use x509_cert::der::oid::ObjectIdentifier;
+
+use super::SigningKey;
+use crate::claims::Tcb;
+use crate::rejection::Rejection;
+
+const PRODUCT_NAME: ObjectIdentifier = oid("1.3.6.1.4.1.3704.1.2");
+const BOOTLOADER: ObjectIdentifier = oid("1.3.6.1.4.1.3704.1.3.1");
+const TEE: ObjectIdentifier = oid("1.3.6.1.4.1.3704.1.3.2");
+const SNP: ObjectIdentifier = oid("1.3.6.1.4.1.3704.1.3.3");
+const MICROCODE: ObjectIdentifier = oid("1.3.6.1.4.1.3704.1.3.8");
+const FMC: ObjectIdentifier = oid("1.3.6.1.4.1.3704.1.3.9");
+const HARDWARE_ID: ObjectIdentifier = oid("1.3.6.1.4.1.3704.1.4");
+const PROVIDER_ID: ObjectIdentifier = oid("1.3.6.1.4.1.3704.1.5");
+
+const fn oid(text: &str) -> ObjectIdentifier {
+    ObjectIdentifier::new_unwrap(text)
+}
+
+/// What the signing certificate says about the chip and firmware that its key belongs to.
+pub(super) struct Extensions {
+    pub(super) tcb: Tcb,
+    /// The chip, for a VCEK.
+    pub(super) hardware_id: Option<Vec<u8>>,
+}
+
+/// Reads the extensions of a certificate whose issuer speaks for `product` and `signing_key`.
+pub(super) fn read(
+    certificate: &Certificate,
+    product: Product,
+    signing_key: SigningKey,
+) -> Result<Extensions, Rejection> {
+    let find = |id| find(certificate, id);
+    let level = |id| find(id)?.and_then(integer).ok_or(Rejection::Untrusted("TCB extension of the VCEK"));
+    let tcb = Tcb {
+        fmc: if product == Product::Turin { Some(level(FMC)?) } else { None },
+        bootloader: level(BOOTLOADER)?,
+        tee: level(TEE)?,
+        snp: level(SNP)?,
+        microcode: level(MICROCODE)?,
+    };
+    if find(PRODUCT_NAME)?.and_then(product_name) != Some(product) {
+        return Err(Rejection::Untrusted("the VCEK is for another product than its issuer"));
+    }
+    let hardware_id = find(HARDWARE_ID)?;
+    let fits = match (signing_key, hardware_id, find(PROVIDER_ID)?) {
+        (SigningKey::Vcek, Some(id), None) => {
+            id.len() == hardware_id_bytes(product) && id.iter().any(|byte| *byte != 0)
+        }
+        (SigningKey::Vlek, None, Some(_)) => true,
+        _ => false,
+    };
+    if !fits {
+        return Err(Rejection::Untrusted("hardware or provider id of the VCEK"));
+    }
+    Ok(Extensions { tcb, hardware_id: hardware_id.map(<[u8]>::to_vec) })
+}
+
+/// Turin fuses 8 bytes of id, its predecessors 64.
+const fn hardware_id_bytes(product: Product) -> usize {
+    match product {
+        Product::Milan | Product::Genoa => 64,
+        Product::Turin => 8,
+    }
+}
+
+/// The value of an extension; one that is there twice is an error, since readers would differ.
+fn find(certificate: &Certificate, id: ObjectIdentifier) -> Result<Option<&[u8]>, Rejection> {
+    let extensions = certificate.tbs_certificate.extensions.as_deref().unwrap_or_default();
+    let mut found = extensions.iter().filter(|extension| extension.extn_id == id);
+    let value = found.next().map(|extension| extension.extn_value.as_bytes());
+    if found.next().is_some() {
+        return Err(Rejection::Untrusted("an extension of the VCEK is there twice"));
+    }
+    Ok(value)
+}
+
+/// A DER INTEGER from 0 to 255 in its only encoding.
+const fn integer(value: &[u8]) -> Option<u8> {
+    match value {
+        [0x02, 0x01, level] if *level < 0x80 => Some(*level),
+        [0x02, 0x02, 0x00, level] if *level >= 0x80 => Some(*level),
+        _ => None,
+    }
+}
+
+/// A DER IA5String such as `Milan-B0` or `Turin`: product, then optionally a stepping.
+fn product_name(value: &[u8]) -> Option<Product> {
+    let [0x16, length, name @ ..] = value else {
+        return None;
+    };
+    if usize::from(*length) != name.len() {
+        return None;
+    }
+    let name = std::str::from_utf8(name).ok()?;
+    name.split('-').next()?.parse().ok()
+}

@@ -1,0 +1,212 @@
+//! ATTESTATION_REPORT (AMD 56860, table 23): layout, signature, and its agreement with the signing key.
+
+use aws_lc_rs::signature::{ECDSA_P384_SHA384_FIXED, UnparsedPublicKey};
+use sealane_types::{ChipId, Digest, HostData, Measurement, Platform, Product};
+
+use super::SigningKey;
+use super::chain::VerifiedKey;
+use crate::claims::{Claims, Revocation, Tcb, TcbVersions};
+use crate::rejection::Rejection;
+
+const REPORT_BYTES: usize = 0x4a0;
+/// What the signature covers; its two numbers follow.
+const SIGNED_BYTES: usize = 0x2a0;
+/// r and s lie in 72 bytes each, little-endian, and P-384 fills 48 of them.
+const SIGNATURE_R: usize = 0x2a0;
+const SIGNATURE_S: usize = 0x2e8;
+const SCALAR_BYTES: usize = 48;
+/// ECDSA on P-384 with SHA-384.
+const SIGNATURE_ALGORITHM: u32 = 1;
+
+// Bits of the guest policy (§4.3).
+const POLICY_SMT: u64 = 1 << 16;
+const POLICY_ONE: u64 = 1 << 17;
+const POLICY_MIGRATION_AGENT: u64 = 1 << 18;
+const POLICY_DEBUG: u64 = 1 << 19;
+const POLICY_RESERVED_FROM: u32 = 26;
+
+// Bits of the word at 0x48.
+const KEY_MASKED: u32 = 1 << 1;
+const KEY_KIND_FROM: u32 = 2;
+const KEY_RESERVED_FROM: u32 = 5;
+
+/// REPORT_ID_MA of a guest without a migration agent.
+const NO_MIGRATION_AGENT: [u8; 32] = [0xff; 32];
+
+/// Verifies `bytes` under `key` and reads what it states.
+pub(super) fn verify(
+    bytes: &[u8],
+    key: &VerifiedKey,
+    platform: Platform,
+    root: Digest,
+) -> Result<Claims, Rejection> {
+    let report = Report::parse(bytes)?;
+    report.check_signature(&key.point)?;
+    // From here on the report is the chip's own word; what follows keeps one chip's from passing as another's.
+    report.check_signer(key)?;
+    let tcb = report.tcb_versions(key)?;
+    let policy = report.u64(0x08)?;
+    if policy & POLICY_ONE == 0 || policy >> POLICY_RESERVED_FROM != 0 {
+        return Err(Rejection::Malformed("guest policy"));
+    }
+    let migration_agent: [u8; 32] = report.field(0x160)?;
+    let vmpl = report.u32(0x30)?;
+    let chip_id: [u8; 64] = report.field(0x1a0)?;
+    Ok(Claims {
+        platform,
+        root,
+        report_version: report.version,
+        report_data: report.field(0x50)?,
+        measurement: Measurement::new(report.field(0x90)?),
+        host_data: HostData::new(report.field(0xc0)?),
+        product: key.product,
+        chip_id: (chip_id != [0; 64]).then_some(ChipId::new(chip_id)),
+        tcb,
+        debug: policy & POLICY_DEBUG != 0,
+        migration: policy & POLICY_MIGRATION_AGENT != 0 || migration_agent != NO_MIGRATION_AGENT,
+        vlek: key.signing_key == SigningKey::Vlek,
+        vmpl,
+        smt: policy & POLICY_SMT != 0,
+        revocation: match platform {
+            Platform::Simulated => Revocation::NotApplicable,
+            _ => key.revocation,
+        },
+        expires: key.expires,
+    })
+}
+
+/// A report of the right length and layout.
+struct Report<'a> {
+    bytes: &'a [u8; REPORT_BYTES],
+    version: u32,
+}
+
+impl<'a> Report<'a> {
+    fn parse(bytes: &'a [u8]) -> Result<Self, Rejection> {
+        let bytes = bytes.try_into().map_err(|_| Rejection::Malformed("length of the report"))?;
+        let mut report = Self { bytes, version: 0 };
+        report.version = report.u32(0)?;
+        if !matches!(report.version, 2 | 3 | 5) {
+            return Err(Rejection::Malformed("version of the report"));
+        }
+        if report.u32(0x34)? != SIGNATURE_ALGORITHM {
+            return Err(Rejection::Malformed("signature algorithm of the report"));
+        }
+        // Bytes that are reserved in this version: a meaning given to them later must not pass unseen.
+        let cpuid_end = if report.version >= 3 { 0x18b } else { 0x188 };
+        let mitigations_end = if report.version >= 5 { 0x208 } else { 0x1f8 };
+        let reserved = [
+            (0x4c, 0x50),
+            (cpuid_end, 0x1a0),
+            (0x1eb, 0x1ec),
+            (0x1ef, 0x1f0),
+            (mitigations_end, SIGNED_BYTES),
+            // Not signed: a nonzero byte here would make other evidence of the same report.
+            (SIGNATURE_R + SCALAR_BYTES, SIGNATURE_S),
+            (SIGNATURE_S + SCALAR_BYTES, REPORT_BYTES),
+        ];
+        for (from, to) in reserved {
+            let zero = report.bytes.get(from..to).is_some_and(|bytes| bytes.iter().all(|byte| *byte == 0));
+            if !zero {
+                return Err(Rejection::Malformed("reserved bytes of the report"));
+            }
+        }
+        Ok(report)
+    }
+
+    fn field<const N: usize>(&self, offset: usize) -> Result<[u8; N], Rejection> {
+        let field = self.bytes.get(offset..).and_then(|rest| rest.first_chunk());
+        field.copied().ok_or(Rejection::Malformed("length of the report"))
+    }
+
+    fn u32(&self, offset: usize) -> Result<u32, Rejection> {
+        self.field(offset).map(u32::from_le_bytes)
+    }
+
+    fn u64(&self, offset: usize) -> Result<u64, Rejection> {
+        self.field(offset).map(u64::from_le_bytes)
+    }
+
+    /// The signature over the original bytes.
+    fn check_signature(&self, point: &[u8]) -> Result<(), Rejection> {
+        const UNTRUSTED: Rejection = Rejection::Untrusted("the signature of the report");
+        let mut signature = Vec::with_capacity(2 * SCALAR_BYTES);
+        for offset in [SIGNATURE_R, SIGNATURE_S] {
+            let mut scalar: [u8; SCALAR_BYTES] = self.field(offset)?;
+            scalar.reverse();
+            signature.extend_from_slice(&scalar);
+        }
+        let signed = self.bytes.get(..SIGNED_BYTES).ok_or(UNTRUSTED)?;
+        UnparsedPublicKey::new(&ECDSA_P384_SHA384_FIXED, point)
+            .verify(signed, &signature)
+            .map_err(|_| UNTRUSTED)
+    }
+
+    /// Holds the report against the certificate of the key that signed it.
+    fn check_signer(&self, key: &VerifiedKey) -> Result<(), Rejection> {
+        let word = self.u32(0x48)?;
+        if word >> KEY_RESERVED_FROM != 0 || word & KEY_MASKED != 0 {
+            return Err(Rejection::Malformed("key word of the report"));
+        }
+        let kind = match key.signing_key {
+            SigningKey::Vcek => 0,
+            SigningKey::Vlek => 1,
+        };
+        if (word >> KEY_KIND_FROM) & 0b111 != kind {
+            return Err(Rejection::Untrusted("the report says that another kind of key signed it"));
+        }
+        if self.version >= 3 {
+            let [family, model] = self.field(0x188)?;
+            if product_of(family, model) != Some(key.product) {
+                return Err(Rejection::Untrusted("the report is of another product than the VCEK"));
+            }
+        }
+        if let Some(id) = &key.hardware_id {
+            let chip: [u8; 64] = self.field(0x1a0)?;
+            let (same, rest) = chip.split_at_checked(id.len()).unwrap_or_default();
+            if same != id.as_slice() || rest.iter().any(|byte| *byte != 0) {
+                return Err(Rejection::Untrusted("the report is of another chip than the VCEK"));
+            }
+        }
+        Ok(())
+    }
+
+    fn tcb_versions(&self, key: &VerifiedKey) -> Result<TcbVersions, Rejection> {
+        let tcb = |offset| read_tcb(self.field(offset)?, key.product);
+        let (current, reported) = (tcb(0x38)?, tcb(0x180)?);
+        let (committed, launch) = (tcb(0x1e0)?, tcb(0x1f0)?);
+        // The key is derived from the reported version, so its certificate cannot honestly name another.
+        if reported != key.tcb {
+            return Err(Rejection::Untrusted("the reported TCB is not the VCEK's"));
+        }
+        for version in [reported, committed, launch] {
+            if !current.reaches(&version) {
+                return Err(Rejection::Untrusted("a TCB version above the current one: it was rolled back"));
+            }
+        }
+        Ok(TcbVersions { current, reported, committed, launch })
+    }
+}
+
+/// TCB_VERSION (§2.2; Turin's layout is its own).
+fn read_tcb(bytes: [u8; 8], product: Product) -> Result<Tcb, Rejection> {
+    match (product, bytes) {
+        (Product::Milan | Product::Genoa, [bootloader, tee, 0, 0, 0, 0, snp, microcode]) => {
+            Ok(Tcb { fmc: None, bootloader, tee, snp, microcode })
+        }
+        (Product::Turin, [fmc, bootloader, tee, snp, 0, 0, 0, microcode]) => {
+            Ok(Tcb { fmc: Some(fmc), bootloader, tee, snp, microcode })
+        }
+        _ => Err(Rejection::Malformed("reserved bytes of a TCB version")),
+    }
+}
+
+/// The product with this combined family and extended model (AMD 56860, table 23, CPUID_FAM_ID).
+const fn product_of(family: u8, model: u8) -> Option<Product> {
+    match (family, model) {
+        (0x19, 0x00..=0x0f) => Some(Product::Milan),
+        (0x19, 0x10..=0x1f | 0xa0..=0xaf) => Some(Product::Genoa),
+        (0x1a, 0x00..=0x11) => Some(Product::Turin),
+        _ => None,
+    }
+}

@@ -1,0 +1,35 @@
+//! The ARK's revocation list. webpki verifies its signature and expiry; what it would pass over is here.
+
+use sealane_types::UnixSeconds;
+use x509_cert::crl::CertificateList;
+use x509_cert::der::Decode;
+use x509_cert::der::oid::ObjectIdentifier;
+use x509_cert::name::Name;
+
+use crate::rejection::Rejection;
+
+/// RFC 5280 §5.2.5, id-ce-issuingDistributionPoint: the list speaks for some certificates only.
+const ISSUING_DISTRIBUTION_POINT: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.28");
+
+/// Insists that `list` speaks for everything that `issuer` certified, as of a time not after `now`, and
+/// returns when it expires.
+///
+/// A list of another issuer, or for other certificates, would leave the status of ours unknown, which webpki
+/// has to let pass because nobody issues a list for VCEKs.
+pub(super) fn covers(list: &[u8], issuer: &Name, now: UnixSeconds) -> Result<UnixSeconds, Rejection> {
+    let list = CertificateList::from_der(list)
+        .map_err(|_| Rejection::CollateralMissing("the revocation list cannot be parsed"))?
+        .tbs_cert_list;
+    if list.issuer != *issuer {
+        return Err(Rejection::CollateralMissing("the revocation list is of another issuer"));
+    }
+    let extensions = list.crl_extensions.as_deref().unwrap_or_default();
+    if extensions.iter().any(|extension| extension.extn_id == ISSUING_DISTRIBUTION_POINT) {
+        return Err(Rejection::CollateralMissing("the revocation list covers a part of the certificates"));
+    }
+    if list.this_update.to_unix_duration().as_secs() > now.0 {
+        return Err(Rejection::CollateralExpired("the revocation list is from the future"));
+    }
+    let next = list.next_update.ok_or(Rejection::CollateralMissing("the revocation list never expires"))?;
+    Ok(UnixSeconds(next.to_unix_duration().as_secs()))
+}
