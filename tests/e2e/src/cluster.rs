@@ -1,0 +1,181 @@
+//! The cluster under test and one test's namespace on it.
+
+use std::{
+    ffi::OsString,
+    path::PathBuf,
+    process::{Command, Stdio},
+};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+
+use crate::{Owners, until};
+
+/// The cluster, as `cargo xtask test` names it.
+#[derive(Debug, Clone)]
+pub struct Cluster {
+    tools: PathBuf,
+    /// Image of test workloads: Python with numpy and the client.
+    pub image: String,
+    plugin: PathBuf,
+}
+
+impl Cluster {
+    /// # Errors
+    /// The environment does not name a cluster.
+    pub fn connect() -> Result<Self> {
+        let variable = |name: &str| -> Result<OsString> {
+            std::env::var_os(name)
+                .with_context(|| format!("{name} is not set: end-to-end tests run through `cargo xtask test`"))
+        };
+        variable("KUBECONFIG")?;
+        Ok(Self {
+            tools: variable("SEALANE_TEST_TOOLS")?.into(),
+            image: variable("SEALANE_TEST_IMAGE")?.to_string_lossy().into_owned(),
+            plugin: variable("SEALANE_TEST_PLUGIN")?.into(),
+        })
+    }
+
+    /// kubectl with `arguments`; its standard output.
+    ///
+    /// # Errors
+    /// kubectl's own words.
+    pub async fn kubectl(&self, arguments: &[&str]) -> Result<String> {
+        self.call("kubectl", arguments, None).await
+    }
+
+    /// helm with `arguments`; its standard output.
+    ///
+    /// # Errors
+    /// helm's own words.
+    pub async fn helm(&self, arguments: &[&str]) -> Result<String> {
+        self.call("helm", arguments, None).await
+    }
+
+    /// Applies manifests; server-side, so that what admission refuses is refused whole.
+    ///
+    /// # Errors
+    /// The API server's words.
+    pub async fn apply(&self, manifests: &Value) -> Result<String> {
+        let text = manifests.to_string();
+        self.call("kubectl", &["apply", "--server-side", "--force-conflicts", "-f", "-"], Some(text)).await
+    }
+
+    /// `kubectl sealane` with `arguments`.
+    ///
+    /// # Errors
+    /// The plugin's own words.
+    pub async fn plugin(&self, arguments: &[&str]) -> Result<String> {
+        let program = self.plugin.clone().into_os_string();
+        run(program, arguments.iter().map(|word| (*word).to_owned()).collect(), None).await
+    }
+
+    async fn call(&self, tool: &str, arguments: &[&str], input: Option<String>) -> Result<String> {
+        let program = self.tools.join(tool).into_os_string();
+        run(program, arguments.iter().map(|word| (*word).to_owned()).collect(), input).await
+    }
+
+    /// A fresh namespace that is opted in, named after the test.
+    ///
+    /// # Errors
+    /// The namespace cannot be made.
+    pub async fn sandbox(&self, test: &str) -> Result<Sandbox> {
+        let name = format!("e2e-{test}");
+        // A namespace that an interrupted run left behind makes room first.
+        self.kubectl(&["delete", "namespace", &name, "--ignore-not-found", "--wait"]).await?;
+        self.apply(&serde_json::json!({
+            "apiVersion": "v1", "kind": "Namespace",
+            "metadata": {"name": name, "labels": {
+                "sealane.dev/injection": "enabled",
+                "pod-security.kubernetes.io/enforce": "restricted",
+            }},
+        }))
+        .await?;
+        Ok(Sandbox { cluster: self.clone(), owners: Owners::new()?, name })
+    }
+}
+
+async fn run(program: OsString, arguments: Vec<String>, input: Option<String>) -> Result<String> {
+    let shown = format!("{} {}", program.to_string_lossy(), arguments.join(" "));
+    let work = move || -> Result<std::process::Output> {
+        let mut child = Command::new(program)
+            .args(arguments)
+            .stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() })
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()?;
+        if let (Some(input), Some(mut stdin)) = (input, child.stdin.take()) {
+            std::io::Write::write_all(&mut stdin, input.as_bytes())?;
+        }
+        Ok(child.wait_with_output()?)
+    };
+    let done = tokio::task::spawn_blocking(work).await?.with_context(|| shown.clone())?;
+    ensure!(done.status.success(), "{shown}: {}", String::from_utf8_lossy(&done.stderr).trim());
+    Ok(String::from_utf8_lossy(&done.stdout).into_owned())
+}
+
+/// One test's namespace; [`Sandbox::remove`] ends it, and a failed test leaves it for a look around.
+#[derive(Debug)]
+pub struct Sandbox {
+    pub cluster: Cluster,
+    pub owners: Owners,
+    pub name: String,
+}
+
+impl Sandbox {
+    /// kubectl in this namespace.
+    ///
+    /// # Errors
+    /// kubectl's own words.
+    pub async fn kubectl(&self, arguments: &[&str]) -> Result<String> {
+        let mut words = vec!["-n", &self.name];
+        words.extend(arguments);
+        self.cluster.kubectl(&words).await
+    }
+
+    /// One object as JSON.
+    ///
+    /// # Errors
+    /// kubectl's own words, or no JSON.
+    pub async fn read(&self, object: &str) -> Result<Value> {
+        let text = self.kubectl(&["get", object, "-o", "json"]).await?;
+        serde_json::from_str(&text).context("kubectl printed something that is not JSON")
+    }
+
+    /// Waits until `object` has condition `kind` with `status`; gives the condition.
+    ///
+    /// # Errors
+    /// The condition did not come true in time.
+    pub async fn condition(&self, object: &str, kind: &str, status: &str) -> Result<Value> {
+        until(&format!("{object}: {kind}={status} in {}", self.name), || async move {
+            let seen = self.read(object).await.map_err(|error| format!("{error:#}"))?;
+            let conditions = seen["status"]["conditions"].as_array().cloned().unwrap_or_default();
+            conditions
+                .iter()
+                .find(|condition| condition["type"] == kind && condition["status"] == status)
+                .cloned()
+                .ok_or_else(|| seen["status"].to_string())
+        })
+        .await
+    }
+
+    /// Applies objects into this namespace.
+    ///
+    /// # Errors
+    /// The API server's words.
+    pub async fn apply(&self, mut objects: Vec<Value>) -> Result<String> {
+        for object in &mut objects {
+            object["metadata"]["namespace"] = Value::from(self.name.clone());
+        }
+        self.cluster.apply(&serde_json::json!({"apiVersion": "v1", "kind": "List", "items": objects})).await
+    }
+
+    /// Deletes the namespace and what is in it, without waiting for the end of it.
+    ///
+    /// # Errors
+    /// kubectl's own words.
+    pub async fn remove(self) -> Result<()> {
+        self.cluster.kubectl(&["delete", "namespace", &self.name, "--wait=false"]).await?;
+        Ok(())
+    }
+}

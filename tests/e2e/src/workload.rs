@@ -1,0 +1,127 @@
+//! Workloads of the tests: pods that run one Python program each, on a node of their own if wanted.
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+
+use crate::{Sandbox, until};
+
+/// One pod with one Python program.
+#[derive(Debug, Clone)]
+pub struct Workload {
+    pub name: String,
+    pub app: String,
+    pub program: String,
+    pub node: &'static str,
+}
+
+impl Workload {
+    #[must_use]
+    pub fn new(app: &str, node: &'static str, program: &str) -> Self {
+        Self { name: app.to_owned(), app: app.to_owned(), program: program.to_owned(), node }
+    }
+
+    /// The pod and the ConfigMap that holds its program.
+    #[must_use]
+    pub fn manifests(&self, image: &str) -> Vec<Value> {
+        let restricted = json!({
+            "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true,
+            "capabilities": {"drop": ["ALL"]},
+        });
+        vec![
+            json!({
+                "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("{}-program", self.name)},
+                "data": {"program.py": self.program},
+            }),
+            json!({
+                "apiVersion": "v1", "kind": "Pod",
+                "metadata": {"name": self.name, "labels": {"app": self.app}},
+                "spec": {
+                    "restartPolicy": "Never",
+                    "terminationGracePeriodSeconds": 10,
+                    "nodeSelector": {"kubernetes.io/hostname": self.node},
+                    "securityContext": {
+                        "runAsNonRoot": true, "runAsUser": 1000,
+                        "seccompProfile": {"type": "RuntimeDefault"},
+                    },
+                    "containers": [{
+                        "name": "program", "image": image, "command": ["python3", "-u", "/program/program.py"],
+                        "securityContext": restricted,
+                        "volumeMounts": [{"name": "program", "mountPath": "/program", "readOnly": true}],
+                    }],
+                    "volumes": [{"name": "program", "configMap": {"name": format!("{}-program", self.name)}}],
+                },
+            }),
+        ]
+    }
+}
+
+/// Peers for `from` and `to`, selected by label `app`, and the session `lane` between them.
+#[must_use]
+pub fn session(lane: &str, from: &str, to: &str) -> Vec<Value> {
+    let peer = |name: &str| {
+        json!({
+            "apiVersion": "sealane.dev/v1alpha1", "kind": "Peer", "metadata": {"name": name},
+            "spec": {
+                "selector": {"matchLabels": {"app": name}},
+                "trustPolicyRef": {"name": "trust"},
+                "attestation": {"provider": "Simulated"},
+            },
+        })
+    };
+    vec![
+        peer(from),
+        peer(to),
+        json!({
+            "apiVersion": "sealane.dev/v1alpha1", "kind": "TransferSession", "metadata": {"name": lane},
+            "spec": {"from": {"peer": from}, "to": [{"peer": to}], "stream": {}},
+        }),
+    ]
+}
+
+impl Sandbox {
+    /// Starts a workload.
+    ///
+    /// # Errors
+    /// Admission's words.
+    pub async fn start(&self, workload: &Workload) -> Result<()> {
+        self.apply(workload.manifests(&self.cluster.image)).await?;
+        Ok(())
+    }
+
+    /// Waits until the pod ended and gives what its program printed.
+    ///
+    /// # Errors
+    /// The pod failed, with its output, or did not end in time.
+    pub async fn finish(&self, pod: &str) -> Result<String> {
+        let object = format!("pod/{pod}");
+        let phase = until(&format!("{object} ends in {}", self.name), || async {
+            let seen = self.read(&object).await.map_err(|error| format!("{error:#}"))?;
+            let phase = seen["status"]["phase"].as_str().unwrap_or_default().to_owned();
+            if matches!(phase.as_str(), "Succeeded" | "Failed") { Ok(phase) } else { Err(seen["status"].to_string()) }
+        })
+        .await?;
+        let log = self.kubectl(&["logs", pod, "-c", "program"]).await?;
+        anyhow::ensure!(phase == "Succeeded", "{object} failed:\n{log}");
+        Ok(log)
+    }
+
+    /// Waits until the program's output contains `text`.
+    ///
+    /// # Errors
+    /// It did not in time.
+    pub async fn printed(&self, pod: &str, text: &str) -> Result<String> {
+        until(&format!("{pod} prints {text:?} in {}", self.name), || async {
+            let log = self.kubectl(&["logs", pod, "-c", "program"]).await.map_err(|error| format!("{error:#}"))?;
+            if log.contains(text) { Ok(log) } else { Err(log) }
+        })
+        .await
+    }
+
+    /// The pod as the API server has it.
+    ///
+    /// # Errors
+    /// kubectl's own words.
+    pub async fn pod(&self, name: &str) -> Result<Value> {
+        self.read(&format!("pod/{name}")).await.with_context(|| format!("pod {name}"))
+    }
+}

@@ -1,0 +1,94 @@
+//! Policies that must not count, and what users are told.
+
+use anyhow::{Result, ensure};
+use sealane_e2e::{Cluster, Sandbox, Signing, Workload, session};
+
+const RECEIVER: &str = r#"
+import sealane
+with sealane.connect() as door:
+    try:
+        for tensor in door.receiver("lane", timeout=45):
+            print("took", tensor.name, flush=True)
+    except sealane.SealaneError as error:
+        print("ended:", type(error).__name__, error, flush=True)
+"#;
+
+const SENDER: &str = r#"
+import numpy as np, sealane
+with sealane.connect() as door:
+    try:
+        lane = door.sender("lane", timeout=45)
+        lane.put(np.ones(3), name="must-not-arrive")
+        lane.flush(timeout=20)
+        print("sent", flush=True)
+    except sealane.SealaneError as error:
+        print("ended:", type(error).__name__, error, flush=True)
+"#;
+
+async fn start(sandbox: &Sandbox) -> Result<()> {
+    sandbox.apply(session("lane", "left", "right")).await?;
+    sandbox.start(&Workload::new("right", "node2", RECEIVER)).await?;
+    sandbox.start(&Workload::new("left", "node1", SENDER)).await
+}
+
+async fn nothing_arrives(sandbox: &Sandbox, word: &str) -> Result<()> {
+    let sent = sandbox.finish("left").await?;
+    let taken = sandbox.finish("right").await?;
+    ensure!(!sent.contains("sent") && !taken.contains("took"), "left: {sent}\nright: {taken}");
+    ensure!(sent.contains(word), "the sender is not told about {word}: {sent}");
+    Ok(())
+}
+
+async fn refused(test: &str, signing: Signing, word: &str) -> Result<()> {
+    let sandbox = Cluster::connect()?.sandbox(test).await?;
+    start(&sandbox).await?;
+    let trust = sandbox.policy(signing, |_| {}).await?;
+    sandbox.apply(vec![trust]).await?;
+    let ready = sandbox.condition("trustpolicy/trust", "Ready", "False").await?;
+    ensure!(ready["reason"].as_str() == Some(word), "expected {word}: {ready}");
+    nothing_arrives(&sandbox, word).await?;
+    sandbox.remove().await
+}
+
+#[tokio::test]
+async fn e2e_unsigned_policy_is_refused() -> Result<()> {
+    refused("unsigned", Signing::Nobody, "PolicyUnsigned").await
+}
+
+#[tokio::test]
+async fn e2e_one_owner_signing_twice_is_under_signed() -> Result<()> {
+    refused("under-signed", Signing::OneTwice, "PolicyUnderSigned").await
+}
+
+#[tokio::test]
+async fn e2e_peer_that_the_policy_does_not_know_is_refused() -> Result<()> {
+    let sandbox = Cluster::connect()?.sandbox("unknown-peer").await?;
+    start(&sandbox).await?;
+    let trust = sandbox
+        .policy(Signing::Quorum, |draft| {
+            draft["peers"].as_object_mut().expect("peers").remove("left");
+            draft["sessions"].as_array_mut().expect("sessions").clear();
+        })
+        .await?;
+    sandbox.apply(vec![trust]).await?;
+    let ready = sandbox.condition("peer/left", "Ready", "False").await?;
+    ensure!(ready["reason"] == "PeerNotInPolicy", "{ready}");
+    nothing_arrives(&sandbox, "NotInPolicy").await?;
+    sandbox.remove().await
+}
+
+#[tokio::test]
+async fn e2e_wrong_identity_is_refused() -> Result<()> {
+    let sandbox = Cluster::connect()?.sandbox("identity").await?;
+    start(&sandbox).await?;
+    let trust = sandbox
+        .policy(Signing::Quorum, |draft| {
+            draft["peers"]["left"]["entries"][0]["hostData"] = serde_json::json!(["11".repeat(32)]);
+        })
+        .await?;
+    sandbox.apply(vec![trust]).await?;
+    let ready = sandbox.condition("peer/left", "EvidenceVerified", "False").await?;
+    ensure!(ready["reason"] == "HostDataMismatch", "{ready}");
+    nothing_arrives(&sandbox, "HostDataMismatch").await?;
+    sandbox.remove().await
+}

@@ -1,0 +1,98 @@
+//! The stages of a test run, cheap ones first.
+
+use std::{path::Path, process::Command};
+
+use anyhow::{Context, Result, ensure};
+
+use super::{Scope, python};
+use crate::{cluster, crdgen, images, install, target::Target, target::image, tidy};
+
+pub(super) struct Stage {
+    pub(super) name: &'static str,
+    pub(super) run: fn(&Path) -> Result<()>,
+}
+
+/// Tests that touch the whole release, such as upgrade and uninstall; they run alone, after the others.
+const ALONE: &str = "chart_";
+
+pub(super) fn all(scope: Scope) -> Vec<Stage> {
+    let mut stages = vec![
+        Stage { name: "format", run: |root| shell(root, "cargo", &["fmt", "--all", "--check"]) },
+        Stage { name: "tidy: walls and source rules", run: tidy::run },
+        Stage { name: "custom resources are up to date", run: |root| crdgen::run(root, true) },
+        Stage { name: "clippy", run: clippy },
+        Stage { name: "Rust", run: rust },
+        Stage { name: "programs of the images", run: programs },
+        Stage { name: "Python: client and vectors", run: python::run },
+    ];
+    if scope.cluster {
+        stages.extend([
+            Stage { name: "cluster, images, chart installed", run: prepare },
+            Stage { name: "chart: rendered", run: python::chart },
+            Stage { name: "end to end", run: |root| end_to_end(root, &["--skip", ALONE, "--test-threads=2"]) },
+            Stage { name: "end to end: release life cycle", run: |root| end_to_end(root, &[ALONE, "--test-threads=1"]) },
+        ]);
+    }
+    if scope.full {
+        stages.push(Stage { name: "cluster-down leaves nothing", run: |_| cluster::down() });
+    }
+    stages
+}
+
+fn clippy(root: &Path) -> Result<()> {
+    let arguments = ["clippy", "--workspace", "--all-targets", "--locked", "--quiet", "--", "--deny", "warnings"];
+    shell(root, "cargo", &arguments)
+}
+
+fn rust(root: &Path) -> Result<()> {
+    shell(root, "cargo", &["test", "--workspace", "--locked", "--quiet", "--exclude", "sealane-e2e"])
+}
+
+/// The binaries that images carry and that the Python tests start.
+fn programs(root: &Path) -> Result<()> {
+    let mut arguments = vec!["build", "--locked", "--quiet"];
+    for package in ["sealane-operator", "sealane-sidecar", "sealane-sidecar-sim", "kubectl-sealane"] {
+        arguments.extend(["--package", package]);
+    }
+    shell(root, "cargo", &arguments)
+}
+
+fn prepare(root: &Path) -> Result<()> {
+    let target = Target::local()?;
+    let images = target.supply(&images::NAMES)?;
+    install::run(root, &target, &images, true)?;
+    let demo = image(&images, "sealane-demo")?.reference();
+    std::fs::write(workload_image(), demo).context("noting the workload image")
+}
+
+/// Where `prepare` leaves the name of the image that test pods run.
+fn workload_image() -> std::path::PathBuf {
+    crate::target::state_folder().join("workload-image")
+}
+
+fn end_to_end(root: &Path, filter: &[&str]) -> Result<()> {
+    let target = Target::local()?;
+    let image = std::fs::read_to_string(workload_image())
+        .context("the cluster was not prepared: see the stage before this one")?;
+    let mut command = Command::new("cargo");
+    command
+        .args(["test", "--package", "sealane-e2e", "--locked", "--quiet", "--no-fail-fast", "--"])
+        .args(filter)
+        .env("KUBECONFIG", target.kubectl.kubeconfig())
+        .env("SEALANE_TEST_TOOLS", target.kubectl.bin())
+        .env("SEALANE_TEST_IMAGE", image)
+        .env("SEALANE_TEST_PLUGIN", root.join("target/debug/kubectl-sealane"))
+        .current_dir(root);
+    finish(&mut command)
+}
+
+pub(super) fn shell(root: &Path, program: &str, arguments: &[&str]) -> Result<()> {
+    finish(Command::new(program).args(arguments).current_dir(root))
+}
+
+/// Runs a program whose output the user should see as it comes.
+pub(super) fn finish(command: &mut Command) -> Result<()> {
+    let status = command.status().with_context(|| format!("starting {:?}", command.get_program()))?;
+    ensure!(status.success(), "{:?} failed: {status}", command.get_program());
+    Ok(())
+}
