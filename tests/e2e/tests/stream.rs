@@ -160,7 +160,7 @@ async fn e2e_next_epoch_without_the_peer_tears_down() -> Result<()> {
 }
 
 #[tokio::test]
-async fn e2e_running_session_does_not_notice_an_absent_operator() -> Result<()> {
+async fn e2e_operator_absence_is_not_noticed_by_a_running_session() -> Result<()> {
     let cluster = Cluster::connect()?;
     let sandbox = cluster.sandbox("absent").await?;
     ready_pair(&sandbox, ENDLESS_SENDER, ENDLESS_RECEIVER).await?;

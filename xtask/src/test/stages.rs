@@ -12,8 +12,9 @@ pub(super) struct Stage {
     pub(super) run: fn(&Path) -> Result<()>,
 }
 
-/// Tests that touch the whole release, such as upgrade and uninstall; they run alone, after the others.
-const ALONE: &str = "chart_";
+/// Tests that touch the whole release, such as upgrade, uninstall and the loss of a leader, have one of these in
+/// their names; they run alone, after the others.
+const ALONE: [&str; 2] = ["chart_", "operator_"];
 
 pub(super) fn all(scope: Scope) -> Vec<Stage> {
     let mut stages = vec![
@@ -29,14 +30,22 @@ pub(super) fn all(scope: Scope) -> Vec<Stage> {
         stages.extend([
             Stage { name: "cluster, images, chart installed", run: prepare },
             Stage { name: "chart: rendered", run: python::chart },
-            Stage { name: "end to end", run: |root| end_to_end(root, &["--skip", ALONE, "--test-threads=2"]) },
-            Stage { name: "end to end: release life cycle", run: |root| end_to_end(root, &[ALONE, "--test-threads=1"]) },
+            Stage { name: "end to end", run: |root| end_to_end(root, &together()) },
+            Stage { name: "end to end: release life cycle", run: |root| end_to_end(root, &alone()) },
         ]);
     }
     if scope.full {
         stages.push(Stage { name: "cluster-down leaves nothing", run: |_| cluster::down() });
     }
     stages
+}
+
+fn together() -> Vec<&'static str> {
+    ALONE.into_iter().flat_map(|name| ["--skip", name]).chain(["--test-threads=2"]).collect()
+}
+
+fn alone() -> Vec<&'static str> {
+    ALONE.into_iter().chain(["--test-threads=1"]).collect()
 }
 
 fn clippy(root: &Path) -> Result<()> {

@@ -1,0 +1,136 @@
+"""What the chart renders: the promises that a reader of the manifests relies on."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+CHART = ROOT / "charts" / "sealane"
+HELM = Path(os.environ.get("SEALANE_TEST_TOOLS", "/usr/bin")) / "helm"
+
+
+def helm(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([str(HELM), *arguments], capture_output=True, text=True, check=False)
+
+
+def render(*settings: str) -> list[dict[str, Any]]:
+    words = ["template", "sealane", str(CHART), "--namespace", "sealane-system", "--kube-version", "1.36.0"]
+    for setting in settings:
+        words += ["--set", setting]
+    done = helm(*words)
+    assert done.returncode == 0, done.stderr
+    return [document for document in yaml.safe_load_all(done.stdout) if document]
+
+
+def of_kind(documents: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
+    return [document for document in documents if document["kind"] == kind]
+
+
+@pytest.fixture(scope="module")
+def default() -> list[dict[str, Any]]:
+    return render()
+
+
+def test_lint() -> None:
+    done = helm("lint", str(CHART), "--strict")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_custom_resources_are_the_generated_ones_and_are_kept(default: list[dict[str, Any]]) -> None:
+    rendered = {crd["metadata"]["name"]: crd for crd in of_kind(default, "CustomResourceDefinition")}
+    generated = {}
+    for path in sorted((ROOT / "crds").glob("*.yaml")):
+        crd = yaml.safe_load(path.read_text())
+        generated[crd["metadata"]["name"]] = crd
+    assert rendered.keys() == generated.keys() and rendered
+    for name, crd in rendered.items():
+        assert crd["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
+        assert crd["spec"] == generated[name]["spec"], name
+
+
+def test_operator_is_restricted(default: list[dict[str, Any]]) -> None:
+    (deployment,) = of_kind(default, "Deployment")
+    pod = deployment["spec"]["template"]["spec"]
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    for container in pod["containers"]:
+        context = container["securityContext"]
+        assert context["allowPrivilegeEscalation"] is False
+        assert context["readOnlyRootFilesystem"] is True
+        assert context["capabilities"] == {"drop": ["ALL"]}
+        assert not container["image"].endswith(":latest")
+
+
+def test_roles_have_no_wildcards_and_no_data(default: list[dict[str, Any]]) -> None:
+    roles = of_kind(default, "ClusterRole") + of_kind(default, "Role")
+    assert roles
+    for role in roles:
+        for rule in role["rules"]:
+            for part in ("apiGroups", "resources", "verbs"):
+                assert "*" not in rule[part], role["metadata"]["name"]
+    for role in of_kind(default, "ClusterRole"):
+        for rule in role["rules"]:
+            assert "secrets" not in rule["resources"], "the operator reads no Secret outside its namespace"
+            assert not {"pods/exec", "nodes/proxy"} & set(rule["resources"])
+
+
+def test_webhooks_fail_closed_without_a_rendered_certificate(default: list[dict[str, Any]]) -> None:
+    (mutating,) = of_kind(default, "MutatingWebhookConfiguration")
+    (validating,) = of_kind(default, "ValidatingWebhookConfiguration")
+    for webhook in mutating["webhooks"] + validating["webhooks"]:
+        assert webhook["failurePolicy"] == "Fail"
+        assert webhook["sideEffects"] == "None"
+        assert webhook["timeoutSeconds"] == 5
+        assert "caBundle" not in webhook["clientConfig"]
+    (inject,) = mutating["webhooks"]
+    (excluded,) = inject["namespaceSelector"]["matchExpressions"]
+    assert {"kube-system", "kube-node-lease", "sealane-system"} <= set(excluded["values"])
+    assert not of_kind(default, "Secret"), "certificates are the operator's own business"
+
+
+def test_network_policy_opens_only_what_is_served(default: list[dict[str, Any]]) -> None:
+    (policy,) = of_kind(default, "NetworkPolicy")
+    ports = [port["port"] for rule in policy["spec"]["ingress"] for port in rule["ports"]]
+    assert ports == ["control", "webhook", "metrics"]
+    (deployment,) = of_kind(default, "Deployment")
+    served = {port["name"] for port in deployment["spec"]["template"]["spec"]["containers"][0]["ports"]}
+    assert set(ports) <= served
+    assert policy["spec"]["policyTypes"] == ["Ingress", "Egress"]
+
+
+def test_toggles() -> None:
+    quiet = render("networkPolicy.enabled=false", "podDisruptionBudget.enabled=false")
+    assert not of_kind(quiet, "NetworkPolicy") and not of_kind(quiet, "PodDisruptionBudget")
+    alone = render("operator.replicas=1")
+    assert not of_kind(alone, "PodDisruptionBudget"), "a budget for one replica would block every drain"
+    watched = render("monitoring.serviceMonitor.enabled=true", "monitoring.podMonitor.enabled=true")
+    assert of_kind(watched, "ServiceMonitor") and of_kind(watched, "PodMonitor")
+
+
+def test_simulation_is_off_unless_asked_for(default: list[dict[str, Any]]) -> None:
+    plain = json.dumps(of_kind(default, "Deployment"))
+    assert "sealane-sidecar:" in plain and "sealane-sidecar-sim:" not in plain
+    simulated = json.dumps(of_kind(render("simulation.enabled=true"), "Deployment"))
+    assert "sealane-sidecar-sim:" in simulated and "sealane-simulation" in simulated
+
+
+@pytest.mark.parametrize(
+    ("setting", "told"),
+    [
+        ("operator.replica=3", "replica"),
+        ("operator.replicas=0", "replicas"),
+        ("operator.image.tag=latest", "tag"),
+        ("sidecar.dataPort=80", "dataPort"),
+        ("monitoring.serviceMonitor.interval=often", "interval"),
+    ],
+)
+def test_a_typo_is_refused_by_name(setting: str, told: str) -> None:
+    done = helm("template", "sealane", str(CHART), "--set", setting)
+    assert done.returncode != 0 and told in done.stderr, done.stderr
