@@ -36,7 +36,7 @@ use std::{
     fmt,
     fs::File,
     io::{self, BufWriter, Write},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use anyhow::{Context, Result};
@@ -50,6 +50,8 @@ const LAYER_TYPE: &str = "application/vnd.oci.image.layer.v1.tar";
 const CONFIG_TYPE: &str = "application/vnd.oci.image.config.v1+json";
 const MANIFEST_TYPE: &str = "application/vnd.oci.image.manifest.v1+json";
 const INDEX_TYPE: &str = "application/vnd.oci.image.index.v1+json";
+/// Digits of the digest in a tag by content: 48 bits, never shared by chance among one project's images.
+const TAG_LENGTH: usize = 12;
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin";
 
 /// A SHA-256 digest in the form the OCI specification writes it: `sha256:<64 hex digits>`.
@@ -147,14 +149,28 @@ impl Image {
     /// Writes the archive and returns the manifest's digest, which is what containerd lists for the image. The file
     /// appears under its name only when it is complete.
     pub fn write(&self, out: &Path) -> Result<Digest> {
-        let (_, tag) = self
-            .name
-            .rsplit_once(':')
-            .filter(|(_, tag)| !tag.contains('/'))
-            .with_context(|| format!("image name {} has no tag", self.name))?;
-        let folder = out.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        std::fs::create_dir_all(folder).with_context(|| format!("create {}", folder.display()))?;
+        let tag = self.name.rsplit_once(':').filter(|(_, tag)| !tag.contains('/'));
+        tag.with_context(|| format!("image name {} has no tag", self.name))?;
+        let content = self.content(folder_of(out))?;
+        content.write(&self.name, out)?;
+        Ok(content.digest)
+    }
 
+    /// Like [`Self::write`], for an image whose name has no tag: its content gives the tag, so that equal content
+    /// has an equal name and a changed one is never mistaken for what a node already holds. The archive is
+    /// `FOLDER/<last part of the name>-<tag>.tar`.
+    pub fn write_by_content(&self, folder: &Path) -> Result<ByContent> {
+        let content = self.content(folder)?;
+        let tag: String = content.digest.as_str().chars().skip("sha256:".len()).take(TAG_LENGTH).collect();
+        let short = self.name.rsplit('/').next().unwrap_or_default();
+        let archive = folder.join(format!("{short}-{tag}.tar"));
+        content.write(&format!("{}:{tag}", self.name), &archive)?;
+        Ok(ByContent { tag, digest: content.digest, archive })
+    }
+
+    /// Everything but the name. Layers wait as temporary files in `folder`.
+    fn content(&self, folder: &Path) -> Result<Content> {
+        std::fs::create_dir_all(folder).with_context(|| format!("create {}", folder.display()))?;
         let layers = self
             .layers
             .iter()
@@ -170,31 +186,7 @@ impl Image {
             "layers": layers.iter().map(|l| descriptor(LAYER_TYPE, &l.digest, l.size)).collect::<Vec<_>>(),
         })
         .to_string();
-        let digest = Digest::of(manifest.as_bytes());
-        let mut entry = descriptor(MANIFEST_TYPE, &digest, manifest.len() as u64);
-        entry["annotations"] = json!({
-            "io.containerd.image.name": self.name,
-            "org.opencontainers.image.ref.name": tag,
-        });
-        let index = json!({"schemaVersion": 2, "mediaType": INDEX_TYPE, "manifests": [entry]}).to_string();
-
-        let mut file = tempfile::Builder::new().prefix(".image-").tempfile_in(folder)?;
-        let mut tar = tar::Builder::new(BufWriter::new(file.as_file_mut()));
-        put(&mut tar, "oci-layout", br#"{"imageLayoutVersion":"1.0.0"}"#)?;
-        put(&mut tar, "index.json", index.as_bytes())?;
-        put(&mut tar, &digest.blob_path(), manifest.as_bytes())?;
-        put(&mut tar, &Digest::of(config.as_bytes()).blob_path(), config.as_bytes())?;
-        let mut seen = std::collections::BTreeSet::new();
-        for layer in &layers {
-            if seen.insert(&layer.digest) {
-                let blob = File::open(layer.file.path())?;
-                tar.append_data(&mut layer::file_header(layer.size, 0o644), layer.digest.blob_path(), blob)?;
-            }
-        }
-        tar.into_inner()?.flush()?;
-        std::fs::set_permissions(file.path(), std::os::unix::fs::PermissionsExt::from_mode(0o644))?;
-        file.persist(out).with_context(|| format!("write {}", out.display()))?;
-        Ok(digest)
+        Ok(Content { digest: Digest::of(manifest.as_bytes()), layers, config, manifest })
     }
 
     fn config(&self, diff_ids: &[&str]) -> Value {
@@ -222,8 +214,58 @@ impl Image {
     }
 }
 
+/// An image named by its content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ByContent {
+    pub tag: String,
+    pub digest: Digest,
+    pub archive: PathBuf,
+}
+
+/// An image's blobs, before it has a name.
+struct Content {
+    digest: Digest,
+    layers: Vec<layer::Written>,
+    config: String,
+    manifest: String,
+}
+
+impl Content {
+    fn write(&self, name: &str, out: &Path) -> Result<()> {
+        let (_, tag) = name.rsplit_once(':').unwrap_or_default();
+        let mut entry = descriptor(MANIFEST_TYPE, &self.digest, self.manifest.len() as u64);
+        entry["annotations"] = json!({
+            "io.containerd.image.name": name,
+            "org.opencontainers.image.ref.name": tag,
+        });
+        let index = json!({"schemaVersion": 2, "mediaType": INDEX_TYPE, "manifests": [entry]}).to_string();
+
+        let mut file = tempfile::Builder::new().prefix(".image-").tempfile_in(folder_of(out))?;
+        let mut tar = tar::Builder::new(BufWriter::new(file.as_file_mut()));
+        put(&mut tar, "oci-layout", br#"{"imageLayoutVersion":"1.0.0"}"#)?;
+        put(&mut tar, "index.json", index.as_bytes())?;
+        put(&mut tar, &self.digest.blob_path(), self.manifest.as_bytes())?;
+        put(&mut tar, &Digest::of(self.config.as_bytes()).blob_path(), self.config.as_bytes())?;
+        let mut seen = std::collections::BTreeSet::new();
+        for layer in &self.layers {
+            if seen.insert(&layer.digest) {
+                let blob = File::open(layer.file.path())?;
+                tar.append_data(&mut layer::file_header(layer.size, 0o644), layer.digest.blob_path(), blob)?;
+            }
+        }
+        tar.into_inner()?.flush()?;
+        std::fs::set_permissions(file.path(), std::os::unix::fs::PermissionsExt::from_mode(0o644))?;
+        file.persist(out).with_context(|| format!("write {}", out.display()))?;
+        Ok(())
+    }
+}
+
 fn descriptor(media_type: &str, digest: &Digest, size: u64) -> Value {
     json!({"mediaType": media_type, "digest": digest.as_str(), "size": size})
+}
+
+fn folder_of(file: &Path) -> &Path {
+    file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// The OCI specification uses Go's names of architectures.

@@ -55,12 +55,12 @@ impl Layer {
     }
 
     /// What nearly every program expects of a root file system: users, groups and a place for temporary files.
-    /// `nonroot` (65532) is the user of our own images.
+    /// `sealane` (65532) is the user of our own images.
     pub fn base() -> Self {
         const PASSWD: &str = "root:x:0:0:root:/:/bin/sh\n\
             nobody:x:65534:65534:nobody:/:/bin/false\n\
-            nonroot:x:65532:65532:nonroot:/:/bin/false\n";
-        const GROUP: &str = "root:x:0:\nnogroup:x:65534:\nnonroot:x:65532:\n";
+            sealane:x:65532:65532:sealane:/:/bin/false\n";
+        const GROUP: &str = "root:x:0:\nnogroup:x:65534:\nsealane:x:65532:\n";
         Self::new().folder("tmp", 0o1777).file("etc/passwd", 0o644, PASSWD).file("etc/group", 0o644, GROUP)
     }
 

@@ -1,0 +1,182 @@
+//! Container images without a container engine: packages, wheels and our own programs become OCI archives.
+//!
+//! Each image has layers from the slowest to the fastest changing: operating system (Debian packages, unpacked and
+//! not installed), dependencies (Python and its wheels), ours. An image's tag is a hash of its content, so unchanged
+//! sources give the same name, and a node never runs something old under a new name.
+//!
+//! Invariant: nothing is installed on the machine and nothing needs root, unless apt's package lists must be
+//! refreshed. Every layer was checked by the image's own dynamic loader, and Python by starting it, before an
+//! archive holds it.
+//!
+//! Deliberately absent: other architectures than this machine's, a shell in the images of our own programs, and
+//! versions of Debian packages (see `xtask/images/debian.txt`).
+
+mod binaries;
+mod closure;
+mod compose;
+mod debian;
+mod layers;
+mod load;
+mod loader;
+mod paths;
+mod push;
+mod python;
+mod recipe;
+mod timer;
+mod tree;
+mod unpack;
+mod wheels;
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result, ensure};
+
+pub use load::Target;
+
+use crate::oci::Digest;
+
+const DEBIAN: &str = include_str!("../images/debian.txt");
+const WHEELS: &str = include_str!("../images/wheels.txt");
+
+const LOCK: &str = ".lock";
+
+/// All images, in the order they are built.
+pub const NAMES: [&str; 4] = ["sealane-operator", "sealane-sidecar", "sealane-sidecar-sim", "sealane-demo"];
+
+/// A finished image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Image {
+    /// With its registry and without a tag: `localhost/sealane-operator`.
+    pub name: String,
+    pub tag: String,
+    pub archive: PathBuf,
+    pub digest: Digest,
+}
+
+impl Image {
+    /// What a pod's `image` says.
+    #[must_use]
+    pub fn reference(&self) -> String {
+        format!("{}:{}", self.name, self.tag)
+    }
+
+    /// One of [`NAMES`].
+    #[must_use]
+    pub fn short_name(&self) -> &str {
+        self.name.rsplit('/').next().unwrap_or_default()
+    }
+
+    fn size(&self) -> Result<u64> {
+        let archive =
+            fs::metadata(&self.archive).with_context(|| format!("look at {}", self.archive.display()))?;
+        Ok(archive.len())
+    }
+}
+
+/// Where sources are and where results go.
+#[derive(Clone, Debug)]
+pub struct Workspace {
+    /// The repository.
+    pub root: PathBuf,
+    /// `${SEALANE_CACHE:-~/.cache/sealane}`.
+    pub cache: PathBuf,
+    /// Optimised programs instead of those that the tests use.
+    pub release: bool,
+}
+
+impl Workspace {
+    /// This repository and the user's cache.
+    pub fn locate(release: bool) -> Result<Self> {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .parent()
+            .context("xtask lies in the repository")?
+            .to_owned();
+        let cache = match std::env::var_os("SEALANE_CACHE").filter(|path| !path.is_empty()) {
+            Some(path) => std::path::absolute(path)?,
+            None => std::env::home_dir().context("no home folder: set SEALANE_CACHE")?.join(".cache/sealane"),
+        };
+        Ok(Self { root, cache, release })
+    }
+
+    fn images(&self) -> PathBuf {
+        self.cache.join("images")
+    }
+}
+
+/// Arguments of `cargo xtask images`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Options {
+    /// Load the images into the local cluster, or into the kind cluster of this kubeconfig context
+    #[arg(long)]
+    load: bool,
+    /// The kubeconfig context to load into
+    #[arg(long, env = "CONTEXT", value_name = "NAME")]
+    context: Option<String>,
+    /// Push the images to HOST[:PORT][/PATH]; login from SEALANE_REGISTRY_USER and SEALANE_REGISTRY_PASSWORD
+    #[arg(long, value_name = "REGISTRY")]
+    push: Option<String>,
+    /// Only these images
+    #[arg(long, value_name = "NAME", value_parser = clap::builder::PossibleValuesParser::new(NAMES))]
+    only: Vec<String>,
+    /// Build our programs with the release profile
+    #[arg(long)]
+    release: bool,
+}
+
+/// Builds what `options` name, and returns the images under the names that a cluster shall use.
+pub fn run(options: &Options) -> Result<Vec<Image>> {
+    let names: Vec<_> = NAMES.into_iter().filter(|name| options.selects(name)).collect();
+    // Told before minutes of building, not after.
+    let target = options.load.then(|| Target::of_context(options.context.as_deref())).transpose()?;
+    let images = build(&Workspace::locate(options.release)?, &names)?;
+    if let Some(target) = target {
+        load(&target, &images)?;
+    }
+    match &options.push {
+        Some(registry) => push(registry, &images),
+        None => Ok(images),
+    }
+}
+
+impl Options {
+    fn selects(&self, name: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|only| only == name)
+    }
+}
+
+/// Builds `names` (of [`NAMES`]). What is unchanged since the last time is not built again.
+pub fn build(workspace: &Workspace, names: &[&str]) -> Result<Vec<Image>> {
+    for name in names {
+        ensure!(NAMES.contains(name), "there is no image {name}; there are {}", NAMES.join(", "));
+    }
+    let folder = workspace.images();
+    let trees = folder.join("trees");
+    fs::create_dir_all(&trees).with_context(|| format!("create {}", trees.display()))?;
+    let lock = fs::File::create(folder.join(LOCK))?;
+    // Two builds at once would remove each other's folders.
+    lock.lock().with_context(|| format!("lock {}", folder.display()))?;
+    for folder in [&folder, &trees] {
+        tree::sweep(folder, LOCK)?;
+    }
+    compose::all(workspace, names)
+}
+
+/// Takes `images` to the nodes of a cluster.
+pub fn load(target: &Target, images: &[Image]) -> Result<()> {
+    match target {
+        Target::Local => {
+            let archives: Vec<_> = images.iter().map(|image| image.archive.clone()).collect();
+            crate::cluster::load(&archives)
+        }
+        Target::Kind(cluster) => load::kind(cluster, images),
+    }
+}
+
+/// Pushes `images` to `registry` and returns them under the names they have there.
+pub fn push(registry: &str, images: &[Image]) -> Result<Vec<Image>> {
+    let registry = push::Registry::parse(registry)?;
+    images.iter().map(|image| registry.push(image)).collect()
+}

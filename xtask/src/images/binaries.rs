@@ -1,0 +1,90 @@
+//! Our own programs: built by cargo, stripped of debug information, checked against the image's libraries.
+
+use std::{
+    collections::BTreeMap,
+    fs, io,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+
+use super::loader::Loader;
+use crate::{process, progress::note};
+
+/// Builds `programs` and returns each one's executable. cargo's own messages go to standard error.
+///
+/// The dev profile is what tests use too, so that images for the local cluster cost no second compilation; there the
+/// whole workspace's features are selected for the same reason.
+pub(super) fn build(root: &Path, programs: &[&str], release: bool) -> Result<BTreeMap<String, PathBuf>> {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.current_dir(root).args(["build", "--quiet", "--message-format=json-render-diagnostics"]);
+    cargo.arg(if release { "--release" } else { "--workspace" });
+    for program in programs {
+        cargo.args(["--bin", program]);
+        if release {
+            cargo.args(["--package", program]);
+        }
+    }
+    cargo.stdin(Stdio::null()).stderr(Stdio::inherit());
+    let output = cargo.output().map_err(|error| process::start_error(&cargo, error))?;
+    ensure!(output.status.success(), "cargo build of {} failed ({})", programs.join(", "), output.status);
+    let built = executables(&String::from_utf8_lossy(&output.stdout));
+    for program in programs {
+        ensure!(built.contains_key(*program), "cargo built no executable {program}");
+    }
+    Ok(built)
+}
+
+/// Names and paths of the programs in cargo's messages, one JSON object per line.
+fn executables(messages: &str) -> BTreeMap<String, PathBuf> {
+    let messages = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let artifacts = messages.filter(|message| message["reason"] == "compiler-artifact");
+    let programs = artifacts.filter_map(|artifact| {
+        let name = artifact["target"]["name"].as_str()?.to_owned();
+        Some((name, PathBuf::from(artifact["executable"].as_str()?)))
+    });
+    programs.collect()
+}
+
+/// A copy of `program` in `folder` without debug information, which is most of its size. Symbols stay: a panic's
+/// backtrace still names functions.
+pub(super) fn strip(program: &Path, folder: &Path) -> Result<PathBuf> {
+    fs::create_dir_all(folder).with_context(|| format!("create {}", folder.display()))?;
+    let copy = folder.join(program.file_name().context("a program has a name")?);
+    let mut objcopy = Command::new("objcopy");
+    objcopy.arg("--strip-debug").arg(program).arg(&copy).stdin(Stdio::null());
+    match objcopy.status() {
+        Ok(status) => ensure!(status.success(), "objcopy cannot strip {} ({status})", program.display()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            note(&format!(
+                "images: objcopy (binutils) is missing: {} keeps its debug information",
+                copy.display()
+            ));
+            fs::copy(program, &copy).with_context(|| format!("copy {}", program.display()))?;
+        }
+        Err(error) => return Err(error).context("start objcopy"),
+    }
+    Ok(copy)
+}
+
+/// That the OS layer has what `program` needs, and that its C library is not older than the one it was linked with.
+pub(super) fn check(program: &Path, os: &Path) -> Result<()> {
+    Loader::new(os, &[])?.check(program)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_are_found_in_cargos_messages() {
+        let messages = r#"{"reason":"compiler-artifact","target":{"name":"libc"},"executable":null}
+{"reason":"compiler-artifact","target":{"name":"sealane-operator"},"executable":"/t/debug/sealane-operator"}
+{"reason":"build-finished","success":true}"#;
+        let found = executables(messages);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found["sealane-operator"], Path::new("/t/debug/sealane-operator"));
+    }
+}
