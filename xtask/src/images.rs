@@ -36,7 +36,7 @@ use anyhow::{Context, Result, ensure};
 
 pub use load::Target;
 
-use crate::oci::Digest;
+use crate::{cluster, oci::Digest, progress::print};
 
 const DEBIAN: &str = include_str!("../images/debian.txt");
 const WHEELS: &str = include_str!("../images/wheels.txt");
@@ -90,15 +90,8 @@ pub struct Workspace {
 impl Workspace {
     /// This repository and the user's cache.
     pub fn locate(release: bool) -> Result<Self> {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR"))
-            .parent()
-            .context("xtask lies in the repository")?
-            .to_owned();
-        let cache = match std::env::var_os("SEALANE_CACHE").filter(|path| !path.is_empty()) {
-            Some(path) => std::path::absolute(path)?,
-            None => std::env::home_dir().context("no home folder: set SEALANE_CACHE")?.join(".cache/sealane"),
-        };
-        Ok(Self { root, cache, release })
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask lies in the repository")?;
+        Ok(Self { root: root.to_owned(), cache: cluster::cache_folder()?, release })
     }
 
     fn images(&self) -> PathBuf {
@@ -126,22 +119,25 @@ pub struct Options {
     release: bool,
 }
 
-/// Builds what `options` name, and returns the images under the names that a cluster shall use.
-pub fn run(options: &Options) -> Result<Vec<Image>> {
-    let names: Vec<_> = NAMES.into_iter().filter(|name| options.selects(name)).collect();
-    // Told before minutes of building, not after.
-    let target = options.load.then(|| Target::of_context(options.context.as_deref())).transpose()?;
-    let images = build(&Workspace::locate(options.release)?, &names)?;
-    if let Some(target) = target {
-        load(&target, &images)?;
-    }
-    match &options.push {
-        Some(registry) => push(registry, &images),
-        None => Ok(images),
-    }
-}
-
 impl Options {
+    /// Builds, and loads or pushes if asked; prints each image's name as a cluster shall use it.
+    pub fn run(&self) -> Result<()> {
+        let names: Vec<_> = NAMES.into_iter().filter(|name| self.selects(name)).collect();
+        // Told before minutes of building, not after.
+        let target = self.load.then(|| Target::of_context(self.context.as_deref())).transpose()?;
+        let mut images = build(&Workspace::locate(self.release)?, &names)?;
+        if let Some(target) = target {
+            load(&target, &images)?;
+        }
+        if let Some(registry) = &self.push {
+            images = push(registry, &images)?;
+        }
+        for image in images {
+            print(&image.reference());
+        }
+        Ok(())
+    }
+
     fn selects(&self, name: &str) -> bool {
         self.only.is_empty() || self.only.iter().any(|only| only == name)
     }
@@ -169,7 +165,7 @@ pub fn load(target: &Target, images: &[Image]) -> Result<()> {
     match target {
         Target::Local => {
             let archives: Vec<_> = images.iter().map(|image| image.archive.clone()).collect();
-            crate::cluster::load(&archives)
+            cluster::load(&archives)
         }
         Target::Kind(cluster) => load::kind(cluster, images),
     }

@@ -17,7 +17,7 @@ use super::{
     tree::{self, Key},
     unpack,
 };
-use crate::{process, progress::note};
+use crate::{cluster, process, progress::note};
 
 /// A Debian package, as apt would download it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -68,15 +68,9 @@ impl Apt {
         })
     }
 
-    /// Needs root, unlike everything else here; asks sudo for it, which may ask the user.
+    /// Needs root, unlike everything else here.
     fn refresh(&self) -> Result<()> {
-        let mut update = if rustix::process::geteuid().is_root() {
-            Command::new("apt-get")
-        } else {
-            let mut sudo = Command::new("sudo");
-            sudo.args(["--", "apt-get"]);
-            sudo
-        };
+        let mut update = cluster::root_command("apt-get")?;
         process::check(update.args(["update", "--quiet", "--error-on=any"]).env("LC_ALL", "C"))
     }
 
