@@ -1,0 +1,92 @@
+//! Images into the nodes. As root.
+
+use std::{
+    fs::File,
+    path::{Path, PathBuf},
+    process::Command,
+    thread,
+};
+
+use anyhow::{Context, Result, anyhow, ensure};
+
+use super::{
+    keeper,
+    place::{NODES, Place},
+};
+use crate::{
+    oci::{self, Archive},
+    process::{start_error, tail, text},
+};
+
+/// Imports each archive into every node that does not have exactly that image yet.
+pub(super) fn run(place: &Place, archives: &[PathBuf]) -> Result<()> {
+    let archives: Vec<_> =
+        archives.iter().map(|path| Ok((path.as_path(), oci::inspect(path)?))).collect::<Result<_>>()?;
+    thread::scope(|scope| {
+        let nodes = NODES.map(|node| scope.spawn(|| load(place, node.name, &archives)));
+        nodes.into_iter().try_for_each(|node| node.join().map_err(|_| anyhow!("loading images failed"))?)
+    })
+}
+
+/// A command inside a node: its processes, mounts, network and cgroups, and the cluster's programs.
+pub(super) fn inside(place: &Place, node: &str) -> Result<Command> {
+    let known = NODES.map(|node| node.name);
+    ensure!(known.contains(&node), "there is no node {node}; there are {}", known.join(", "));
+    let path = std::env::var("PATH").unwrap_or_default();
+    let mut command = Command::new("nsenter");
+    command.arg(format!("--target={}", place.pid(node)?));
+    command.args(["--pid", "--mount", "--net", "--uts", "--ipc", "--cgroup", "--"]);
+    command.env("PATH", format!("{}:{path}", keeper::programs(place).display()));
+    Ok(command)
+}
+
+fn load(place: &Place, node: &str, archives: &[(&Path, Archive)]) -> Result<()> {
+    let mut list = inside(place, node)?;
+    let present = text(list.args(["ctr", "--namespace", "k8s.io", "images", "list"]))?;
+    for (path, archive) in archives.iter().filter(|(_, archive)| !lists(&present, archive)) {
+        let failed = || format!("load {} into {node}", archive.name);
+        import(place, node, path).with_context(failed)?;
+    }
+    Ok(())
+}
+
+/// The archive goes through standard input, as a node does not see all of the machine's folders.
+fn import(place: &Place, node: &str, path: &Path) -> Result<()> {
+    let mut command = inside(place, node)?;
+    command.args(["ctr", "--namespace", "k8s.io", "images", "import", "-"]).stdin(File::open(path)?);
+    let output = command.output().map_err(|error| start_error(&command, error))?;
+    ensure!(output.status.success(), "ctr failed:\n{}", tail(&String::from_utf8_lossy(&output.stderr)));
+    Ok(())
+}
+
+/// Lines read `NAME TYPE DIGEST SIZE PLATFORMS LABELS`.
+fn lists(output: &str, archive: &Archive) -> bool {
+    output.lines().any(|line| {
+        let mut fields = line.split_whitespace();
+        fields.next() == Some(&archive.name) && fields.nth(1) == Some(archive.digest.as_str())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_is_present_only_with_the_same_digest() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("image.tar");
+        let write = |text: &str| {
+            let layer = oci::Layer::new().file("content", 0o644, text);
+            oci::Image::new("localhost/app:1").layer(layer).write(&path).unwrap();
+            oci::inspect(&path).unwrap()
+        };
+        let old = write("old");
+        let output = format!(
+            "REF             TYPE                                       DIGEST SIZE PLATFORMS LABELS\n\
+             localhost/app:1 application/vnd.oci.image.manifest.v1+json {} 3 KiB linux/amd64 -\n",
+            old.digest
+        );
+        assert!(lists(&output, &old));
+        assert!(!lists(&output, &write("new")));
+    }
+}

@@ -1,0 +1,68 @@
+//! What a person sees while a command works: a spinner on a terminal, plain lines anywhere else.
+
+use std::{
+    io::{IsTerminal, Write, stderr, stdout},
+    time::{Duration, Instant},
+};
+
+use anyhow::Result;
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// Runs `work` under a line that says what goes on and, when it ends, how long it took. `what` reads well before
+/// "…", for example "Building CoreDNS (about 1 minute the first time)".
+pub fn step<T>(what: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    let started = Instant::now();
+    let spinner = stderr().is_terminal().then(|| spinner(what));
+    if spinner.is_none() {
+        note(&format!("{what} …"));
+    }
+    let result = work();
+    if let Some(spinner) = spinner {
+        spinner.finish_and_clear();
+        let mark = if result.is_ok() { "✓" } else { "✗" };
+        note(&format!("{mark} {what}: {}", seconds(started.elapsed())));
+    } else if result.is_ok() {
+        note(&format!("  done in {}", seconds(started.elapsed())));
+    }
+    result
+}
+
+/// A line for the person, apart from results.
+pub fn note(line: &str) {
+    // Nothing sensible is left to do when the terminal is gone; the work itself goes on.
+    let _ = writeln!(stderr(), "{line}");
+}
+
+/// A line of a command's result, on standard output.
+pub fn print(line: &str) {
+    let _ = writeln!(stdout(), "{line}");
+}
+
+fn spinner(what: &str) -> ProgressBar {
+    let spinner = ProgressBar::new_spinner().with_message(what.to_owned());
+    if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} … {elapsed}") {
+        spinner.set_style(style);
+    }
+    spinner.enable_steady_tick(Duration::from_millis(120));
+    spinner
+}
+
+fn seconds(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    if seconds < 60 {
+        format!("{:.1} s", duration.as_secs_f64())
+    } else {
+        format!("{} min {:02} s", seconds / 60, seconds % 60)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_read_naturally() {
+        assert_eq!(seconds(Duration::from_millis(4_250)), "4.2 s");
+        assert_eq!(seconds(Duration::from_secs(330)), "5 min 30 s");
+    }
+}
