@@ -5,21 +5,51 @@
 //! roots was signed by the old and the new set, that the epoch was neither rolled back nor forked, and that
 //! the document was in force at the `now` that was given.
 //!
-//! Signatures are checked before anything is parsed: bytes that no quorum signed reach no parser here.
-//! Deliberately absent: clocks, files, networks, Kubernetes, and any judgement of evidence.
+//! Signatures are checked before anything is parsed: in [`verify`], bytes that no quorum signed reach no
+//! parser. Deliberately absent: clocks, files, networks, Kubernetes, and any judgement of evidence.
 
+mod decode;
+mod diff;
 mod document;
+mod encode;
 mod error;
+mod field;
+mod json;
 pub mod limits;
+mod lint;
+mod quorum;
 mod sign;
 mod time;
+mod verified;
 mod verify;
 
+pub use diff::{Change, diff};
 pub use document::{
     Auditors, Authorities, Document, Entry, Floors, Permissions, Pinnable, PolicyPeer, SessionKind,
     SessionRule, Tcb, Workload,
 };
-pub use error::PolicyError;
-pub use sign::{PAYLOAD_TYPE, SigningKey, key_id, pae, sign};
+pub use error::{Owners, Part, PolicyError};
+pub use field::{FieldError, Problem};
+pub use json::{Fault, JsonError};
+pub use lint::{Finding, lint};
+pub use quorum::Tally;
+pub use sign::{PAYLOAD_TYPE, SigningKey, digest_of, key_id, pae, sign};
 pub use time::{InvalidTimestamp, Timestamp};
-pub use verify::{VerifiedPolicy, parse, verify};
+pub use verified::VerifiedPolicy;
+pub use verify::{parse, verify};
+
+impl Document {
+    /// The canonical bytes that are signed.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        json::write(&encode::document(self))
+    }
+}
+
+/// The signed form (RFC 8785) of a document that a person formatted.
+///
+/// # Errors
+/// [`PolicyError::Json`] when the text is not JSON, or says something that documents cannot.
+pub fn canonical(text: &[u8]) -> Result<Vec<u8>, PolicyError> {
+    Ok(json::write(&json::read(text)?))
+}

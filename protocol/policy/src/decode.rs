@@ -1,0 +1,178 @@
+//! From a JSON tree to a [`Document`]. Every field is taken by name; what is left over is refused.
+
+mod entry;
+
+use std::collections::BTreeMap;
+
+use sealane_types::{Carrier, Cipher, PeerName, PublicKey};
+
+use crate::document::{Auditors, Authorities, Document, Floors, PolicyPeer, SessionKind, SessionRule};
+use crate::field::{Field, FieldError, Object, Problem};
+use crate::json::Tree;
+use crate::limits::{
+    AUDITOR_KEYS_MAX, AUTHORITY_KEYS_MAX, ENTRIES_MAX, INTEGER_MAX, PEERS_MAX, RECEIVERS_MAX, SESSIONS_MAX,
+};
+
+/// Of the document format.
+pub(crate) const VERSION: u64 = 1;
+
+const NAME: &str = "lower-case letters, digits, `-` and `.`";
+const TIME: &str = "a time in UTC with whole seconds";
+pub(crate) const DIGEST: &str = "64 lower-case hex digits (SHA-256)";
+const KEY: &str = "64 lower-case hex digits (a 32-byte public key)";
+
+const PEERS_EXAMPLE: &str = r#""peers": {"embedder": {"entries": [{"kind": "SevSnp", …}]}}"#;
+const SESSIONS_EXAMPLE: &str = r#""sessions": [{"from": "embedder", "to": "ranker", "stream": {}}]"#;
+
+pub(crate) fn document(tree: &Tree) -> Result<Document, FieldError> {
+    let root = Field::root(tree, r#"{"version": 1, "namespace": "demo", "name": "demo", …}"#);
+    let mut object = root.object()?;
+    let version = object.required("version", r#""version": 1"#)?.integer(VERSION, VERSION)?;
+    let namespace = object.required("namespace", r#""namespace": "demo""#)?.parse(NAME)?;
+    let name = object.required("name", r#""name": "demo""#)?.parse(NAME)?;
+    let epoch = object.required("epoch", r#""epoch": 1"#)?.integer(1, INTEGER_MAX)?;
+    let not_before = object.required("notBefore", r#""notBefore": "2026-11-20T00:00:00Z""#)?.parse(TIME)?;
+    let expires_field = object.required("expires", r#""expires": "2026-11-27T00:00:00Z""#)?;
+    let expires = expires_field.parse(TIME)?;
+    if expires <= not_before {
+        return Err(expires_field.refuse(Problem::NotAfter { other: "notBefore" }));
+    }
+    let previous = object.optional("previous", r#""previous": "<SHA-256 of the document before>""#);
+    let previous = previous.map(|field| field.parse(DIGEST)).transpose()?;
+    let authorities =
+        object.required("authorities", r#""authorities": {"keys": ["<hex>"], "threshold": 1}"#)?;
+    let authorities = self::authorities(authorities)?;
+    let peers = peers(&object.required("peers", PEERS_EXAMPLE)?)?;
+    let sessions = object.optional("sessions", SESSIONS_EXAMPLE);
+    let sessions = sessions.map(sessions_of).transpose()?.unwrap_or_default();
+    let floors = object.optional("floors", r#""floors": {"postQuantum": true}"#);
+    let floors = floors.map(floors_of).transpose()?.unwrap_or_default();
+    let auditors = object.optional("auditors", r#""auditors": {"publicKeys": ["<hex>"]}"#);
+    let auditors = auditors.map(auditors_of).transpose()?;
+    later(&mut object, "heartbeat")?;
+    object.close()?;
+    Ok(Document {
+        version,
+        namespace,
+        name,
+        epoch,
+        not_before,
+        expires,
+        previous,
+        authorities,
+        peers,
+        sessions,
+        floors,
+        auditors,
+    })
+}
+
+/// Refuses a field that the contract names and this release does not act on: accepting it would let owners
+/// believe that it is enforced.
+fn later(object: &mut Object<'_>, word: &'static str) -> Result<(), FieldError> {
+    match object.optional(word, "leave it out") {
+        Some(field) => Err(field.refuse(Problem::NotInThisRelease { word })),
+        None => Ok(()),
+    }
+}
+
+fn authorities(field: Field<'_>) -> Result<Authorities, FieldError> {
+    let mut object = field.object()?;
+    let threshold_field = object.required("threshold", r#""threshold": 2"#)?;
+    let threshold = threshold_field.integer(1, AUTHORITY_KEYS_MAX as u64)?;
+    let keys = object.required("keys", r#""keys": ["<64 hex digits of an Ed25519 public key>"]"#)?;
+    let keys = keys.set(AUTHORITY_KEYS_MAX, |key| key.parse::<PublicKey>(KEY))?;
+    if threshold > keys.len() as u64 {
+        return Err(threshold_field.refuse(Problem::Unreachable { threshold, keys: keys.len() }));
+    }
+    object.close()?;
+    Ok(Authorities { threshold: u32::try_from(threshold).unwrap_or(u32::MAX), keys })
+}
+
+fn peers(field: &Field<'_>) -> Result<BTreeMap<PeerName, PolicyPeer>, FieldError> {
+    field
+        .members(PEERS_MAX)?
+        .into_iter()
+        .map(|(name, peer)| {
+            let name = PeerName::new(name).map_err(|_| field.malformed(NAME, name))?;
+            Ok((name, self::peer(peer)?))
+        })
+        .collect()
+}
+
+fn peer(field: Field<'_>) -> Result<PolicyPeer, FieldError> {
+    let mut object = field.object()?;
+    let entries = object.required("entries", r#""entries": [{"kind": "SevSnp", …}]"#)?.list(ENTRIES_MAX)?;
+    let entries = entries.into_iter().map(entry::entry).collect::<Result<_, _>>()?;
+    let shared_evidence = flag(&mut object, "sharedEvidence", r#""sharedEvidence": true"#, false)?;
+    object.close()?;
+    Ok(PolicyPeer { entries, shared_evidence })
+}
+
+pub(crate) fn flag(
+    object: &mut Object<'_>,
+    name: &'static str,
+    example: &'static str,
+    default: bool,
+) -> Result<bool, FieldError> {
+    object.optional(name, example).map_or(Ok(default), |field| field.flag())
+}
+
+fn sessions_of(field: Field<'_>) -> Result<Vec<SessionRule>, FieldError> {
+    field.list(SESSIONS_MAX)?.into_iter().map(session).collect()
+}
+
+fn session(field: Field<'_>) -> Result<SessionRule, FieldError> {
+    let mut object = field.object()?;
+    let name = object.optional("name", r#""name": "activations""#);
+    let name = name.map(|name| name.parse(NAME)).transpose()?;
+    let from = object.required("from", r#""from": "embedder""#)?.parse(NAME)?;
+    let to = object.required("to", r#""to": "ranker" or "to": ["ranker", "auditor"]"#)?;
+    let to = if to.is_text() {
+        [to.parse(NAME)?].into()
+    } else {
+        let to_many = to.set(RECEIVERS_MAX, |peer| peer.parse(NAME))?;
+        if to_many.is_empty() {
+            return Err(to.refuse(Problem::Empty));
+        }
+        to_many
+    };
+    let stream = object.optional("stream", r#""stream": {}"#);
+    later(&mut object, "forward")?;
+    later(&mut object, "object")?;
+    let Some(stream) = stream else {
+        return Err(object.field().refuse(Problem::NotExactlyOne { choices: "stream, forward, object" }));
+    };
+    stream.object()?.close()?;
+    object.close()?;
+    Ok(SessionRule { name, from, to, kind: SessionKind::Stream })
+}
+
+fn floors_of(field: Field<'_>) -> Result<Floors, FieldError> {
+    let default = Floors::default();
+    let mut object = field.object()?;
+    let post_quantum = flag(&mut object, "postQuantum", r#""postQuantum": true"#, default.post_quantum)?;
+    let ciphers = object.optional("ciphers", r#""ciphers": ["Aes256Gcm", "ChaCha20Poly1305"]"#);
+    let ciphers =
+        ciphers.map(|field| field.set(Cipher::ALL.len(), |cipher| cipher.word(Cipher::ALL))).transpose()?;
+    let carriers = object.optional("carriers", r#""carriers": ["Tcp"]"#);
+    let carriers = carriers
+        .map(|field| field.set(Carrier::ALL.len(), |carrier| carrier.word(Carrier::ALL)))
+        .transpose()?;
+    let complete = flag(&mut object, "complete", r#""complete": false"#, default.complete)?;
+    object.close()?;
+    Ok(Floors {
+        post_quantum,
+        ciphers: ciphers.filter(|listed| !listed.is_empty()).unwrap_or(default.ciphers),
+        carriers: carriers.filter(|listed| !listed.is_empty()).unwrap_or(default.carriers),
+        complete,
+    })
+}
+
+fn auditors_of(field: Field<'_>) -> Result<Auditors, FieldError> {
+    let mut object = field.object()?;
+    let keys = object.required("publicKeys", r#""publicKeys": ["<64 hex digits>"]"#)?;
+    let public_keys = keys.set(AUDITOR_KEYS_MAX, |key| key.parse(KEY))?;
+    object.close()?;
+    Ok(Auditors { public_keys })
+}

@@ -1,0 +1,150 @@
+//! From a [`Document`] to the JSON tree that decodes to it. Defaults are left out where leaving them out is
+//! the usual way to write them; floors are always spelled out, because owners should see them.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+
+use crate::document::{Authorities, Document, Entry, Floors, PolicyPeer, SessionKind, SessionRule, Tcb};
+use crate::json::Tree;
+use sealane_types::Platform;
+
+/// Members in the making; absent and empty values leave no trace.
+#[derive(Default)]
+struct Members(BTreeMap<String, Tree>);
+
+impl Members {
+    fn put(mut self, name: &str, value: Tree) -> Self {
+        self.0.insert(name.to_owned(), value);
+        self
+    }
+
+    fn text(self, name: &str, value: impl Display) -> Self {
+        self.put(name, text(value))
+    }
+
+    fn optional(self, name: &str, value: Option<Tree>) -> Self {
+        match value {
+            Some(value) => self.put(name, value),
+            None => self,
+        }
+    }
+
+    fn raised(self, name: &str, flag: bool) -> Self {
+        self.optional(name, flag.then_some(Tree::Flag(true)))
+    }
+
+    fn listed<T: Display>(self, name: &str, values: impl IntoIterator<Item = T>) -> Self {
+        let values = list(values);
+        let empty = matches!(&values, Tree::List(items) if items.is_empty());
+        self.optional(name, (!empty).then_some(values))
+    }
+
+    fn done(self) -> Tree {
+        Tree::Object(self.0)
+    }
+}
+
+fn text(value: impl Display) -> Tree {
+    Tree::Text(value.to_string())
+}
+
+fn list<T: Display>(values: impl IntoIterator<Item = T>) -> Tree {
+    Tree::List(values.into_iter().map(text).collect())
+}
+
+pub(crate) fn document(document: &Document) -> Tree {
+    let peers = document.peers.iter().map(|(name, peer)| (name.to_string(), self::peer(peer)));
+    let auditors = document.auditors.as_ref();
+    let auditors =
+        auditors.map(|auditors| Members::default().put("publicKeys", list(&auditors.public_keys)).done());
+    Members::default()
+        .put("version", Tree::Integer(document.version))
+        .text("namespace", &document.namespace)
+        .text("name", &document.name)
+        .put("epoch", Tree::Integer(document.epoch))
+        .text("notBefore", document.not_before)
+        .text("expires", document.expires)
+        .optional("previous", document.previous.map(text))
+        .put("authorities", authorities(&document.authorities))
+        .put("peers", Tree::Object(peers.collect()))
+        .put("sessions", Tree::List(document.sessions.iter().map(session).collect()))
+        .put("floors", floors(&document.floors))
+        .optional("auditors", auditors)
+        .done()
+}
+
+fn authorities(authorities: &Authorities) -> Tree {
+    Members::default()
+        .put("threshold", Tree::Integer(u64::from(authorities.threshold)))
+        .put("keys", list(&authorities.keys))
+        .done()
+}
+
+fn peer(peer: &PolicyPeer) -> Tree {
+    Members::default()
+        .put("entries", Tree::List(peer.entries.iter().map(entry).collect()))
+        .raised("sharedEvidence", peer.shared_evidence)
+        .done()
+}
+
+fn entry(entry: &Entry) -> Tree {
+    let stated = entry.kind == Platform::SevSnp;
+    let workload = entry.workload.as_ref().map(|workload| {
+        Members::default()
+            .text("serviceAccount", &workload.service_account)
+            .listed("images", &workload.images)
+            .done()
+    });
+    let permissions = entry.permissions;
+    let vmpl_max = u64::from(permissions.vmpl_max);
+    Members::default()
+        .text("kind", entry.kind)
+        .optional("assurance", stated.then(|| text(entry.assurance)))
+        .optional("root", entry.root.map(text))
+        .listed("measurements", &entry.measurements)
+        .listed("hostData", &entry.host_data)
+        .listed("products", &entry.products)
+        .listed("chipIds", &entry.chip_ids)
+        .optional("minTcb", (!entry.min_tcb.is_empty()).then(|| tcb(&entry.min_tcb)))
+        .optional("workload", workload)
+        .raised("allowDebug", permissions.debug)
+        .raised("allowMigration", permissions.migration)
+        .raised("allowVlek", permissions.vlek)
+        .raised("allowSmt", permissions.smt)
+        .raised("allowUnverifiedWorkload", permissions.unverified_workload)
+        .optional("maxVmpl", (vmpl_max > 0).then_some(Tree::Integer(vmpl_max)))
+        .listed("publicKeys", &entry.public_keys)
+        .done()
+}
+
+fn tcb(tcb: &Tcb) -> Tree {
+    let component = |value: Option<u8>| value.map(|value| Tree::Integer(u64::from(value)));
+    Members::default()
+        .optional("fmc", component(tcb.fmc))
+        .optional("bootloader", component(tcb.bootloader))
+        .optional("tee", component(tcb.tee))
+        .optional("snp", component(tcb.snp))
+        .optional("microcode", component(tcb.microcode))
+        .done()
+}
+
+fn session(rule: &SessionRule) -> Tree {
+    let kind = match rule.kind {
+        SessionKind::Stream => "stream",
+    };
+    Members::default()
+        .optional("name", rule.name.as_ref().map(text))
+        .text("from", &rule.from)
+        .put("to", list(&rule.to))
+        .put(kind, Members::default().done())
+        .done()
+}
+
+fn floors(floors: &Floors) -> Tree {
+    Members::default()
+        .put("postQuantum", Tree::Flag(floors.post_quantum))
+        .put("ciphers", list(&floors.ciphers))
+        .put("carriers", list(&floors.carriers))
+        .put("complete", Tree::Flag(floors.complete))
+        .done()
+}

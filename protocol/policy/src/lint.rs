@@ -1,0 +1,114 @@
+//! Rules that concern several fields of a document. A document that breaks one is refused wherever it came
+//! from; owners see the same text before they sign.
+
+mod overlap;
+
+use sealane_types::{Assurance, PeerName, Platform};
+
+use crate::document::{Document, Entry, Pinnable};
+use crate::limits::FINDINGS_MAX;
+
+/// A rule that a document breaks, where, and what to do.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Finding {
+    #[error(
+        "`peers.{peer}` has no entries, so no replica can prove to be it; add one, for example: \"entries\": [{{\"kind\": \"SevSnp\", …}}]"
+    )]
+    NoEntries { peer: PeerName },
+    #[error(
+        "`peers.{peer}.entries[{entry}].measurements` pins no measurement, so any guest would do; add the launch digest, for example: \"measurements\": [\"<96 hex digits>\"]"
+    )]
+    NoMeasurement { peer: PeerName, entry: usize },
+    #[error(
+        "`peers.{peer}.entries[{entry}].minTcb` sets no TCB floor, so firmware with known holes would do; for example: \"minTcb\": {{\"bootloader\": 4, \"tee\": 0, \"snp\": 24, \"microcode\": 219}}"
+    )]
+    NoTcbFloor { peer: PeerName, entry: usize },
+    #[error(
+        "`peers.{peer}.entries[{entry}].publicKeys` pins no key; for example: \"publicKeys\": [\"<64 hex digits>\"]"
+    )]
+    NoPublicKey { peer: PeerName, entry: usize },
+    #[error(
+        "`peers.{peer}.entries[{entry}]` pins no simulated root; for example: \"root\": \"<fingerprint>\""
+    )]
+    NoSimulatedRoot { peer: PeerName, entry: usize },
+    #[error(
+        "`peers.{peer}.entries[{entry}]` has assurance Node, whose evidence proves the node only; state the `workload` {{serviceAccount, images}} or accept it with \"allowUnverifiedWorkload\": true"
+    )]
+    WorkloadUnstated { peer: PeerName, entry: usize },
+    #[error(
+        "`peers.{peer}.entries[{entry}].workload` is checked for assurance Node only; leave it out, or state \"assurance\": \"Node\""
+    )]
+    WorkloadUnchecked { peer: PeerName, entry: usize },
+    #[error("`floors.complete` is true, but `peers.{peer}.entries[{entry}]` leaves open: {}", list(.absent))]
+    Incomplete { peer: PeerName, entry: usize, absent: Vec<Pinnable> },
+    #[error(
+        "`peers.{first}.entries[{first_entry}]` and `peers.{second}.entries[{second_entry}]` can be satisfied by the same evidence, so one workload could pass for the other; pin different `hostData` (or measurements), or declare \"sharedEvidence\": true in both Peers"
+    )]
+    SharedEvidence { first: PeerName, first_entry: usize, second: PeerName, second_entry: usize },
+    #[error(
+        "`sessions[{session}]` names the Peer `{peer}`, which `peers` does not describe; add `peers.{peer}` or correct the name"
+    )]
+    UnknownPeer { session: usize, peer: PeerName },
+}
+
+fn list(absent: &[Pinnable]) -> String {
+    absent.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// Every rule that `document` breaks, at most [`FINDINGS_MAX`].
+#[must_use]
+pub fn lint(document: &Document) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (peer, described) in &document.peers {
+        if described.entries.is_empty() {
+            findings.push(Finding::NoEntries { peer: peer.clone() });
+        }
+        for (index, entry) in described.entries.iter().enumerate() {
+            lint_entry(peer, index, entry, document.floors.complete, &mut findings);
+        }
+    }
+    for (session, rule) in document.sessions.iter().enumerate() {
+        let unknown = std::iter::once(&rule.from).chain(&rule.to);
+        let unknown = unknown.filter(|peer| !document.peers.contains_key(*peer));
+        findings.extend(unknown.map(|peer| Finding::UnknownPeer { session, peer: peer.clone() }));
+    }
+    findings.extend(overlap::overlaps(&document.peers));
+    findings.truncate(FINDINGS_MAX);
+    findings
+}
+
+fn lint_entry(peer: &PeerName, index: usize, entry: &Entry, complete: bool, findings: &mut Vec<Finding>) {
+    let at = || (peer.clone(), index);
+    let launched = matches!(entry.kind, Platform::SevSnp | Platform::Simulated);
+    if launched && entry.measurements.is_empty() {
+        let (peer, entry) = at();
+        findings.push(Finding::NoMeasurement { peer, entry });
+    }
+    if entry.kind == Platform::SevSnp && entry.min_tcb.is_empty() {
+        let (peer, entry) = at();
+        findings.push(Finding::NoTcbFloor { peer, entry });
+    }
+    if entry.kind == Platform::Key && entry.public_keys.is_empty() {
+        let (peer, entry) = at();
+        findings.push(Finding::NoPublicKey { peer, entry });
+    }
+    if entry.kind == Platform::Simulated && entry.root.is_none() {
+        let (peer, entry) = at();
+        findings.push(Finding::NoSimulatedRoot { peer, entry });
+    }
+    let node = entry.assurance == Assurance::Node;
+    if node && entry.workload.is_none() && !entry.permissions.unverified_workload {
+        let (peer, entry) = at();
+        findings.push(Finding::WorkloadUnstated { peer, entry });
+    }
+    if !node && entry.workload.is_some() {
+        let (peer, entry) = at();
+        findings.push(Finding::WorkloadUnchecked { peer, entry });
+    }
+    let absent = entry.absent();
+    if complete && !absent.is_empty() {
+        let (peer, entry) = at();
+        findings.push(Finding::Incomplete { peer, entry, absent });
+    }
+}

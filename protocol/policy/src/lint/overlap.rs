@@ -1,0 +1,94 @@
+//! Whether one piece of evidence could satisfy two Peers.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sealane_types::{Assurance, Measurement, PeerName, Platform, PublicKey};
+
+use super::Finding;
+use crate::document::{Entry, PolicyPeer, Workload};
+use crate::limits::FINDINGS_MAX;
+
+/// What evidence must have in common before anything else is compared. Entries meet only in the bucket of a
+/// value that both accept, so a large document costs about as much as its largest bucket.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Pinned {
+    Launch(Platform, Measurement),
+    Key(PublicKey),
+}
+
+#[derive(Clone, Copy)]
+struct Place<'d> {
+    peer: &'d PeerName,
+    shared: bool,
+    index: usize,
+    entry: &'d Entry,
+}
+
+/// Pairs of Peers that one piece of evidence can satisfy and that do not both declare it; each pair once.
+pub(super) fn overlaps(peers: &BTreeMap<PeerName, PolicyPeer>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut reported = BTreeSet::new();
+    for places in buckets(peers).into_values() {
+        for (position, first) in places.iter().enumerate() {
+            for second in places.iter().skip(position + 1) {
+                let declared = first.shared && second.shared;
+                if first.peer == second.peer || declared || !meet(first.entry, second.entry) {
+                    continue;
+                }
+                if reported.insert((first.peer, second.peer)) {
+                    findings.push(Finding::SharedEvidence {
+                        first: first.peer.clone(),
+                        first_entry: first.index,
+                        second: second.peer.clone(),
+                        second_entry: second.index,
+                    });
+                }
+                if findings.len() == FINDINGS_MAX {
+                    return findings;
+                }
+            }
+        }
+    }
+    findings
+}
+
+fn buckets(peers: &BTreeMap<PeerName, PolicyPeer>) -> BTreeMap<Pinned, Vec<Place<'_>>> {
+    let mut buckets: BTreeMap<Pinned, Vec<Place<'_>>> = BTreeMap::new();
+    for (peer, described) in peers {
+        for (index, entry) in described.entries.iter().enumerate() {
+            let place = Place { peer, shared: described.shared_evidence, index, entry };
+            let launches = entry.measurements.iter().map(|value| Pinned::Launch(entry.kind, *value));
+            let keys = entry.public_keys.iter().map(|key| Pinned::Key(*key));
+            for pinned in launches.chain(keys) {
+                buckets.entry(pinned).or_default().push(place);
+            }
+        }
+    }
+    buckets
+}
+
+/// Whether some evidence satisfies both entries, which already share a kind and a pinned value.
+fn meet(first: &Entry, second: &Entry) -> bool {
+    first.root == second.root
+        && common(&first.host_data, &second.host_data)
+        && common(&first.products, &second.products)
+        && common(&first.chip_ids, &second.chip_ids)
+        && workloads_meet(first, second)
+}
+
+/// An empty set accepts everything.
+fn common<T: Ord>(first: &BTreeSet<T>, second: &BTreeSet<T>) -> bool {
+    first.is_empty() || second.is_empty() || !first.is_disjoint(second)
+}
+
+/// A node agent's statement tells two pods of one node apart only where both entries insist on it.
+fn workloads_meet(first: &Entry, second: &Entry) -> bool {
+    let insists =
+        |entry: &Entry| entry.assurance == Assurance::Node && !entry.permissions.unverified_workload;
+    if !insists(first) || !insists(second) {
+        return true;
+    }
+    let (Some(first), Some(second)) = (&first.workload, &second.workload) else { return true };
+    let Workload { service_account, images } = first;
+    *service_account == second.service_account && common(images, &second.images)
+}

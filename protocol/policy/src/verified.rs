@@ -1,0 +1,109 @@
+//! The proof that a policy was verified.
+
+use sealane_types::{Digest, KeyId, PeerName, SessionName, SignedChain};
+
+use crate::document::{Document, PolicyPeer};
+use crate::{PolicyError, Timestamp};
+
+/// A document that a quorum of its owners signed. Comes only from [`verify`](crate::verify).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VerifiedPolicy {
+    document: Document,
+    bytes: Vec<u8>,
+    digest: Digest,
+    chain: SignedChain,
+    signers: Vec<KeyId>,
+}
+
+impl VerifiedPolicy {
+    pub(crate) fn new(
+        document: Document,
+        bytes: Vec<u8>,
+        digest: Digest,
+        chain: SignedChain,
+        signers: Vec<KeyId>,
+    ) -> Self {
+        Self { document, bytes, digest, chain, signers }
+    }
+
+    #[must_use]
+    pub fn document(&self) -> &Document {
+        &self.document
+    }
+
+    #[must_use]
+    pub fn epoch(&self) -> u64 {
+        self.document.epoch
+    }
+
+    /// First second at which the policy is no longer in force.
+    #[must_use]
+    pub fn expires(&self) -> Timestamp {
+        self.document.expires
+    }
+
+    /// SHA-256 of the exact signed bytes.
+    #[must_use]
+    pub fn digest(&self) -> Digest {
+        self.digest
+    }
+
+    /// The exact signed bytes.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// What was verified, to hand to a peer that is behind.
+    #[must_use]
+    pub fn chain(&self) -> &SignedChain {
+        &self.chain
+    }
+
+    /// The owners whose signatures counted, each once.
+    #[must_use]
+    pub fn signers(&self) -> &[KeyId] {
+        &self.signers
+    }
+
+    /// What `peer` must prove.
+    ///
+    /// # Errors
+    /// [`PolicyError::PeerNotInPolicy`].
+    pub fn peer(&self, peer: &PeerName) -> Result<&PolicyPeer, PolicyError> {
+        self.document.peers.get(peer).ok_or_else(|| PolicyError::PeerNotInPolicy { peer: peer.clone() })
+    }
+
+    /// Whether the flow `from` → `to` of the TransferSession `session` is permitted.
+    ///
+    /// # Errors
+    /// [`PolicyError::PeerNotInPolicy`] or [`PolicyError::SessionNotInPolicy`].
+    pub fn permits(&self, session: &SessionName, from: &PeerName, to: &PeerName) -> Result<(), PolicyError> {
+        self.peer(from)?;
+        self.peer(to)?;
+        let permitted = self.document.sessions.iter().any(|rule| {
+            rule.from == *from
+                && rule.to.contains(to)
+                && rule.name.as_ref().is_none_or(|name| name == session)
+        });
+        if permitted {
+            return Ok(());
+        }
+        Err(PolicyError::SessionNotInPolicy { session: session.clone(), from: from.clone(), to: to.clone() })
+    }
+
+    /// Whether the document is in force at `now`: to be asked again as time goes by.
+    ///
+    /// # Errors
+    /// [`PolicyError::NotYetValid`] or [`PolicyError::Expired`].
+    pub fn in_force(&self, now: Timestamp) -> Result<(), PolicyError> {
+        let Document { not_before, expires, .. } = self.document;
+        if now < not_before {
+            return Err(PolicyError::NotYetValid { not_before });
+        }
+        if now >= expires {
+            return Err(PolicyError::Expired { expires });
+        }
+        Ok(())
+    }
+}

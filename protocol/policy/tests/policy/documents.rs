@@ -1,0 +1,366 @@
+//! What documents may say and how refusals name the field.
+
+use proptest::prelude::*;
+use sealane_policy::{Document, PolicyError, diff, limits, parse};
+use sealane_types::{Assurance, Cipher, Platform, Reason};
+use serde_json::{Value, json};
+
+use crate::support::*;
+
+fn read(value: &Value) -> Result<Document, PolicyError> {
+    parse(&bytes(value))
+}
+
+/// The document with the value at JSON pointer `place` replaced, or removed when `value` is null.
+fn with(place: &str, value: Value) -> Value {
+    let mut spoiled = document(1);
+    let (parent, name) = place.rsplit_once('/').unwrap();
+    let parent = spoiled.pointer_mut(parent).unwrap();
+    match (parent, value) {
+        (Value::Object(members), Value::Null) => drop(members.remove(name)),
+        (Value::Object(members), value) => drop(members.insert(name.to_owned(), value)),
+        (Value::Array(items), value) => items[name.parse::<usize>().unwrap()] = value,
+        _ => panic!("{place}"),
+    }
+    spoiled
+}
+
+/// Asserts that the refusal names `path` and says `what`.
+#[track_caller]
+fn refused(place: &str, value: Value, path: &str, what: &str) {
+    let shown = value.to_string();
+    let error = read(&with(place, value)).expect_err(&shown);
+    let text = error.to_string();
+    assert!(text.contains(&format!("`{path}`")), "{shown}: {text}");
+    assert!(text.contains(what), "{shown}: {text}");
+    assert!(text.contains("for example"), "{shown}: {text}");
+    assert_eq!(error.reason(), Reason::PolicyMalformed);
+}
+
+#[test]
+fn a_document_reads_as_written() {
+    let document = read(&document(7)).unwrap();
+    assert_eq!((document.version, document.epoch), (1, 7));
+    assert_eq!(document.authorities.threshold, 2);
+    let entry = &document.peers[&"embedder".parse().unwrap()].entries[0];
+    assert_eq!((entry.kind, entry.assurance), (Platform::SevSnp, Assurance::Pod));
+    assert_eq!((entry.min_tcb.fmc, entry.min_tcb.microcode), (None, Some(219)));
+    assert_eq!(entry.permissions, sealane_policy::Permissions::default());
+    assert!(!document.peers[&"embedder".parse().unwrap()].shared_evidence);
+    assert!(document.sessions[0].to.contains(&"ranker".parse().unwrap()));
+}
+
+#[test]
+fn floors_default_to_the_safe_side() {
+    let floors = read(&document(1)).unwrap().floors;
+    assert!(floors.post_quantum && !floors.complete);
+    assert!(!floors.ciphers.contains(&Cipher::Aes128Gcm));
+    let listed = with("/floors", json!({"ciphers": ["Aes128Gcm"], "carriers": []}));
+    let floors = read(&listed).unwrap().floors;
+    assert_eq!(floors.ciphers, [Cipher::Aes128Gcm].into());
+    assert_eq!(floors.carriers.len(), 1);
+}
+
+#[test]
+fn every_required_field_is_named_when_it_is_missing() {
+    for name in ["version", "namespace", "name", "epoch", "notBefore", "expires", "authorities", "peers"] {
+        refused(&format!("/{name}"), Value::Null, name, "is missing");
+    }
+    for (place, path) in [
+        ("/authorities/threshold", "authorities.threshold"),
+        ("/authorities/keys", "authorities.keys"),
+        ("/peers/ranker/entries", "peers.ranker.entries"),
+        ("/peers/ranker/entries/0/kind", "peers.ranker.entries[0].kind"),
+        ("/peers/ranker/entries/0/assurance", "peers.ranker.entries[0].assurance"),
+        ("/sessions/0/from", "sessions[0].from"),
+        ("/sessions/0/to", "sessions[0].to"),
+    ] {
+        refused(place, Value::Null, path, "is missing");
+    }
+}
+
+#[test]
+fn unknown_fields_are_named_with_the_known_ones() {
+    refused("/sesions", json!([]), "sesions", "sessions");
+    refused("/authorities/keyz", json!([]), "authorities.keyz", "threshold, keys");
+    refused("/peers/ranker/entry", json!([]), "peers.ranker.entry", "entries, sharedEvidence");
+    refused(
+        "/peers/ranker/entries/0/measurement",
+        json!([]),
+        "peers.ranker.entries[0].measurement",
+        "measurements",
+    );
+    refused("/peers/ranker/entries/0/root", json!("00"), "peers.ranker.entries[0].root", "not a known field");
+    refused(
+        "/peers/ranker/entries/0/publicKeys",
+        json!([]),
+        "peers.ranker.entries[0].publicKeys",
+        "not a known",
+    );
+    refused(
+        "/peers/ranker/entries/0/minTcb/ucode",
+        json!(1),
+        "peers.ranker.entries[0].minTcb.ucode",
+        "microcode",
+    );
+    refused("/sessions/0/stream/x", json!(1), "sessions[0].stream.x", "known are none");
+    refused("/floors", json!({"cipher": []}), "floors.cipher", "ciphers");
+    refused("/auditors", json!({"keys": []}), "auditors.publicKeys", "is missing");
+}
+
+#[test]
+fn wrong_types_are_named() {
+    refused("/epoch", json!("1"), "epoch", "expected a number, found a text");
+    refused("/namespace", json!(1), "namespace", "expected a text, found a number");
+    refused("/peers", json!([]), "peers", "expected an object, found a list");
+    refused("/sessions", json!({}), "sessions", "expected a list, found an object");
+    refused(
+        "/sessions/0/stream",
+        json!(true),
+        "sessions[0].stream",
+        "expected an object, found true or false",
+    );
+    refused("/sessions/0/from", json!({"peer": "embedder"}), "sessions[0].from", "found an object");
+    refused("/floors", json!({"postQuantum": "yes"}), "floors.postQuantum", "expected true or false");
+}
+
+#[test]
+fn wrong_values_are_named() {
+    refused("/version", json!(2), "version", "from 1 to 1, found 2");
+    refused("/epoch", json!(0), "epoch", "found 0");
+    refused("/name", json!("Demo"), "name", "found `Demo`");
+    refused("/notBefore", json!("2026-11-20"), "notBefore", "2026-11-20T00:00:00Z");
+    refused("/expires", json!("2026-11-27T00:00:00+00:00"), "expires", "whole seconds");
+    refused("/expires", json!("2026-11-20T00:00:00Z"), "expires", "at or before `notBefore`");
+    refused("/previous", json!("AB".repeat(32)), "previous", "lower-case hex");
+    refused("/authorities/threshold", json!(0), "authorities.threshold", "found 0");
+    refused("/authorities/threshold", json!(3), "authorities.threshold", "3 signatures from 2 keys");
+    refused("/authorities/keys/0", json!("00"), "authorities.keys[0]", "32-byte public key");
+    let repeated = public(&[1])[0].to_string();
+    refused("/authorities/keys", json!([repeated, repeated]), "authorities.keys[1]", "repeats");
+    refused("/peers", json!({"A": {"entries": []}}), "peers", "found `A`");
+    refused("/sessions/0/to", json!([]), "sessions[0].to", "is empty");
+    refused("/sessions/0/to", json!(["ranker", "ranker"]), "sessions[0].to[1]", "repeats");
+    refused("/floors", json!({"ciphers": ["Rc4"]}), "floors.ciphers[0]", "Aes256Gcm");
+    refused("/floors", json!({"carriers": ["Pigeon"]}), "floors.carriers[0]", "one of Tcp");
+    refused("/auditors", json!({"publicKeys": ["x"]}), "auditors.publicKeys[0]", "found `x`");
+}
+
+#[test]
+fn wrong_entries_are_named() {
+    let entry = |name: &str, value: Value, path: &str, what: &str| {
+        let path = format!("peers.ranker.entries[0].{path}");
+        refused(&format!("/peers/ranker/entries/0/{name}"), value, &path, what);
+    };
+    entry("kind", json!("Sgx"), "kind", "SevSnp, Tdx, Nitro, Key, Simulated");
+    entry("kind", json!("Tdx"), "kind", "not implemented in this release");
+    entry("kind", json!("Nitro"), "kind", "not implemented in this release");
+    entry("assurance", json!("Key"), "assurance", "one of Pod, Node");
+    entry("assurance", json!("Simulated"), "assurance", "one of Pod, Node");
+    entry("measurements", json!(["ab"]), "measurements[0]", "96 lower-case hex digits");
+    entry("measurements", json!("ab"), "measurements", "expected a list");
+    entry("hostData", json!(["zz".repeat(32)]), "hostData[0]", "64 lower-case hex digits");
+    entry("chipIds", json!(["00".repeat(8)]), "chipIds[0]", "128 lower-case hex digits");
+    entry("products", json!(["Rome"]), "products[0]", "Milan, Genoa, Turin");
+    entry("minTcb", json!({"snp": 256}), "minTcb.snp", "from 0 to 255");
+    entry("maxVmpl", json!(4), "maxVmpl", "from 0 to 3");
+    entry("allowDebug", json!(1), "allowDebug", "expected true or false");
+    entry("workload", json!({"serviceAccount": ""}), "workload.serviceAccount", "service account");
+    let workload = json!({"serviceAccount": "a", "images": ["registry.example/app:latest"]});
+    entry("workload", workload, "workload.images[0]", "an image by digest");
+}
+
+#[test]
+fn promises_of_later_releases_are_refused_not_ignored() {
+    refused("/heartbeat", json!({}), "heartbeat", "not implemented in this release");
+    refused("/sessions/0/forward", json!({}), "sessions[0].forward", "not implemented in this release");
+    refused("/sessions/0/object", json!({}), "sessions[0].object", "not implemented in this release");
+    refused("/sessions/0/stream", Value::Null, "sessions[0]", "exactly one of stream");
+}
+
+#[test]
+fn lists_are_bounded() {
+    let hex = |bytes: usize| move |index: usize| Value::from(format!("{index:0width$x}", width = 2 * bytes));
+    let list =
+        |most: usize, value: &dyn Fn(usize) -> Value| Value::from((0..=most).map(value).collect::<Vec<_>>());
+    let entry = "/peers/ranker/entries/0";
+    let at = "peers.ranker.entries[0]";
+    let cases = [
+        (format!("{entry}/measurements"), format!("{at}.measurements"), list(limits::VALUES_MAX, &hex(48))),
+        (format!("{entry}/hostData"), format!("{at}.hostData"), list(limits::VALUES_MAX, &hex(32))),
+        (format!("{entry}/chipIds"), format!("{at}.chipIds"), list(limits::CHIP_IDS_MAX, &hex(64))),
+        ("/authorities/keys".into(), "authorities.keys".into(), list(limits::AUTHORITY_KEYS_MAX, &hex(32))),
+        (
+            "/auditors".into(),
+            "auditors.publicKeys".into(),
+            json!({"publicKeys": list(limits::AUDITOR_KEYS_MAX, &hex(32))}),
+        ),
+        (
+            "/peers/ranker/entries".into(),
+            "peers.ranker.entries".into(),
+            list(limits::ENTRIES_MAX, &|_| snp(2)),
+        ),
+        (
+            "/sessions/0/to".into(),
+            "sessions[0].to".into(),
+            list(limits::RECEIVERS_MAX, &|index| format!("p{index}").into()),
+        ),
+        (
+            format!("{entry}/workload"),
+            format!("{at}.workload.images"),
+            json!({"serviceAccount": "a", "images": list(limits::IMAGES_MAX, &|_| "x".into())}),
+        ),
+    ];
+    for (place, path, value) in cases {
+        refused(&place, value, &path, "are allowed");
+    }
+    let peers: serde_json::Map<_, _> =
+        (0..=limits::PEERS_MAX).map(|index| (format!("p{index}"), json!({"entries": []}))).collect();
+    refused("/peers", peers.into(), "peers", "are allowed");
+    let text = "a".repeat(limits::TEXT_BYTES_MAX + 1);
+    let path = format!("{at}.workload.serviceAccount");
+    refused(&format!("{entry}/workload"), json!({"serviceAccount": text}), &path, "…");
+}
+
+#[test]
+fn simulated_entries_never_claim_more_than_simulated() {
+    let base = json!({"kind": "Simulated", "root": "0a".repeat(32), "measurements": ["ab".repeat(48)], "minTcb": {}});
+    for assurance in [None, Some("Simulated"), Some("Pod"), Some("Node")] {
+        let mut entry = base.clone();
+        if let Some(assurance) = assurance {
+            entry["assurance"] = json!(assurance);
+        }
+        let read = read(&with("/peers/ranker/entries/0", entry)).unwrap();
+        let entry = &read.peers[&"ranker".parse().unwrap()].entries[0];
+        assert_eq!(entry.assurance, Assurance::Simulated);
+        assert_eq!(entry.root, Some("0a".repeat(32).parse().unwrap()));
+    }
+    let mut strong = base.clone();
+    strong["assurance"] = json!("Key");
+    assert!(read(&with("/peers/ranker/entries/0", strong)).is_err());
+    let mut rootless = base;
+    rootless.as_object_mut().unwrap().remove("root");
+    refused("/peers/ranker/entries/0", rootless, "peers.ranker.entries[0].root", "is missing");
+}
+
+#[test]
+fn key_entries_pin_keys() {
+    let entry = json!({"kind": "Key", "publicKeys": ["0a".repeat(32)]});
+    let read = read(&with("/peers/ranker/entries/0", entry)).unwrap();
+    let entry = &read.peers[&"ranker".parse().unwrap()].entries[0];
+    assert_eq!((entry.kind, entry.assurance), (Platform::Key, Assurance::Key));
+    let measured = json!({"kind": "Key", "publicKeys": [], "measurements": []});
+    refused("/peers/ranker/entries/0", measured, "peers.ranker.entries[0].measurements", "publicKeys");
+}
+
+#[test]
+fn permissions_are_refused_unless_stated() {
+    let mut entry = snp(2);
+    for name in ["allowDebug", "allowMigration", "allowVlek", "allowSmt", "allowUnverifiedWorkload"] {
+        entry[name] = json!(true);
+    }
+    entry["maxVmpl"] = json!(2);
+    let read = read(&with("/peers/ranker/entries/0", entry)).unwrap();
+    let permissions = read.peers[&"ranker".parse().unwrap()].entries[0].permissions;
+    let all = [permissions.debug, permissions.migration, permissions.vlek, permissions.smt];
+    assert_eq!(all, [true; 4]);
+    assert!(permissions.unverified_workload);
+    assert_eq!(permissions.vmpl_max, 2);
+}
+
+#[test]
+fn messages_quote_little_of_a_hostile_value() {
+    let error = read(&with("/name", json!(format!("\u{1b}[2J{}", "x".repeat(100_000))))).unwrap_err();
+    let text = error.to_string();
+    assert!(text.len() < 400 && !text.contains('\u{1b}'), "{text}");
+}
+
+#[test]
+fn a_diff_names_what_changed_and_only_that() {
+    let before = read(&document(1)).unwrap();
+    assert_eq!(diff(&before, &before), []);
+    let mut spelled = document(1);
+    spelled["floors"] = json!({"postQuantum": true, "complete": false});
+    spelled["sessions"][0]["to"] = json!(["ranker"]);
+    assert_eq!(diff(&before, &read(&spelled).unwrap()), []);
+
+    let mut after = document(2);
+    after["peers"]["ranker"]["entries"][0]["hostData"] = json!(["07".repeat(32)]);
+    after["peers"]["ranker"]["entries"][0]["allowSmt"] = json!(true);
+    after["sessions"] = json!([]);
+    let changes: Vec<String> =
+        diff(&before, &read(&after).unwrap()).iter().map(ToString::to_string).collect();
+    let (old, new) = ("02".repeat(32), "07".repeat(32));
+    assert_eq!(
+        changes,
+        [
+            "~ epoch: 1 -> 2".to_owned(),
+            "+ peers.ranker.entries[0].allowSmt: true".to_owned(),
+            format!("- peers.ranker.entries[0].hostData: \"{old}\""),
+            format!("+ peers.ranker.entries[0].hostData: \"{new}\""),
+            r#"- sessions[0]: {"from":"embedder","name":"activations","stream":{},"to":["ranker"]}"#
+                .to_owned(),
+        ]
+    );
+}
+
+/// A document with every field that this release knows.
+fn full() -> Value {
+    let mut full = document(3);
+    full["previous"] = json!("0b".repeat(32));
+    full["auditors"] = json!({"publicKeys": ["0c".repeat(32)]});
+    full["floors"] =
+        json!({"postQuantum": false, "ciphers": ["Aes128Gcm"], "carriers": ["Tcp"], "complete": true});
+    let node = json!({
+        "kind": "SevSnp", "assurance": "Node", "measurements": ["cd".repeat(48)], "hostData": ["0d".repeat(32)],
+        "products": ["Genoa", "Turin"], "chipIds": ["0e".repeat(64)],
+        "minTcb": {"fmc": 1, "bootloader": 2, "tee": 3, "snp": 4, "microcode": 5},
+        "workload": {"serviceAccount": "a", "images": [format!("r.example/a@sha256:{}", "0f".repeat(32))]},
+        "allowDebug": true, "allowMigration": true, "allowVlek": true, "allowSmt": true, "maxVmpl": 1,
+    });
+    let key = json!({"kind": "Key", "publicKeys": ["1a".repeat(32)]});
+    let simulated = json!({
+        "kind": "Simulated", "root": "1b".repeat(32), "measurements": ["ef".repeat(48)], "hostData": ["1c".repeat(32)],
+    });
+    full["peers"]["ranker"] = json!({"entries": [node, key, simulated], "sharedEvidence": true});
+    full
+}
+
+#[test]
+fn what_is_written_reads_back() {
+    for value in [document(1), full()] {
+        let document = read(&value).unwrap();
+        let written = document.to_bytes();
+        assert_eq!(parse(&written).unwrap(), document);
+    }
+    // Nothing of the full document is lost on the way through the typed form.
+    let mut spelled = full();
+    spelled["sessions"][0]["to"] = json!(["ranker"]);
+    assert_eq!(read(&full()).unwrap().to_bytes(), bytes(&spelled));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    /// No spoiled byte of a canonical document is read as something else without being noticed: it is refused,
+    /// or it is a canonical document of its own.
+    #[test]
+    fn no_spoiled_byte_panics_or_passes_for_the_same(place: prop::sample::Index, byte: u8) {
+        let original = bytes(&full());
+        let mut spoiled = original.clone();
+        let place = place.index(spoiled.len());
+        spoiled[place] = byte;
+        if let Ok(read) = parse(&spoiled)
+            && spoiled != original
+        {
+            prop_assert_ne!(read, parse(&original).unwrap());
+        }
+    }
+
+    #[test]
+    fn no_cut_document_is_read(length: prop::sample::Index) {
+        let original = bytes(&full());
+        let cut = &original[..length.index(original.len())];
+        prop_assert!(parse(cut).is_err());
+    }
+}

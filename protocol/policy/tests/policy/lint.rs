@@ -1,0 +1,207 @@
+//! Rules across fields. Each test breaks one rule of a document that is otherwise clean.
+
+use sealane_policy::{Finding, PolicyError, limits, parse};
+use serde_json::{Value, json};
+
+use crate::support::*;
+
+fn findings(document: &Value) -> Vec<Finding> {
+    match parse(&bytes(document)) {
+        Ok(_) => Vec::new(),
+        Err(PolicyError::Lint(findings)) => findings,
+        Err(other) => panic!("{other}"),
+    }
+}
+
+fn with_entry(change: impl Fn(&mut Value)) -> Vec<Finding> {
+    let mut spoiled = document(1);
+    change(&mut spoiled["peers"]["ranker"]["entries"][0]);
+    findings(&spoiled)
+}
+
+fn remove(value: &mut Value, name: &str) {
+    value.as_object_mut().unwrap().remove(name);
+}
+
+#[test]
+fn a_clean_document_has_no_findings() {
+    assert_eq!(findings(&document(1)), []);
+}
+
+#[test]
+fn every_platform_entry_pins_a_measurement() {
+    for empty in [Value::Null, json!([])] {
+        let found = with_entry(|entry| match &empty {
+            Value::Null => remove(entry, "measurements"),
+            empty => entry["measurements"] = empty.clone(),
+        });
+        assert!(matches!(&found[..], [Finding::NoMeasurement { entry: 0, .. }]), "{found:?}");
+    }
+    let found = with_entry(|entry| *entry = json!({"kind": "Simulated", "root": "00".repeat(32)}));
+    assert!(matches!(&found[..], [Finding::NoMeasurement { .. }]), "{found:?}");
+}
+
+#[test]
+fn every_sev_snp_entry_sets_a_tcb_floor() {
+    let found = with_entry(|entry| entry["minTcb"] = json!({}));
+    assert!(matches!(&found[..], [Finding::NoTcbFloor { .. }]), "{found:?}");
+    let found = with_entry(|entry| remove(entry, "minTcb"));
+    assert!(matches!(&found[..], [Finding::NoTcbFloor { .. }]), "{found:?}");
+}
+
+#[test]
+fn a_key_entry_pins_a_key() {
+    let found = with_entry(|entry| *entry = json!({"kind": "Key"}));
+    assert!(matches!(&found[..], [Finding::NoPublicKey { .. }]), "{found:?}");
+}
+
+#[test]
+fn a_peer_has_a_way_to_prove_itself() {
+    let mut spoiled = document(1);
+    spoiled["peers"]["ranker"]["entries"] = json!([]);
+    let found = findings(&spoiled);
+    assert!(matches!(&found[..], [Finding::NoEntries { .. }]), "{found:?}");
+}
+
+#[test]
+fn node_assurance_says_what_it_does_not_prove() {
+    let node = |entry: &mut Value| entry["assurance"] = json!("Node");
+    let found = with_entry(node);
+    assert!(matches!(&found[..], [Finding::WorkloadUnstated { .. }]), "{found:?}");
+    let accepted = with_entry(|entry| {
+        node(entry);
+        entry["allowUnverifiedWorkload"] = json!(true);
+    });
+    assert_eq!(accepted, []);
+    let stated = with_entry(|entry| {
+        node(entry);
+        entry["workload"] = json!({"serviceAccount": "ranker"});
+    });
+    assert_eq!(stated, []);
+    let unchecked = with_entry(|entry| entry["workload"] = json!({"serviceAccount": "ranker"}));
+    assert!(matches!(&unchecked[..], [Finding::WorkloadUnchecked { .. }]), "{unchecked:?}");
+}
+
+#[test]
+fn complete_floors_leave_nothing_open() {
+    for (open, named) in [("hostData", "hostData"), ("products", "products")] {
+        let mut spoiled = document(1);
+        // Another measurement keeps the two Peers apart whatever else is open.
+        spoiled["peers"]["ranker"]["entries"][0]["measurements"] = json!(["cd".repeat(48)]);
+        remove(&mut spoiled["peers"]["ranker"]["entries"][0], open);
+        assert_eq!(findings(&spoiled), [], "accepted, and shown as absent");
+        let entry = &parse(&bytes(&spoiled)).unwrap().peers[&"ranker".parse().unwrap()].entries[0];
+        assert_eq!(entry.absent().iter().map(ToString::to_string).collect::<Vec<_>>(), [named]);
+        spoiled["floors"] = json!({"complete": true});
+        let found = findings(&spoiled);
+        assert!(matches!(&found[..], [Finding::Incomplete { .. }]), "{found:?}");
+        assert!(found[0].to_string().contains(named), "{}", found[0]);
+    }
+    for component in ["bootloader", "tee", "snp", "microcode"] {
+        let mut spoiled = document(1);
+        spoiled["floors"] = json!({"complete": true});
+        assert_eq!(findings(&spoiled), []);
+        remove(&mut spoiled["peers"]["ranker"]["entries"][0]["minTcb"], component);
+        let found = findings(&spoiled);
+        assert!(found[0].to_string().contains(&format!("minTcb.{component}")), "{}", found[0]);
+    }
+}
+
+#[test]
+fn sessions_name_known_peers() {
+    for (field, name) in [("from", "stranger"), ("to", "nobody")] {
+        let mut spoiled = document(1);
+        spoiled["sessions"][0][field] = json!(name);
+        let found = findings(&spoiled);
+        assert!(matches!(&found[..], [Finding::UnknownPeer { session: 0, .. }]), "{found:?}");
+        assert!(found[0].to_string().contains(name), "{}", found[0]);
+    }
+}
+
+/// Both Peers with the entry of `ranker`, after `change` on that of `embedder`.
+fn twins(change: impl Fn(&mut Value)) -> Value {
+    let mut twins = document(1);
+    twins["peers"]["embedder"]["entries"][0] = snp(2);
+    change(&mut twins["peers"]["embedder"]["entries"][0]);
+    twins
+}
+
+#[test]
+fn two_peers_do_not_share_evidence() {
+    let found = findings(&twins(|_| ()));
+    assert!(
+        matches!(&found[..], [Finding::SharedEvidence { first_entry: 0, second_entry: 0, .. }]),
+        "{found:?}"
+    );
+    // A value that is left open accepts what the other pins.
+    for open in ["hostData", "products"] {
+        assert_eq!(findings(&twins(|entry| remove(entry, open))).len(), 1, "{open}");
+    }
+    for (name, value) in [
+        ("measurements", json!(["cd".repeat(48)])),
+        ("hostData", json!(["05".repeat(32)])),
+        ("products", json!(["Genoa"])),
+    ] {
+        assert_eq!(findings(&twins(|entry| entry[name] = value.clone())), [], "{name} tells them apart");
+    }
+    let mut chips = twins(|entry| entry["chipIds"] = json!(["01".repeat(64)]));
+    assert_eq!(findings(&chips).len(), 1);
+    chips["peers"]["ranker"]["entries"][0]["chipIds"] = json!(["02".repeat(64)]);
+    assert_eq!(findings(&chips), []);
+}
+
+#[test]
+fn shared_evidence_is_declared_by_both() {
+    let mut shared = twins(|_| ());
+    shared["peers"]["embedder"]["sharedEvidence"] = json!(true);
+    assert_eq!(findings(&shared).len(), 1, "one of them is not enough");
+    shared["peers"]["ranker"]["sharedEvidence"] = json!(true);
+    assert_eq!(findings(&shared), []);
+}
+
+#[test]
+fn simulated_roots_and_keys_tell_peers_apart() {
+    let simulated = |root: u8| json!({"kind": "Simulated", "root": format!("{root:02x}").repeat(32), "measurements": ["ab".repeat(48)]});
+    let pair = |first: Value, second: Value| {
+        let mut pair = document(1);
+        pair["peers"]["embedder"]["entries"] = json!([first]);
+        pair["peers"]["ranker"]["entries"] = json!([second]);
+        findings(&pair).len()
+    };
+    assert_eq!(pair(simulated(1), simulated(1)), 1);
+    assert_eq!(pair(simulated(1), simulated(2)), 0);
+    assert_eq!(pair(simulated(1), snp(1)), 0, "another kind");
+    let key = |key: u8| json!({"kind": "Key", "publicKeys": [format!("{key:02x}").repeat(32)]});
+    assert_eq!(pair(key(1), key(1)), 1);
+    assert_eq!(pair(key(1), key(2)), 0);
+}
+
+#[test]
+fn workloads_tell_peers_apart_only_where_both_insist() {
+    let node = |account: &str, unverified: bool| {
+        let mut entry = snp(1);
+        entry["assurance"] = json!("Node");
+        entry["workload"] = json!({"serviceAccount": account});
+        entry["allowUnverifiedWorkload"] = json!(unverified);
+        entry
+    };
+    let pair = |first: Value, second: Value| {
+        let mut pair = document(1);
+        pair["peers"]["embedder"]["entries"] = json!([first]);
+        pair["peers"]["ranker"]["entries"] = json!([second]);
+        findings(&pair).len()
+    };
+    assert_eq!(pair(node("a", false), node("b", false)), 0);
+    assert_eq!(pair(node("a", false), node("a", false)), 1);
+    assert_eq!(pair(node("a", false), node("b", true)), 1);
+}
+
+#[test]
+fn a_large_document_is_linted_quickly_and_reports_little() {
+    let peers: serde_json::Map<_, _> =
+        (0..limits::PEERS_MAX).map(|index| (format!("p{index}"), json!({"entries": [snp(1)]}))).collect();
+    let mut large = document(1);
+    large["peers"] = peers.into();
+    large["sessions"] = json!([]);
+    assert_eq!(findings(&large).len(), limits::FINDINGS_MAX);
+}

@@ -1,0 +1,9 @@
+//! Refusals and proofs, through the public API only.
+
+#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod chain;
+mod documents;
+mod lint;
+mod support;
+mod vectors;
