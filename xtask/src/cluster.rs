@@ -29,7 +29,7 @@ mod tools;
 use std::{
     ffi::OsStr,
     path::{Path, PathBuf},
-    process::{Command, ExitStatus},
+    process::Command,
 };
 
 use anyhow::{Context, Result, ensure};
@@ -58,8 +58,7 @@ impl Cluster {
     pub fn running() -> Result<Self> {
         let place = Place::from_env()?;
         ensure!(place.has_state(), "the cluster is not running: `make cluster` starts it");
-        let unready = start::nodes(&place)?.into_iter().find(|(_, ready)| !ready);
-        ensure!(unready.is_none(), "a node of the cluster is not ready: `make cluster` replaces the cluster");
+        start::all_ready(&place).context("the cluster is not healthy: `make cluster` replaces it")?;
         Ok(Self::of(&place))
     }
 
@@ -107,11 +106,16 @@ pub fn load(archives: &[impl AsRef<Path>]) -> Result<()> {
 }
 
 /// Runs a command inside a node, with the person's terminal.
-pub fn exec(node: &str, words: &[String]) -> Result<ExitStatus> {
+pub fn exec(node: &str, words: &[String]) -> Result<()> {
     let place = Place::from_env()?;
-    ensure!(privilege::is_root(), "entering a node needs root: run this with sudo");
-    let mut command = load::inside(&place, node)?;
-    command.args(words).status().map_err(|error| start_error(&command, error))
+    let mut arguments: Vec<&OsStr> = vec!["exec".as_ref(), node.as_ref(), "--".as_ref()];
+    arguments.extend(words.iter().map(OsStr::new));
+    privilege::as_root(&place, &arguments, || {
+        let mut command = load::inside(&place, node)?;
+        let status = command.args(words).status().map_err(|error| start_error(&command, error))?;
+        ensure!(status.success(), "{} failed with {status}", words.join(" "));
+        Ok(())
+    })
 }
 
 /// Where everything that was built or downloaded is kept: `SEALANE_CACHE`, by default `~/.cache/sealane`.

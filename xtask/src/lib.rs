@@ -6,7 +6,9 @@
 //! Deliberately absent: anything that ships. No image and no chart contains code from this crate.
 
 pub mod cluster;
+pub mod crdgen;
 pub mod images;
 pub mod oci;
 pub mod process;
 pub mod progress;
+pub mod tidy;

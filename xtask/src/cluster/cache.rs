@@ -8,6 +8,10 @@ use std::{
 use anyhow::{Context, Result};
 use aws_lc_rs::digest;
 
+/// Asked for together before the first build of any kind: nobody should wait ten minutes for the name of the next
+/// missing program.
+pub(super) const BUILDERS: [&str; 4] = ["apt-get", "dpkg", "gcc", "go"];
+
 const UNFINISHED: &str = ".unfinished-";
 
 /// Holds a lock: two commands at once build one after the other, and the second finds what the first made.

@@ -6,7 +6,7 @@ use anyhow::{Result, bail, ensure};
 use clap::Subcommand;
 
 use super::{Cluster, keeper, place::Place, start};
-use crate::progress::{note, print, step};
+use crate::progress::{note, print};
 
 #[derive(Clone, Debug, Subcommand)]
 pub enum ClusterCommand {
@@ -21,7 +21,7 @@ pub enum ClusterCommand {
         #[arg(required = true)]
         archives: Vec<PathBuf>,
     },
-    /// Run a command inside a node (as root)
+    /// Run a command inside a node
     Exec {
         node: String,
         #[arg(last = true, required = true)]
@@ -44,21 +44,13 @@ impl ClusterCommand {
                 introduce(&super::up()?);
                 Ok(())
             }
-            Self::Down => {
-                step("Taking the cluster down", super::down)?;
-                note("Nothing of it is left but the cache of built programs.");
-                Ok(())
-            }
+            Self::Down => super::down(),
             Self::Status => {
                 introduce(&Cluster::running()?);
                 Ok(())
             }
             Self::Load { archives } => super::load(&archives),
-            Self::Exec { node, command } => {
-                let status = super::exec(&node, &command)?;
-                ensure!(status.success(), "{} failed with {status}", command.join(" "));
-                Ok(())
-            }
+            Self::Exec { node, command } => super::exec(&node, &command),
             Self::VerifyDown => match super::leftovers()?.as_slice() {
                 [] => Ok(()),
                 left => bail!("left behind:\n  {}", left.join("\n  ")),

@@ -11,7 +11,10 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use super::{cache::Cache, privilege};
+use super::{
+    cache::{BUILDERS, Cache},
+    privilege,
+};
 use crate::{
     process::{check, find, require, text},
     progress::step,
@@ -35,7 +38,7 @@ impl Debs {
         let release = fs::read("/etc/os-release").unwrap_or_default();
         let packages = PACKAGES.join(" ");
         let folder = cache.get("debs", &[packages.as_bytes(), &release], |folder| {
-            require(&["apt-get", "dpkg"])?;
+            require(&BUILDERS)?;
             step("Fetching containerd, runc and network tools from the system's packages", || fetch(folder))
         })?;
         Ok(Self { root: folder })

@@ -94,16 +94,11 @@ fn start_init(place: &Place) -> Result<Child> {
         "private",
     ]);
     command.arg("bash").arg(place.state.join("cluster-init.sh")).env_clear();
-    command.env("PATH", format!("{}:{system}", programs(place).display()));
+    command.env("PATH", format!("{}:{system}", place.programs().display()));
     command.env("STATE", &place.state).env("HOME", &place.state).env("LC_ALL", "C.UTF-8");
     command.env("NODES", NODES.map(|node| node.name).join(" "));
     command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
     command.spawn().map_err(|error| start_error(&command, error))
-}
-
-/// Programs that run inside the cluster.
-pub(super) fn programs(place: &Place) -> std::path::PathBuf {
-    place.state.join("programs")
 }
 
 fn watch_lifeline(events: Sender<Event>) {

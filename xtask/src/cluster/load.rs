@@ -9,10 +9,7 @@ use std::{
 
 use anyhow::{Context, Result, anyhow, ensure};
 
-use super::{
-    keeper,
-    place::{NODES, Place},
-};
+use super::place::{NODES, Place};
 use crate::{
     oci::{self, Archive},
     process::{start_error, tail, text},
@@ -36,7 +33,7 @@ pub(super) fn inside(place: &Place, node: &str) -> Result<Command> {
     let mut command = Command::new("nsenter");
     command.arg(format!("--target={}", place.pid(node)?));
     command.args(["--pid", "--mount", "--net", "--uts", "--ipc", "--cgroup", "--"]);
-    command.env("PATH", format!("{}:{path}", keeper::programs(place).display()));
+    command.env("PATH", format!("{}:{path}", place.programs().display()));
     Ok(command)
 }
 

@@ -1,7 +1,8 @@
 //! Where the cluster keeps things, and what it is called.
 
 use std::{
-    env, fs,
+    env,
+    fs::{self, File},
     path::{Path, PathBuf},
 };
 
@@ -83,9 +84,19 @@ impl Place {
         self.state.join("kubeconfig")
     }
 
-    /// The lock lies beside the state folder, which comes and goes under it.
-    pub(super) fn lock(&self) -> PathBuf {
-        self.cache.join(format!("{}.lock", self.group()))
+    /// One command at a time works on the cluster. The lock lies beside the state folder, which comes and goes
+    /// under it.
+    pub(super) fn lock(&self) -> Result<File> {
+        fs::create_dir_all(&self.cache).with_context(|| format!("create {}", self.cache.display()))?;
+        let path = self.cache.join(format!("{}.lock", self.group()));
+        let lock = File::create(&path).with_context(|| format!("create {}", path.display()))?;
+        lock.lock().with_context(|| format!("lock {}", path.display()))?;
+        Ok(lock)
+    }
+
+    /// Links to everything that runs inside the cluster.
+    pub(super) fn programs(&self) -> PathBuf {
+        self.state.join("programs")
     }
 
     pub(super) fn log(&self, name: &str) -> PathBuf {

@@ -29,6 +29,7 @@ use crate::{
 
 /// Seconds on an idle machine; a loaded one takes several times as long.
 const READY_WITHIN: Duration = Duration::from_secs(240);
+const HEALTHY_WITHIN: Duration = Duration::from_secs(20);
 const PAUSE: Duration = Duration::from_millis(20);
 /// Logs that say why a cluster did not come up.
 const TELLING_LOGS: [&str; 4] = ["keeper", "cluster-init", "node1-init", "kube-apiserver"];
@@ -40,9 +41,9 @@ pub(super) fn run(place: &Place) -> Result<()> {
     let layout = Layout::of_this_machine()?;
     let files = config::files(place, &tools.debs.network_plugins()?, &layout);
     let definition = definition(&tools, &files);
-    let _lock = lock(place)?;
+    let _lock = place.lock()?;
     if place.has_state() {
-        match health(place, &definition) {
+        match health(place, &layout, &definition) {
             Ok(()) => {
                 note("The cluster is up already.");
                 return Ok(());
@@ -54,26 +55,30 @@ pub(super) fn run(place: &Place) -> Result<()> {
     step("Starting a cluster of two nodes (usually about 10 seconds)", || {
         place.create_state()?;
         write(place, &files)?;
-        tools.link(&place.state.join("bin"), &keeper::programs(place))?;
+        tools.link(&place.state.join("bin"), &place.programs())?;
         pki::write(&place.state.join("pki"))?;
         launch(place, &tools, &definition)
     })
 }
 
-/// One command at a time works on the cluster.
-pub(super) fn lock(place: &Place) -> Result<File> {
-    let path = place.lock();
-    fs::create_dir_all(&place.cache)?;
-    let lock = File::create(&path).with_context(|| format!("create {}", path.display()))?;
-    lock.lock().with_context(|| format!("lock {}", path.display()))?;
-    Ok(lock)
-}
-
-/// Fails with the reason why the cluster should not be used.
-pub(super) fn health(place: &Place, definition: &str) -> Result<()> {
+/// Fails with the reason why the cluster should not be used. One that lives, but is too busy to look healthy, gets
+/// some time: replacing it would destroy what the person has in it.
+fn health(place: &Place, layout: &Layout, definition: &str) -> Result<()> {
     let running =
         fs::read_to_string(place.state.join("definition")).context("it was not started completely")?;
     ensure!(running == definition, "it was started by another version of this program");
+    let started = Instant::now();
+    loop {
+        match all_ready(place) {
+            Err(_) if started.elapsed() < HEALTHY_WITHIN && !layout.members(&place.group()).is_empty() => {
+                sleep(PAUSE)
+            }
+            result => return result,
+        }
+    }
+}
+
+pub(super) fn all_ready(place: &Place) -> Result<()> {
     let unready =
         nodes(place)?.into_iter().filter(|(_, ready)| !ready).map(|(name, _)| name).collect::<Vec<_>>();
     ensure!(unready.is_empty(), "not ready: {}", unready.join(", "));
@@ -81,7 +86,7 @@ pub(super) fn health(place: &Place, definition: &str) -> Result<()> {
 }
 
 /// The nodes' names, and whether each is ready.
-pub(super) fn nodes(place: &Place) -> Result<Vec<(String, bool)>> {
+fn nodes(place: &Place) -> Result<Vec<(String, bool)>> {
     let mut kubectl = Command::new(place.state.join("bin/kubectl"));
     kubectl.arg("--kubeconfig").arg(place.kubeconfig()).args([
         "--request-timeout=5s",

@@ -6,12 +6,14 @@ use super::{
     cgroup::Layout,
     place::Place,
     processes::{end_all, end_keepers, leftovers},
-    start::lock,
 };
+use crate::progress::{note, step};
 
 pub(super) fn run(place: &Place) -> Result<()> {
-    let _lock = lock(place)?;
-    run_locked(place)
+    let _lock = place.lock()?;
+    step("Taking the cluster down", || run_locked(place))?;
+    note("Nothing of it is left but the cache of built programs.");
+    Ok(())
 }
 
 /// Also clears up after a cluster that was never complete, or whose state folder somebody deleted.

@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context, Result};
 
 use super::{
-    cache::Cache,
+    cache::{BUILDERS, Cache},
     debs::{Debs, check_programs},
     place::Place,
 };
@@ -135,7 +135,7 @@ fn coredns(cache: &Cache) -> Result<PathBuf> {
 
 fn helm(cache: &Cache) -> Result<PathBuf> {
     let folder = cache.get("helm", &[HELM.as_bytes()], |folder| {
-        require(&["go"])?;
+        require(&BUILDERS)?;
         step(&format!("Building Helm {HELM} (the first time 2 to 3 minutes)"), || {
             let mut go = Command::new("go");
             go.args([
@@ -156,7 +156,7 @@ fn helm(cache: &Cache) -> Result<PathBuf> {
 fn go_build(cache: &Cache, name: &str, sources: &[(&str, &str)], flags: &str, what: &str) -> Result<PathBuf> {
     let inputs: Vec<_> = sources.iter().map(|(_, text)| text.as_bytes()).chain([flags.as_bytes()]).collect();
     let folder = cache.get(name, &inputs, |folder| {
-        require(&["go"])?;
+        require(&BUILDERS)?;
         let module = tempfile::tempdir_in(folder)?;
         for (file, text) in sources {
             fs::write(module.path().join(file), text)?;
@@ -173,7 +173,7 @@ fn go_build(cache: &Cache, name: &str, sources: &[(&str, &str)], flags: &str, wh
 /// Kubernetes' own pause program, compiled without a C library to load.
 fn pause_image(cache: &Cache) -> Result<PathBuf> {
     let folder = cache.get("pause", &[KUBERNETES.as_bytes(), b"1"], |folder| {
-        require(&["go", "gcc"])?;
+        require(&BUILDERS)?;
         #[derive(serde::Deserialize)]
         #[serde(rename_all = "PascalCase")]
         struct Module {
