@@ -46,6 +46,10 @@ pub enum Frame<'a> {
     End(End),
     /// The receiving application has seen the end of the stream.
     Ended(StreamId),
+    /// The sending application is gone without ending the stream: nothing follows.
+    Abort(StreamId),
+    /// The receiving application is gone, and whether it took these tensors cannot be known.
+    Lost(Taken<'a>),
 }
 
 impl Frame<'_> {
@@ -59,7 +63,8 @@ impl Frame<'_> {
             Self::Credit(credit) => credit.stream,
             Self::Taken(taken) => taken.stream,
             Self::End(end) => end.stream,
-            Self::Ended(stream) => *stream,
+            Self::Ended(stream) | Self::Abort(stream) => *stream,
+            Self::Lost(lost) => lost.stream,
         }
     }
 }

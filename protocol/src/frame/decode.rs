@@ -29,6 +29,8 @@ pub(crate) mod kind {
     pub(crate) const TAKEN: u8 = 0x14;
     pub(crate) const END: u8 = 0x15;
     pub(crate) const ENDED: u8 = 0x16;
+    pub(crate) const ABORT: u8 = 0x17;
+    pub(crate) const LOST: u8 = 0x18;
 }
 
 /// Authenticated bytes that are not a frame: the peer is at fault.
@@ -70,7 +72,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<(Decoded<'_>, &[u8]), FrameError> {
 }
 
 fn stream<'a>(kind: u8, body: &mut Reader<'a>) -> Result<Frame<'a>, FrameError> {
-    if !(kind::OPEN..=kind::ENDED).contains(&kind) {
+    if !(kind::OPEN..=kind::LOST).contains(&kind) {
         return Err(FrameError::UnknownKind(kind));
     }
     let stream = StreamId(body.u32()?);
@@ -92,17 +94,21 @@ fn stream<'a>(kind: u8, body: &mut Reader<'a>) -> Result<Frame<'a>, FrameError> 
         kind::CREDIT => {
             Frame::Credit(Credit { stream, bytes_through: body.u64()?, tensors_through: body.u64()? })
         }
-        kind::TAKEN => {
-            let bytes = body.take(body.remaining())?;
-            let (numbers, rest) = bytes.as_chunks::<8>();
-            if numbers.is_empty() || numbers.len() > TAKEN_SEQUENCES_MAX || !rest.is_empty() {
-                return Err(CodecError::Value.into());
-            }
-            Frame::Taken(Taken { stream, sequences: Sequences(Source::Wire(bytes)) })
-        }
+        kind::TAKEN => Frame::Taken(taken(stream, body)?),
         kind::END => Frame::End(End { stream, tensors: body.u64()?, bytes: body.u64()? }),
-        _ => Frame::Ended(stream),
+        kind::ENDED => Frame::Ended(stream),
+        kind::ABORT => Frame::Abort(stream),
+        _ => Frame::Lost(taken(stream, body)?),
     })
+}
+
+fn taken<'a>(stream: StreamId, body: &mut Reader<'a>) -> Result<Taken<'a>, FrameError> {
+    let bytes = body.take(body.remaining())?;
+    let (numbers, rest) = bytes.as_chunks::<8>();
+    if numbers.is_empty() || numbers.len() > TAKEN_SEQUENCES_MAX || !rest.is_empty() {
+        return Err(CodecError::Value.into());
+    }
+    Ok(Taken { stream, sequences: Sequences(Source::Wire(bytes)) })
 }
 
 fn tensor<'a>(stream: StreamId, body: &mut Reader<'a>) -> Result<TensorHeader<'a>, FrameError> {

@@ -106,6 +106,11 @@ fn stream(frame: &Frame<'_>, writer: &mut Writer<'_>) -> Result<u8, CodecError> 
             Ok(kind::END)
         }
         Frame::Ended(_) => Ok(kind::ENDED),
+        Frame::Abort(_) => Ok(kind::ABORT),
+        Frame::Lost(lost) => {
+            sequences(&lost.sequences, writer)?;
+            Ok(kind::LOST)
+        }
     }
 }
 
