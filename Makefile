@@ -4,10 +4,19 @@
 XTASK := cargo xtask
 
 .DEFAULT_GOAL := help
-.PHONY: help cluster cluster-down
+.PHONY: help demo test cluster cluster-down install
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: ## The main job, end to end: MiniLM split over two nodes, through attested lanes
+	@$(XTASK) demo
+
+test: ## Every test: Rust, Python, chart, end to end (FULL=1 adds the long suites)
+	@$(XTASK) test
+
+install: ## Images built and loaded, chart installed (SIMULATED=1 for machines without a TEE)
+	@$(XTASK) install
 
 cluster: ## Bring up the two-node local cluster, and print its KUBECONFIG line
 	@$(XTASK) cluster up

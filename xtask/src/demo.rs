@@ -11,7 +11,12 @@ use std::{
 
 use anyhow::{Context, Result};
 
-use crate::{build, install, kubectl::Kubectl, step::step, target::Target};
+use crate::{
+    cluster, images, install,
+    kubectl::Kubectl,
+    progress::{print, step},
+    target::{Target, image},
+};
 
 const NAMESPACE: &str = "demo";
 
@@ -21,29 +26,29 @@ const NAMESPACE: &str = "demo";
 /// Any step that fails, in the words of the tool that failed, with where to look next.
 pub fn run(root: &Path) -> Result<()> {
     let started = Instant::now();
-    println!("Sealane demo: MiniLM split over two nodes, activations through attested, encrypted lanes");
+    print("Sealane demo: MiniLM split over two nodes, activations through attested, encrypted lanes");
     let target = step("cluster", Target::resolve)?;
-    let tags = build::images(root, &target, build::Set::Demo)?;
-    install::run(root, &target, &tags.install, true)?;
+    let images = step("images", || target.supply(&images::NAMES))?;
+    install::run(root, &target, &images, true)?;
     let kubectl = &target.kubectl;
     let state = state_folder()?;
     step("namespace, peers, session", || declare(root, kubectl))?;
     step("policy: drafted, signed by two owners, applied", || policy::apply(root, kubectl, &state))?;
-    step("workloads", || workloads(root, kubectl, &tags.demo))?;
+    step("workloads", || workloads(root, kubectl, &image(&images, "sealane-demo")?.reference()))?;
     let report = progress::follow(kubectl).with_context(|| look_here(kubectl))?;
     summary::print(kubectl, &report)?;
-    println!("\nDone in {:.0} s. The cluster stays up:", started.elapsed().as_secs_f64());
-    println!("  export KUBECONFIG={}", kubectl.kubeconfig().display());
-    println!("  kubectl get sealane -n {NAMESPACE}");
-    println!("  kubectl describe transfersession activations -n {NAMESPACE}");
-    println!("  kubectl logs -n {NAMESPACE} job/embedder -c sealane");
-    println!("  make cluster-down        # leaves nothing behind");
+    print(&format!("\nDone in {:.0} s. The cluster stays up:", started.elapsed().as_secs_f64()));
+    print(&format!("  export KUBECONFIG={}", kubectl.kubeconfig().display()));
+    print(&format!("  kubectl get sealane -n {NAMESPACE}"));
+    print(&format!("  kubectl describe transfersession activations -n {NAMESPACE}"));
+    print(&format!("  kubectl logs -n {NAMESPACE} job/embedder -c sealane"));
+    print("  make cluster-down        # leaves nothing behind");
     Ok(())
 }
 
 /// Owners' keys and drafts of the demo's policy live outside the tree.
 fn state_folder() -> Result<PathBuf> {
-    let folder = crate::cache::folder().join("demo");
+    let folder = cluster::cache_folder()?.join("demo");
     std::fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
     Ok(folder)
 }

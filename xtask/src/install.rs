@@ -6,35 +6,31 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 
 use crate::{
-    kubectl::{Kubectl, output},
-    step::step,
-    target::Target,
+    images::Image,
+    kubectl::Kubectl,
+    process,
+    progress::step,
+    target::{Target, image},
 };
 
 /// The release's namespace; the chart refuses to inject there.
 pub const NAMESPACE: &str = "sealane-system";
 const SIMULATION: &str = "sealane-simulation";
 
-/// What an installation runs: image tags by component.
-#[derive(Debug, Clone)]
-pub struct Tags {
-    pub registry: String,
-    pub operator: String,
-    pub sidecar: String,
-    pub simulated: String,
-}
+/// The images an installation runs.
+pub const IMAGES: [&str; 3] = ["sealane-operator", "sealane-sidecar", "sealane-sidecar-sim"];
 
 /// Installs or upgrades the release and waits until the operator is ready.
 ///
 /// # Errors
 /// Any step that fails, in the words of the tool that failed.
-pub fn run(root: &Path, target: &Target, tags: &Tags, simulated: bool) -> Result<()> {
+pub fn run(root: &Path, target: &Target, images: &[Image], simulated: bool) -> Result<()> {
     let kubectl = &target.kubectl;
     namespace(kubectl)?;
     if simulated {
         step("simulated platform", || simulation(root, kubectl))?;
     }
-    step("chart", || chart(root, kubectl, tags, simulated))?;
+    step("chart", || chart(root, kubectl, images, simulated))?;
     step("operator ready", || {
         kubectl.run(&[
             "-n",
@@ -65,7 +61,7 @@ fn simulation(root: &Path, kubectl: &Kubectl) -> Result<()> {
     }
     let folder = tempfile::tempdir().context("making a folder for the simulated root")?;
     let file = folder.path().join("platform.json");
-    let printed = output(
+    let printed = process::text(
         std::process::Command::new(root.join("target/debug/sealane-sidecar-sim"))
             .args(["root", "--out"])
             .arg(&file),
@@ -82,17 +78,20 @@ fn simulation(root: &Path, kubectl: &Kubectl) -> Result<()> {
     Ok(())
 }
 
-fn chart(root: &Path, kubectl: &Kubectl, tags: &Tags, simulated: bool) -> Result<()> {
-    output(
+fn chart(root: &Path, kubectl: &Kubectl, images: &[Image], simulated: bool) -> Result<()> {
+    let operator = image(images, "sealane-operator")?;
+    let registry = operator.name.strip_suffix("/sealane-operator").unwrap_or(&operator.name);
+    let tag = |key: &str, name: &str| Ok::<_, anyhow::Error>(format!("{key}={}", image(images, name)?.tag));
+    process::text(
         kubectl
             .helm()
             .args(["upgrade", "--install", "sealane"])
             .arg(root.join("charts/sealane"))
             .args(["--namespace", NAMESPACE, "--wait", "--timeout", "180s"])
-            .args(["--set", &format!("image.registry={}", tags.registry)])
-            .args(["--set-string", &format!("operator.image.tag={}", tags.operator)])
-            .args(["--set-string", &format!("sidecar.image.tag={}", tags.sidecar)])
-            .args(["--set-string", &format!("simulation.image.tag={}", tags.simulated)])
+            .args(["--set", &format!("image.registry={registry}")])
+            .args(["--set-string", &tag("operator.image.tag", "sealane-operator")?])
+            .args(["--set-string", &tag("sidecar.image.tag", "sealane-sidecar")?])
+            .args(["--set-string", &tag("simulation.image.tag", "sealane-sidecar-sim")?])
             .args(["--set", &format!("simulation.enabled={simulated}")]),
     )?;
     Ok(())

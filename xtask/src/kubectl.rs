@@ -10,6 +10,8 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
+use crate::process;
+
 /// One cluster as the command-line tools see it.
 #[derive(Debug, Clone)]
 pub struct Kubectl {
@@ -35,6 +37,12 @@ impl Kubectl {
     #[must_use]
     pub fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
+    }
+
+    /// The folder with `kubectl` and `helm`.
+    #[must_use]
+    pub fn bin(&self) -> &Path {
+        &self.bin
     }
 
     /// A kubectl command, ready for arguments.
@@ -75,7 +83,7 @@ impl Kubectl {
     /// # Errors
     /// kubectl's own words when it fails.
     pub fn run(&self, arguments: &[&str]) -> Result<String> {
-        output(self.command().args(arguments))
+        process::text(self.command().args(arguments))
     }
 
     /// Runs kubectl with `-o json`.
@@ -83,7 +91,7 @@ impl Kubectl {
     /// # Errors
     /// As [`Self::run`], or output that is not JSON.
     pub fn json(&self, arguments: &[&str]) -> Result<Value> {
-        let text = output(self.command().args(arguments).args(["-o", "json"]))?;
+        let text = process::text(self.command().args(arguments).args(["-o", "json"]))?;
         serde_json::from_str(&text).context("kubectl printed something that is not JSON")
     }
 
@@ -107,20 +115,4 @@ impl Kubectl {
         ensure!(done.status.success(), "kubectl apply: {}", String::from_utf8_lossy(&done.stderr).trim());
         Ok(String::from_utf8_lossy(&done.stdout).into_owned())
     }
-}
-
-/// Runs a command to its end and gives its standard output.
-///
-/// # Errors
-/// The command's standard error when it fails.
-pub fn output(command: &mut Command) -> Result<String> {
-    let done = command.stdin(Stdio::null()).output().with_context(|| format!("starting {command:?}"))?;
-    ensure!(
-        done.status.success(),
-        "{} failed ({}): {}",
-        command.get_program().to_string_lossy(),
-        done.status,
-        String::from_utf8_lossy(&done.stderr).trim()
-    );
-    Ok(String::from_utf8_lossy(&done.stdout).into_owned())
 }

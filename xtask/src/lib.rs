@@ -7,8 +7,13 @@
 
 pub mod cluster;
 pub mod crdgen;
+pub mod demo;
 pub mod images;
+pub mod install;
+pub mod kubectl;
 pub mod oci;
 pub mod process;
 pub mod progress;
+pub mod target;
+pub mod test;
 pub mod tidy;

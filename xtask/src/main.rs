@@ -7,7 +7,14 @@ use std::{
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
-use xtask::{cluster::ClusterCommand, crdgen, images, progress::note, tidy};
+use xtask::{
+    cluster::ClusterCommand,
+    crdgen, demo, images, install,
+    progress::note,
+    target::Target,
+    test::{self, Scope},
+    tidy,
+};
 
 /// The project's own tooling
 #[derive(Debug, Parser)]
@@ -30,6 +37,23 @@ enum Command {
         #[arg(long)]
         check: bool,
     },
+    /// The main job end to end: MiniLM split over two nodes
+    Demo,
+    /// Build and load the images, install the chart
+    Install {
+        /// Install the simulated platform: software evidence, for clusters without a TEE
+        #[arg(long, env = "SIMULATED", value_parser = clap::builder::FalseyValueParser::new())]
+        simulated: bool,
+    },
+    /// Every test, with one summary
+    Test {
+        /// The long suites too
+        #[arg(long, env = "FULL", value_parser = clap::builder::FalseyValueParser::new())]
+        full: bool,
+        /// Leave out what needs the local cluster
+        #[arg(long)]
+        without_cluster: bool,
+    },
     /// Check the rules of the codebase that a compiler does not
     Tidy,
 }
@@ -49,6 +73,13 @@ fn run(command: Command, root: &Path) -> Result<()> {
         Command::Cluster(command) => command.run(),
         Command::Images(options) => options.run(),
         Command::Crdgen { check } => crdgen::run(root, check),
+        Command::Demo => demo::run(root),
+        Command::Install { simulated } => {
+            let target = Target::resolve()?;
+            let images = target.supply(&install::IMAGES)?;
+            install::run(root, &target, &images, simulated)
+        }
+        Command::Test { full, without_cluster } => test::run(root, Scope { full, cluster: !without_cluster }),
         Command::Tidy => tidy::run(root),
     }
 }

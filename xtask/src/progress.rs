@@ -38,6 +38,23 @@ pub fn print(line: &str) {
     let _ = writeln!(stdout(), "{line}");
 }
 
+/// A line that the next one replaces; on anything but a terminal, a line like any other.
+pub fn live(line: &str) {
+    if stdout().is_terminal() {
+        let _ = write!(stdout(), "\r\x1b[2K{line}");
+        let _ = stdout().flush();
+    } else {
+        print(line);
+    }
+}
+
+/// Ends a [`live`] line, leaving nothing of it.
+pub fn settle() {
+    if stdout().is_terminal() {
+        let _ = write!(stdout(), "\r\x1b[2K");
+    }
+}
+
 fn spinner(what: &str) -> ProgressBar {
     let spinner = ProgressBar::new_spinner().with_message(what.to_owned());
     if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} … {elapsed}") {

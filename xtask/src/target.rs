@@ -1,27 +1,27 @@
 //! Which cluster a command works on: the local one, or another that the user names with CONTEXT.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result};
 
-use crate::{cluster, kubectl::Kubectl};
+use crate::{
+    cluster,
+    images::{self, Image, Workspace},
+    kubectl::Kubectl,
+    progress,
+};
 
-/// Where images come from and where manifests go.
+/// A cluster, and how it gets images.
 #[derive(Debug, Clone)]
 pub struct Target {
     pub kubectl: Kubectl,
-    pub images: Images,
+    supply: Supply,
 }
 
-/// How a cluster gets images.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Images {
-    /// Imported into the local cluster's nodes.
-    Local,
-    /// Loaded by `kind load image-archive` into the named kind cluster.
-    Kind(String),
-    /// Pushed to a registry.
-    Registry(String),
+#[derive(Debug, Clone)]
+enum Supply {
+    Load(images::Target),
+    Push(String),
 }
 
 impl Target {
@@ -30,23 +30,17 @@ impl Target {
     /// # Errors
     /// A context without a way to get images there; a local cluster that does not come up.
     pub fn resolve() -> Result<Self> {
-        let context = std::env::var("CONTEXT").ok().filter(|context| !context.is_empty());
-        let Some(context) = context else { return Self::local() };
-        let registry = std::env::var("REGISTRY").ok().filter(|registry| !registry.is_empty());
-        let images = match (context.strip_prefix("kind-"), registry) {
-            (_, Some(registry)) => Images::Registry(registry),
-            (Some(kind), None) => Images::Kind(kind.to_owned()),
-            (None, None) => bail!(
-                "CONTEXT={context} needs REGISTRY=host/path for its images (or a kind cluster); nothing was changed"
-            ),
+        let Some(context) = variable("CONTEXT") else { return Self::local() };
+        let supply = match variable("REGISTRY") {
+            Some(registry) => Supply::Push(registry),
+            None => Supply::Load(images::Target::of_context(Some(&context))?),
         };
-        println!("cluster: context {context} of your kubeconfig");
-        let kubeconfig = std::env::var_os("KUBECONFIG").map_or_else(
-            || PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(".kube/config"),
-            PathBuf::from,
-        );
-        let bin = PathBuf::from("/usr/bin");
-        Ok(Self { kubectl: Kubectl::new(&bin, &kubeconfig).with_context(&context), images })
+        progress::print(&format!("cluster: context {context} of your kubeconfig"));
+        let kubeconfig = match std::env::var_os("KUBECONFIG") {
+            Some(path) => PathBuf::from(path),
+            None => std::env::home_dir().context("no home folder: set KUBECONFIG")?.join(".kube/config"),
+        };
+        Ok(Self { kubectl: Kubectl::new(Path::new("/usr/bin"), &kubeconfig).with_context(&context), supply })
     }
 
     /// The local cluster, brought up if needed.
@@ -55,6 +49,37 @@ impl Target {
     /// A cluster that does not come up.
     pub fn local() -> Result<Self> {
         let cluster = cluster::up()?;
-        Ok(Self { kubectl: Kubectl::new(&cluster.bin, &cluster.kubeconfig), images: Images::Local })
+        let kubectl = Kubectl::new(&cluster.bin, &cluster.kubeconfig);
+        Ok(Self { kubectl, supply: Supply::Load(images::Target::Local) })
     }
+
+    /// Builds the named images and takes them to the cluster; they come back under the names pods use there.
+    ///
+    /// # Errors
+    /// A build, load or push that fails.
+    pub fn supply(&self, names: &[&str]) -> Result<Vec<Image>> {
+        let built = images::build(&Workspace::locate(false)?, names)?;
+        match &self.supply {
+            Supply::Load(target) => {
+                images::load(target, &built)?;
+                Ok(built)
+            }
+            Supply::Push(registry) => images::push(registry, &built),
+        }
+    }
+}
+
+/// Finds one of the built images.
+///
+/// # Errors
+/// A name that was not built.
+pub fn image<'a>(images: &'a [Image], name: &str) -> Result<&'a Image> {
+    images
+        .iter()
+        .find(|image| image.short_name() == name)
+        .with_context(|| format!("image {name} was not built"))
+}
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
 }

@@ -10,6 +10,8 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 
+use crate::progress::{note, print};
+
 /// One broken rule.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Finding {
@@ -26,10 +28,10 @@ pub fn run(root: &Path) -> Result<()> {
     let mut findings = walls::check(root)?;
     findings.extend(source::check(root)?);
     for finding in &findings {
-        eprintln!("{}: {}", finding.place, finding.message);
+        note(&format!("{}: {}", finding.place, finding.message));
     }
     if findings.is_empty() {
-        println!("tidy: walls, source rules and layout hold");
+        print("tidy: walls, source rules and layout hold");
         return Ok(());
     }
     bail!("tidy: {} finding(s)", findings.len())

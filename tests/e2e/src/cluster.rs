@@ -25,8 +25,9 @@ impl Cluster {
     /// The environment does not name a cluster.
     pub fn connect() -> Result<Self> {
         let variable = |name: &str| -> Result<OsString> {
-            std::env::var_os(name)
-                .with_context(|| format!("{name} is not set: end-to-end tests run through `cargo xtask test`"))
+            std::env::var_os(name).with_context(|| {
+                format!("{name} is not set: end-to-end tests run through `cargo xtask test`")
+            })
         };
         variable("KUBECONFIG")?;
         Ok(Self {

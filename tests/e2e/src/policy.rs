@@ -72,7 +72,17 @@ impl Sandbox {
             plugin.plugin(&["policy", "sign", "--key", &keys[*signer], &file]).await?;
         }
         let manifest = plugin
-            .plugin(&["policy", "manifest", "--name", "trust", "--namespace", &self.name, "-o", "json", &file])
+            .plugin(&[
+                "policy",
+                "manifest",
+                "--name",
+                "trust",
+                "--namespace",
+                &self.name,
+                "-o",
+                "json",
+                &file,
+            ])
             .await?;
         serde_json::from_str(&manifest).context("policy manifest")
     }

@@ -25,7 +25,9 @@ where
     loop {
         match look().await {
             Ok(value) => return Ok(value),
-            Err(seen) if Instant::now() >= deadline => bail!("{what}: not within {PATIENCE:?}; last seen: {seen}"),
+            Err(seen) if Instant::now() >= deadline => {
+                bail!("{what}: not within {PATIENCE:?}; last seen: {seen}")
+            }
             Err(_) => tokio::time::sleep(INTERVAL).await,
         }
     }

@@ -97,7 +97,11 @@ impl Sandbox {
         let phase = until(&format!("{object} ends in {}", self.name), || async {
             let seen = self.read(&object).await.map_err(|error| format!("{error:#}"))?;
             let phase = seen["status"]["phase"].as_str().unwrap_or_default().to_owned();
-            if matches!(phase.as_str(), "Succeeded" | "Failed") { Ok(phase) } else { Err(seen["status"].to_string()) }
+            if matches!(phase.as_str(), "Succeeded" | "Failed") {
+                Ok(phase)
+            } else {
+                Err(seen["status"].to_string())
+            }
         })
         .await?;
         let log = self.kubectl(&["logs", pod, "-c", "program"]).await?;
@@ -111,7 +115,8 @@ impl Sandbox {
     /// It did not in time.
     pub async fn printed(&self, pod: &str, text: &str) -> Result<String> {
         until(&format!("{pod} prints {text:?} in {}", self.name), || async {
-            let log = self.kubectl(&["logs", pod, "-c", "program"]).await.map_err(|error| format!("{error:#}"))?;
+            let log =
+                self.kubectl(&["logs", pod, "-c", "program"]).await.map_err(|error| format!("{error:#}"))?;
             if log.contains(text) { Ok(log) } else { Err(log) }
         })
         .await

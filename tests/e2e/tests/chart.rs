@@ -60,7 +60,10 @@ async fn chart_upgrades_rolls_back_and_comes_back_with_kept_resources() -> Resul
     let install = ["install", "sealane", &chart(), "--values", &values, "--wait", "--timeout", "180s"];
     helm(&cluster, &install).await.context("reinstall with kept resources")?;
     admission_works(&cluster, "chart-reinstall").await?;
-    sandbox.condition("peer/left", "Ready", "False").await.context("the new operator reconciles what was kept")?;
+    sandbox
+        .condition("peer/left", "Ready", "False")
+        .await
+        .context("the new operator reconciles what was kept")?;
     helm(&cluster, &["test", "sealane", "--timeout", "120s"]).await.context("helm test")?;
     sandbox.remove().await
 }

@@ -39,6 +39,8 @@ async fn e2e_operator_survives_the_loss_of_its_leader() -> Result<()> {
     })
     .await?;
     ensure!(first != second);
-    cluster.kubectl(&["-n", NAMESPACE, "rollout", "status", "deployment/sealane-operator", "--timeout=120s"]).await?;
+    cluster
+        .kubectl(&["-n", NAMESPACE, "rollout", "status", "deployment/sealane-operator", "--timeout=120s"])
+        .await?;
     Ok(())
 }

@@ -165,9 +165,20 @@ async fn e2e_operator_absence_is_not_noticed_by_a_running_session() -> Result<()
     let sandbox = cluster.sandbox("absent").await?;
     ready_pair(&sandbox, ENDLESS_SENDER, ENDLESS_RECEIVER).await?;
     sandbox.printed("right", "took 50").await?;
-    cluster.kubectl(&["-n", "sealane-system", "delete", "pod", "-l", "app.kubernetes.io/component=operator", "--wait"]).await?;
+    cluster
+        .kubectl(&[
+            "-n",
+            "sealane-system",
+            "delete",
+            "pod",
+            "-l",
+            "app.kubernetes.io/component=operator",
+            "--wait",
+        ])
+        .await?;
     let log = sandbox.kubectl(&["logs", "right", "-c", "program"]).await?;
-    let taken = log.lines().filter_map(|line| line.strip_prefix("took ")).filter_map(|n| n.parse::<u64>().ok()).max();
+    let taken =
+        log.lines().filter_map(|line| line.strip_prefix("took ")).filter_map(|n| n.parse::<u64>().ok()).max();
     let next = format!("took {}", taken.unwrap_or(50) + 150);
     let log = sandbox.printed("right", &next).await?;
     ensure!(!log.contains("interrupted"), "{log}");

@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context, Result};
 
 use super::NAMESPACE;
-use crate::kubectl::{Kubectl, output};
+use crate::{kubectl::Kubectl, process};
 
 const OWNERS: [&str; 2] = ["alice", "bob"];
 
@@ -23,7 +23,7 @@ pub(super) fn apply(root: &Path, kubectl: &Kubectl, state: &Path) -> Result<()> 
     };
     let keys: Vec<PathBuf> = OWNERS.iter().map(|owner| state.join(format!("{owner}.pem"))).collect();
     for key in keys.iter().filter(|key| !key.exists()) {
-        output(plugin().args(["keygen", "--out"]).arg(key))?;
+        process::text(plugin().args(["keygen", "--out"]).arg(key))?;
     }
     let draft = state.join("draft.json");
     let mut init = plugin();
@@ -31,22 +31,15 @@ pub(super) fn apply(root: &Path, kubectl: &Kubectl, state: &Path) -> Result<()> 
     for key in &keys {
         init.arg("--owner-key").arg(key);
     }
-    fs::write(&draft, output(&mut init)?).with_context(|| format!("writing {}", draft.display()))?;
+    fs::write(&draft, process::text(&mut init)?).with_context(|| format!("writing {}", draft.display()))?;
     let bundle = state.join("bundle.json");
     fs::copy(&draft, &bundle).with_context(|| format!("writing {}", bundle.display()))?;
     for key in &keys {
-        output(plugin().args(["sign", "--key"]).arg(key).arg(&bundle))?;
+        process::text(plugin().args(["sign", "--key"]).arg(key).arg(&bundle))?;
     }
     let manifest =
-        output(plugin().args(["manifest", "--name", "demo", "--namespace", NAMESPACE]).arg(&bundle))?;
+        process::text(plugin().args(["manifest", "--name", "demo", "--namespace", NAMESPACE]).arg(&bundle))?;
     kubectl.apply(&manifest)?;
-    kubectl.run(&[
-        "-n",
-        NAMESPACE,
-        "wait",
-        "trustpolicy/demo",
-        "--for=condition=Ready",
-        "--timeout=60s",
-    ])?;
+    kubectl.run(&["-n", NAMESPACE, "wait", "trustpolicy/demo", "--for=condition=Ready", "--timeout=60s"])?;
     Ok(())
 }

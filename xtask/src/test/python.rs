@@ -6,9 +6,10 @@ use std::{
 };
 
 use anyhow::{Context, Result};
+use aws_lc_rs::digest::{SHA256, digest};
 
 use super::stages::finish;
-use crate::{hash, process, target::Target};
+use crate::{cluster, process, target::Target};
 
 const REQUIREMENTS: &str = "tests/requirements.txt";
 
@@ -39,7 +40,8 @@ pub(super) fn chart(root: &Path) -> Result<()> {
 /// The interpreter of a virtual environment with exactly the pinned packages.
 fn environment(root: &Path) -> Result<PathBuf> {
     let pins = std::fs::read(root.join(REQUIREMENTS)).with_context(|| format!("reading {REQUIREMENTS}"))?;
-    let folder = crate::target::state_folder().join(format!("python-{}", hash::short(&pins)));
+    let folder =
+        cluster::cache_folder()?.join(format!("python-{}", &hex::encode(digest(&SHA256, &pins))[..16]));
     let python = folder.join("bin/python");
     let ready = folder.join("ready");
     if ready.exists() {

@@ -49,7 +49,8 @@ fn alone() -> Vec<&'static str> {
 }
 
 fn clippy(root: &Path) -> Result<()> {
-    let arguments = ["clippy", "--workspace", "--all-targets", "--locked", "--quiet", "--", "--deny", "warnings"];
+    let arguments =
+        ["clippy", "--workspace", "--all-targets", "--locked", "--quiet", "--", "--deny", "warnings"];
     shell(root, "cargo", &arguments)
 }
 
@@ -71,17 +72,17 @@ fn prepare(root: &Path) -> Result<()> {
     let images = target.supply(&images::NAMES)?;
     install::run(root, &target, &images, true)?;
     let demo = image(&images, "sealane-demo")?.reference();
-    std::fs::write(workload_image(), demo).context("noting the workload image")
+    std::fs::write(workload_image()?, demo).context("noting the workload image")
 }
 
 /// Where `prepare` leaves the name of the image that test pods run.
-fn workload_image() -> std::path::PathBuf {
-    crate::target::state_folder().join("workload-image")
+fn workload_image() -> Result<std::path::PathBuf> {
+    Ok(cluster::cache_folder()?.join("workload-image"))
 }
 
 fn end_to_end(root: &Path, filter: &[&str]) -> Result<()> {
     let target = Target::local()?;
-    let image = std::fs::read_to_string(workload_image())
+    let image = std::fs::read_to_string(workload_image()?)
         .context("the cluster was not prepared: see the stage before this one")?;
     let mut command = Command::new("cargo");
     command

@@ -26,7 +26,7 @@ const WALLS: &[Wall] = &[
     },
     Wall { name: "sealane-policy", ours: &["sealane-types"], never: SHELL },
     Wall { name: "sealane-attestation", ours: &["sealane-types", "sealane-policy"], never: SHELL },
-    Wall { name: "sealane-simulated", ours: &[], never: SHELL },
+    Wall { name: "sealane-simulated", ours: &["sealane-types"], never: SHELL },
     Wall {
         name: "sealane-protocol",
         ours: &["sealane-attestation", "sealane-policy", "sealane-types"],
