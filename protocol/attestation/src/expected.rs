@@ -28,6 +28,13 @@ pub struct Binding {
     pub(crate) prover_static: [u8; 32],
 }
 
+impl Binding {
+    #[must_use]
+    pub const fn report_data(&self) -> &[u8; 64] {
+        &self.report_data
+    }
+}
+
 impl Expected<'_> {
     /// Recomputes REPORT_DATA from what the verifier knows and the path that the prover gave.
     ///

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rustls_pki_types::{CertificateDer, SignatureVerificationAlgorithm, UnixTime};
+use rustls_pki_types::{CertificateDer, UnixTime};
 use sealane_types::{Product, UnixSeconds};
 use webpki::{
     CertRevocationList, EndEntityCert, ExpirationPolicy, KeyUsage, OwnedCertRevocationList,
@@ -11,11 +11,9 @@ use webpki::{
 use x509_cert::Certificate;
 use x509_cert::der::Decode;
 
-use super::{SigningKey, extensions, pss::AmdPssSha384, revocation};
+use super::{SigningKey, extensions, pss::ALGORITHMS, revocation};
 use crate::claims::{Revocation, Tcb};
 use crate::rejection::Rejection;
-
-const ALGORITHMS: &[&dyn SignatureVerificationAlgorithm] = &[&AmdPssSha384];
 
 /// DER of a P-384 SubjectPublicKeyInfo up to the point (RFC 5480): id-ecPublicKey, secp384r1, 97 bytes of
 /// uncompressed point.

@@ -1,14 +1,18 @@
-//! The signature algorithm of AMD's certificates.
+//! The signature algorithms of AMD's certificates.
 
 use aws_lc_rs::signature::{RSA_PSS_2048_8192_SHA384, UnparsedPublicKey};
 use rustls_pki_types::{AlgorithmIdentifier, InvalidSignature, SignatureVerificationAlgorithm, alg_id};
 
+/// What AMD signs certificates and revocation lists with. Roots, issuers and chips certified until about 2023
+/// spell the default trailerField out; revocation lists and later chips leave it out, as DER demands.
+pub(super) const ALGORITHMS: &[&dyn SignatureVerificationAlgorithm] =
+    &[&AmdPssSha384, webpki::aws_lc_rs::RSA_PSS_2048_8192_SHA384_LEGACY_KEY];
+
 /// RSASSA-PSS with SHA-384, MGF1 with SHA-384, a 48-byte salt, and an *explicit* trailerField.
 ///
-/// DER leaves a default out, AMD writes it. webpki compares the parameters byte for byte with its own
-/// constant, which has no trailerField, so that AMD's certificates need this one.
+/// webpki compares the parameters byte for byte with its own constant, which has no trailerField.
 #[derive(Debug)]
-pub(super) struct AmdPssSha384;
+struct AmdPssSha384;
 
 /// The contents of the AlgorithmIdentifier (RFC 4055 §3.1), without its outer SEQUENCE.
 const IDENTIFIER: AlgorithmIdentifier = AlgorithmIdentifier::from_slice(&[

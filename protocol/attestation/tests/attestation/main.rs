@@ -1,0 +1,16 @@
+//! Verification from bytes to verdict, on evidence that is honest but for the one thing a test spoils.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "helpers of tests fail the test, and say what was skipped and how long something took"
+)]
+
+mod chain;
+mod judged;
+mod mutated;
+mod real;
+mod report;
+mod stored;
+mod support;
+mod vectors;

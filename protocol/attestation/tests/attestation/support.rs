@@ -1,0 +1,191 @@
+//! Honest evidence, its handshake and its policy; each test spoils one thing.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use sealane_attestation::binding::{Leaf, MerklePath, Purpose, Role, Tree, report_data};
+use sealane_attestation::{
+    Claims, Collateral, Evidence, EvidenceMessage, Expected, Rejection, VerifiedPeer, inspect, judge,
+};
+use sealane_policy::{
+    Authorities, Document, Entry, Floors, Permissions, PolicyPeer, SessionKind, SessionRule, SigningKey, Tcb,
+    VerifiedPolicy, sign, verify,
+};
+use sealane_simulated::forge::{Authority, Kind, REPORT_BYTES, Recipe};
+use sealane_simulated::{Chip, MEASUREMENT, Material, Platform as Simulation, Quote, host_data};
+use sealane_types::{
+    Assurance, Digest, PeerName, Platform, PodIdentity, Product, Roots, SignedChain, UnixSeconds,
+};
+
+pub(crate) const INITDATA: &[u8] = b"sealane simulated initdata\nnamespace: demo\npeer: embedder\n";
+pub(crate) const HANDSHAKE_HASH: [u8; 32] = [1; 32];
+pub(crate) const BINDING_KEY: [u8; 32] = [2; 32];
+pub(crate) const PROVER: [u8; 32] = [3; 32];
+pub(crate) const VERIFIER: [u8; 32] = [4; 32];
+
+/// RSA keys take a second to make: one set for all tests.
+pub(crate) static AUTHORITY: LazyLock<Authority> = LazyLock::new(|| Authority::generate().unwrap());
+pub(crate) static OTHER_AUTHORITY: LazyLock<Authority> = LazyLock::new(|| Authority::generate().unwrap());
+/// An honest simulated Genoa.
+pub(crate) static MATERIAL: LazyLock<Material> =
+    LazyLock::new(|| AUTHORITY.issue(&Recipe::new(Product::Genoa).unwrap()).unwrap());
+
+pub(crate) fn now() -> UnixSeconds {
+    UnixSeconds(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs())
+}
+
+pub(crate) fn peer() -> PeerName {
+    PeerName::new("embedder").unwrap()
+}
+
+pub(crate) fn pod() -> PodIdentity {
+    PodIdentity::new("demo", "embedder-0", "6f1c").unwrap()
+}
+
+pub(crate) fn guest(material: &Material) -> Simulation {
+    Simulation::new(material.clone(), Some(INITDATA)).unwrap()
+}
+
+pub(crate) fn evidence(platform: Platform, quote: Quote) -> Evidence {
+    Evidence { platform, report: quote.report, certificates: quote.certificates }
+}
+
+/// Simulated evidence of an honest chip whose report `edit` changed before it was signed.
+pub(crate) fn edited(edit: impl FnOnce(&mut [u8; REPORT_BYTES])) -> Evidence {
+    evidence(Platform::Simulated, guest(&MATERIAL).quote_edited([7; 64], edit).unwrap())
+}
+
+/// Simulated evidence of an honest report under a chain to order.
+pub(crate) fn quoted_by(material: &Material) -> Evidence {
+    evidence(Platform::Simulated, guest(material).quote([7; 64]).unwrap())
+}
+
+pub(crate) fn simulation() -> Collateral {
+    Collateral::empty().allowing_simulated()
+}
+
+pub(crate) fn inspected(evidence: &Evidence) -> Result<Claims, Rejection> {
+    inspect(evidence, &simulation(), now())
+}
+
+pub(crate) fn recipe(product: Product, kind: Kind) -> Recipe {
+    Recipe { kind, ..Recipe::new(product).unwrap() }
+}
+
+/// An entry that honest evidence of `material` satisfies, with every value pinned.
+pub(crate) fn entry(material: &Material) -> Entry {
+    let Chip { product, tcb, id } = material.chip();
+    Entry {
+        kind: Platform::Simulated,
+        assurance: Assurance::Simulated,
+        measurements: [MEASUREMENT].into(),
+        host_data: [host_data(Some(INITDATA))].into(),
+        products: [*product].into(),
+        chip_ids: [*id].into(),
+        min_tcb: Tcb {
+            fmc: None,
+            bootloader: Some(tcb.bootloader),
+            tee: Some(tcb.tee),
+            snp: Some(tcb.snp),
+            microcode: Some(tcb.microcode),
+        },
+        workload: None,
+        permissions: Permissions::default(),
+        public_keys: [].into(),
+        root: Some(material.fingerprint()),
+    }
+}
+
+/// The policy under which [`Prover::honest`] is verified, every value pinned.
+pub(crate) fn honest() -> VerifiedPolicy {
+    policy(vec![entry(&MATERIAL)], Floors { complete: true, ..Floors::default() })
+}
+
+/// A verified policy in which `embedder` has these entries.
+pub(crate) fn policy(entries: Vec<Entry>, floors: Floors) -> VerifiedPolicy {
+    policy_of_epoch(1, entries, floors)
+}
+
+pub(crate) fn policy_of_epoch(epoch: u64, entries: Vec<Entry>, floors: Floors) -> VerifiedPolicy {
+    let owner = SigningKey::from_seed(&[7; 32]).unwrap();
+    let keys = vec![owner.public_key()];
+    let document = Document {
+        version: 1,
+        namespace: "demo".parse().unwrap(),
+        name: "demo".parse().unwrap(),
+        epoch,
+        not_before: UnixSeconds(now().0 - 60).into(),
+        expires: now().plus(3600).into(),
+        previous: None,
+        authorities: Authorities { threshold: 1, keys: keys.iter().copied().collect() },
+        peers: BTreeMap::from([(peer(), PolicyPeer { entries, shared_evidence: false })]),
+        sessions: vec![SessionRule {
+            name: None,
+            from: peer(),
+            to: [peer()].into(),
+            kind: SessionKind::Stream,
+        }],
+        floors,
+        auditors: None,
+    };
+    let bytes = document.to_bytes();
+    let signatures = vec![sign(&bytes, &owner)];
+    let chain = SignedChain { document: STANDARD.encode(&bytes), signatures, rotations: vec![] };
+    let roots =
+        Roots { namespace: document.namespace, policy: document.name, threshold: 1, keys, minimum_epoch: 1 };
+    verify(&chain, &roots, now().into(), None).unwrap()
+}
+
+/// The prover's leaf of the handshake.
+pub(crate) fn leaf() -> Leaf {
+    Leaf::new(Purpose::Handshake, Role::Initiator, &HANDSHAKE_HASH, &BINDING_KEY, &PROVER, &VERIFIER)
+}
+
+/// A prover at work: what it sends for a handshake under a policy.
+pub(crate) struct Prover {
+    pub(crate) platform: Platform,
+    pub(crate) material: Material,
+    pub(crate) pod: PodIdentity,
+    pub(crate) static_key: [u8; 32],
+    pub(crate) policy: Digest,
+    pub(crate) tree: Tree,
+    pub(crate) index: u32,
+}
+
+impl Prover {
+    pub(crate) fn honest(policy: &VerifiedPolicy) -> Self {
+        Self {
+            platform: Platform::Simulated,
+            material: MATERIAL.clone(),
+            pod: pod(),
+            static_key: PROVER,
+            policy: policy.digest(),
+            tree: Tree::single(leaf()),
+            index: 0,
+        }
+    }
+
+    pub(crate) fn send(&self) -> EvidenceMessage {
+        self.send_edited(|_| {})
+    }
+
+    pub(crate) fn send_edited(&self, edit: impl FnOnce(&mut [u8; REPORT_BYTES])) -> EvidenceMessage {
+        let Self { platform, material, pod, static_key, policy, tree, index } = self;
+        let data = report_data(*platform, pod, static_key, policy, tree.leaves(), tree.root());
+        let quote = guest(material).quote_edited(data, edit).unwrap();
+        let path: MerklePath = tree.path(*index).unwrap();
+        EvidenceMessage { pod: pod.clone(), policy: *policy, path, evidence: evidence(*platform, quote) }
+    }
+}
+
+/// What the verifier makes of a message over the wire, in the handshake of this module.
+pub(crate) fn judged(message: &EvidenceMessage, policy: &VerifiedPolicy) -> Result<VerifiedPeer, Rejection> {
+    let message = EvidenceMessage::decode(&message.encode()?)?;
+    let pod = pod();
+    let policies = [policy.digest()];
+    let expected = Expected { leaf: leaf(), prover_static: &PROVER, pod: &pod, policies: &policies };
+    judge(&message, &expected, &peer(), policy, &simulation(), now())
+}
