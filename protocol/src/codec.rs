@@ -61,12 +61,6 @@ impl<'a> Reader<'a> {
         self.array().map(u64::from_be_bytes)
     }
 
-    /// Bytes behind a one-byte length.
-    pub(crate) fn short(&mut self) -> Result<&'a [u8], CodecError> {
-        let length = self.u8()?;
-        self.take(usize::from(length))
-    }
-
     /// UTF-8 text behind a two-byte length, at most `bytes_max` long.
     pub(crate) fn text(&mut self, bytes_max: usize) -> Result<&'a str, CodecError> {
         let length = usize::from(self.u16()?);

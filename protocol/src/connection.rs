@@ -1,16 +1,28 @@
 //! The encrypted association of two sidecars over one link. See the crate documentation for the contract.
 
+mod assembly;
+mod core;
 mod event;
 mod fail;
+mod keyed;
+mod opening;
+mod outbox;
 mod setup;
+mod stage;
 
+use sealane_attestation::binding::Role;
 use sealane_attestation::{EvidenceMessage, VerifiedPeer};
 use sealane_types::Reason;
 
+use self::core::{Core, Intent};
+use self::keyed::{Flow, Keyed, blame, refused};
+use self::opening::{Opening, Progress, put_refusal};
 use crate::Moment;
-use crate::frame::{Frame, Sequence, StreamId};
+use crate::frame::{CHUNK_OVERHEAD_BYTES, Frame, Sequence, StreamId, put_chunk};
 use crate::handshake::Suite;
 use crate::keys::Random;
+use crate::limits::{CHUNK_BYTES_MIN, POLICY_CHAIN_BYTES_MAX};
+use crate::record::Sealer;
 
 pub use event::{ClosedBy, Event, EvidenceReceived, EvidenceWanted, Introduction};
 pub use fail::{ApiMisuse, ChunkError, Fail, SendError, StartError};
@@ -24,8 +36,17 @@ pub trait Sink {
 }
 
 /// One connection.
-#[derive(Debug)]
-pub struct Connection {}
+pub struct Connection {
+    core: Core,
+    state: State,
+}
+
+enum State {
+    Opening(Opening),
+    Keyed(Box<Keyed>),
+    /// With the key that seals what is still in the output.
+    Closed(Option<Box<Sealer>>),
+}
 
 impl Connection {
     /// Begins as the side that dials.
@@ -33,7 +54,10 @@ impl Connection {
     /// # Errors
     /// [`StartError`] when no suite may be offered, or randomness or cryptography failed.
     pub fn initiate(setup: Setup, random: &mut dyn Random, now: Moment) -> Result<Self, StartError> {
-        todo!("{setup:?} {now:?} {}", random.fill(&mut []).is_ok())
+        let Setup { local, kind, expected, session } = setup;
+        let mut core = Core::new(local, Role::Initiator, Some(Intent { expected, session }), now);
+        let state = State::Opening(Opening::initiator(&mut core, kind, random)?);
+        Ok(Self { core, state })
     }
 
     /// Begins as the side that was dialled.
@@ -41,7 +65,10 @@ impl Connection {
     /// # Errors
     /// See [`Self::initiate`].
     pub fn accept(setup: AcceptSetup, random: &mut dyn Random, now: Moment) -> Result<Self, StartError> {
-        todo!("{setup:?} {now:?} {}", random.fill(&mut []).is_ok())
+        let AcceptSetup { local, audit } = setup;
+        let core = Core::new(local, Role::Responder, None, now);
+        let state = State::Opening(Opening::responder(&core, audit, random)?);
+        Ok(Self { core, state })
     }
 
     /// Takes bytes from the carrier, opens whole records in place, hands their frames to `sink`, and returns
@@ -56,60 +83,168 @@ impl Connection {
         input: &mut [u8],
         sink: &mut dyn Sink,
     ) -> Result<usize, Fail> {
-        let _ = (now, input, sink);
-        todo!()
+        self.core.touch(now);
+        if self.is_closed() {
+            return Err(Fail::Closed);
+        }
+        let mut used = 0_usize;
+        while let Some(rest) = input.get_mut(used..).filter(|rest| !rest.is_empty()) {
+            match self.handle_message(rest, sink) {
+                Ok(Some(consumed)) => used = used.saturating_add(consumed),
+                Ok(None) => break,
+                Err(fail) => {
+                    self.end(blame(&fail), fail.reason());
+                    return Err(fail);
+                }
+            }
+        }
+        Ok(used)
+    }
+
+    /// Handles one message or record and returns its length; `None` while it is incomplete.
+    fn handle_message(&mut self, input: &mut [u8], sink: &mut dyn Sink) -> Result<Option<usize>, Fail> {
+        match std::mem::replace(&mut self.state, State::Closed(None)) {
+            State::Opening(opening) => {
+                let (state, used) = match opening.on_input(&mut self.core, input) {
+                    Ok(Progress::Incomplete(opening)) => (State::Opening(opening), None),
+                    Ok(Progress::Next(opening, used)) => (State::Opening(opening), Some(used)),
+                    Ok(Progress::Keyed(keyed, used)) => (State::Keyed(keyed), Some(used)),
+                    Err(fail) => {
+                        // Whatever is said now is unauthenticated: a hint for the operator at the other end.
+                        if blame(&fail) == ClosedBy::Local {
+                            let _ = put_refusal(&mut self.core, fail.reason());
+                        }
+                        return Err(fail);
+                    }
+                };
+                self.state = state;
+                Ok(used)
+            }
+            State::Keyed(mut keyed) => {
+                let result = keyed.on_input(&mut self.core, input, sink);
+                self.state = State::Keyed(keyed);
+                let Some((used, flow)) = result? else { return Ok(None) };
+                if let Flow::ClosedByRemote(reason) = flow {
+                    self.end(ClosedBy::Remote, reason);
+                }
+                Ok(Some(used))
+            }
+            // After the remote's close frame nothing is looked at any more.
+            State::Closed(sealer) => {
+                self.state = State::Closed(sealer);
+                Ok(Some(input.len()))
+            }
+        }
     }
 
     /// The carrier ended. Without an authenticated close before it, this is a cut.
     pub fn handle_cut(&mut self) {
-        todo!()
+        self.end(ClosedBy::Cut, Reason::LinkLost);
     }
 
     /// The time of [`Self::poll_timeout`] has come.
     pub fn handle_timeout(&mut self, now: Moment) {
-        let _ = now;
-        todo!()
+        self.core.touch(now);
+        let Core { now, deadline, last_input, last_output, .. } = self.core;
+        let timing = self.core.local.timing;
+        match &mut self.state {
+            State::Closed(_) => {}
+            _ if deadline.is_some_and(|deadline| now >= deadline) => self.close(Reason::HandshakeTimeout),
+            State::Keyed(keyed) if keyed.is_established() => {
+                if now >= last_input.plus_micros(timing.silence_micros) {
+                    self.end(ClosedBy::Cut, Reason::LinkLost);
+                } else if now >= last_output.plus_micros(timing.keepalive_micros) {
+                    keyed.ping();
+                    self.core.last_output = now;
+                }
+            }
+            State::Keyed(_) | State::Opening(_) => {}
+        }
     }
 
     /// Sealed bytes for the carrier; empty when there are none. Seals what is queued when nothing sealed is
     /// left, so small frames coalesce while the carrier is busy.
     pub fn poll_output(&mut self, now: Moment) -> &[u8] {
-        let _ = now;
-        todo!()
+        self.core.touch(now);
+        let Self { core, state } = self;
+        let sealer = match state {
+            State::Opening(_) => None,
+            State::Keyed(keyed) => {
+                // What does not fit yet goes out after the next drain.
+                let _ = keyed.flush(core);
+                Some(&mut keyed.sealer)
+            }
+            State::Closed(sealer) => sealer.as_deref_mut(),
+        };
+        let bytes = core.output.poll(sealer).unwrap_or_default();
+        if !bytes.is_empty() {
+            core.last_output = core.now;
+        }
+        bytes
     }
 
     /// The carrier took the first `bytes` of [`Self::poll_output`].
     pub fn output_written(&mut self, bytes: usize) {
-        let _ = bytes;
-        todo!()
+        self.core.output.written(bytes);
     }
 
     /// The next event.
     pub fn poll_event(&mut self) -> Option<Event> {
-        todo!()
+        self.core.events.pop_front()
     }
 
     /// When [`Self::handle_timeout`] must be called at the latest.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Moment> {
-        todo!()
+        let Core { deadline, last_input, last_output, .. } = self.core;
+        let timing = self.core.local.timing;
+        if self.is_established() {
+            let silence = last_input.plus_micros(timing.silence_micros);
+            return Some(silence.min(last_output.plus_micros(timing.keepalive_micros)));
+        }
+        deadline
     }
 
     /// Answers [`Event::PolicyWanted`], and hands a newer policy to an established remote at any time: the JSON
     /// of a `SignedChain` whose document has `epoch`.
     ///
     /// # Errors
-    /// [`ApiMisuse`] before the remote is introduced, or above the size limit.
+    /// [`ApiMisuse`] when none is awaited, or above the size limit.
     pub fn supply_policy(&mut self, epoch: u64, chain: &[u8]) -> Result<(), ApiMisuse> {
-        let _ = (epoch, chain);
-        todo!()
+        if chain.is_empty() || chain.len() > POLICY_CHAIN_BYTES_MAX {
+            return Err(ApiMisuse::TooLarge);
+        }
+        let Self { core, state } = self;
+        let State::Keyed(keyed) = state else { return Err(ApiMisuse::NotAwaited) };
+        keyed.supply_policy(core, epoch, chain)
     }
 
     /// Answers [`Event::PolicyOffered`] with the verified result, and tells of a newer policy that arrived by
-    /// another way. A suite below its floor closes the connection.
+    /// another way. A suite below its floor closes the connection, and so does an epoch below the one that the
+    /// remote holds.
     pub fn policy_adopted(&mut self, view: PolicyView) {
-        let _ = view;
-        todo!()
+        let Self { core, state } = self;
+        let epoch = view.epoch;
+        if epoch < core.local.policy.epoch {
+            return;
+        }
+        core.local.policy = view;
+        if let Some(suite) = core.suite
+            && !core.local.policy.floor.permits(suite)
+        {
+            let floor = &core.local.policy.floor;
+            let below = !suite.post_quantum() && floor.post_quantum;
+            self.close(if below { Reason::PostQuantumRequired } else { Reason::SuiteRefused });
+            return;
+        }
+        let State::Keyed(keyed) = state else { return };
+        if !keyed.verifies_policy() {
+            return;
+        }
+        let behind = core.introduction.as_ref().is_some_and(|remote| epoch < remote.epoch);
+        if behind || keyed.policy_adopted(core).is_err() {
+            self.close(Reason::PolicyMismatch);
+        }
     }
 
     /// Answers [`Event::EvidenceWanted`].
@@ -117,18 +252,46 @@ impl Connection {
     /// # Errors
     /// [`ApiMisuse`] when none is awaited or it is too large.
     pub fn supply_evidence(&mut self, message: &EvidenceMessage) -> Result<(), ApiMisuse> {
-        let _ = message;
-        todo!()
+        let Self { core, state } = self;
+        let State::Keyed(keyed) = state else { return Err(ApiMisuse::NotAwaited) };
+        let message = message.encode().map_err(|_| ApiMisuse::TooLarge)?;
+        keyed.supply_evidence(core, message)
     }
 
     /// Answers [`Event::EvidenceReceived`]; later, replaces the verdict (a new epoch, new evidence). A refusal
     /// closes the connection and tells the remote why.
     ///
     /// # Errors
-    /// [`ApiMisuse`] when there is nothing to judge, or the verdict is about another Peer (which also closes).
+    /// [`ApiMisuse`] when there is nothing to judge, or the verdict is about another replica than the one at
+    /// the other end (which also closes the connection).
     pub fn judged(&mut self, verdict: Result<VerifiedPeer, Reason>) -> Result<(), ApiMisuse> {
-        let _ = verdict;
-        todo!()
+        let Self { core, state } = self;
+        let State::Keyed(keyed) = state else { return Err(ApiMisuse::NotAwaited) };
+        let first = keyed.awaits_verdict();
+        if !first && (!keyed.is_established() || core.peer.is_none()) {
+            return Err(ApiMisuse::NotAwaited);
+        }
+        let peer = match verdict {
+            Ok(peer) => peer,
+            Err(reason) => {
+                self.close(reason);
+                return Ok(());
+            }
+        };
+        let about_remote = core.introduction.as_ref().is_some_and(|remote| {
+            peer.peer() == &remote.peer
+                && peer.pod() == &remote.pod
+                && peer.static_key() == &remote.static_key
+        });
+        if !about_remote {
+            self.close(Reason::PeerUnknown);
+            return Err(ApiMisuse::OtherPeer);
+        }
+        core.peer = Some(peer);
+        if first {
+            keyed.accept(core).map_err(|_| ApiMisuse::NotAwaited)?;
+        }
+        Ok(())
     }
 
     /// Answers [`Event::AuditorIntroduced`]: the static key is one of the policy's auditors.
@@ -136,7 +299,13 @@ impl Connection {
     /// # Errors
     /// [`ApiMisuse`] when no auditor is waiting.
     pub fn admit_auditor(&mut self) -> Result<(), ApiMisuse> {
-        todo!()
+        let Self { core, state } = self;
+        match state {
+            State::Keyed(keyed) if keyed.awaits_auditor() => {
+                keyed.accept(core).map_err(|_| ApiMisuse::NotAwaited)
+            }
+            _ => Err(ApiMisuse::NotAwaited),
+        }
     }
 
     /// Queues a frame of a stream.
@@ -144,12 +313,13 @@ impl Connection {
     /// # Errors
     /// [`SendError::NoRoom`] until the output is drained.
     pub fn send(&mut self, frame: &Frame<'_>) -> Result<(), SendError> {
-        let _ = frame;
-        todo!()
+        let Self { core, state } = self;
+        let State::Keyed(keyed) = state else { return Err(ApiMisuse::NotEstablished.into()) };
+        keyed.send(core, frame)
     }
 
     /// Queues up to `length_max` bytes of a tensor from `offset` on. `fill` puts them straight into the record;
-    /// it is called at most once. Returns how many bytes were queued: at least one if `length_max` is.
+    /// it is called at most once. Returns how many bytes were queued: at least one.
     ///
     /// # Errors
     /// [`SendError::NoRoom`] until the output is drained; `fill`'s own error, with nothing queued.
@@ -161,47 +331,123 @@ impl Connection {
         length_max: u64,
         fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
     ) -> Result<usize, ChunkError<E>> {
-        let _ = (stream, sequence, offset, length_max, fill(&mut []).is_ok());
-        todo!()
+        let Self { core, state } = self;
+        let State::Keyed(keyed) = state else { return Err(misuse(ApiMisuse::NotEstablished)) };
+        if !keyed.carries_data() {
+            return Err(misuse(ApiMisuse::NotEstablished));
+        }
+        if length_max == 0 {
+            return Err(misuse(ApiMisuse::InvalidFrame));
+        }
+        keyed.flush(core)?;
+        let length_max = usize::try_from(length_max).unwrap_or(usize::MAX);
+        let wanted = length_max.min(CHUNK_BYTES_MIN).saturating_add(CHUNK_OVERHEAD_BYTES);
+        let space = core.output.space_for(wanted, &mut keyed.sealer, core.now).map_err(refused)?;
+        let data = space.len().saturating_sub(CHUNK_OVERHEAD_BYTES).min(length_max);
+        let put = put_chunk((stream, sequence, offset), data, space, fill);
+        let used = match &put {
+            Ok(Ok(used)) => *used,
+            _ => 0,
+        };
+        core.output.advance(used);
+        match put {
+            Ok(Ok(_)) => Ok(data),
+            Ok(Err(source)) => Err(ChunkError::Source(source)),
+            Err(_) => Err(misuse(ApiMisuse::InvalidFrame)),
+        }
     }
 
-    /// Whether [`Self::send_chunk`] has room. Control frames have some more.
+    /// Whether data may begin another record. Control frames have some more room.
     #[must_use]
-    pub fn has_room(&self) -> bool {
-        todo!()
+    pub const fn has_room(&self) -> bool {
+        self.core.output.has_room()
     }
 
     /// Ends the connection and tells the remote why. Drain the output afterwards.
     pub fn close(&mut self, reason: Reason) {
-        let _ = reason;
-        todo!()
+        self.end(ClosedBy::Local, reason);
+    }
+
+    /// The one way a connection ends. Every secret is wiped but the key that seals what is still in the output.
+    fn end(&mut self, by: ClosedBy, reason: Reason) {
+        let Self { core, state } = self;
+        if core.is_over() {
+            return;
+        }
+        let sealer = match std::mem::replace(state, State::Closed(None)) {
+            State::Opening(_) if by == ClosedBy::Local => {
+                let _ = put_refusal(core, reason);
+                None
+            }
+            State::Opening(_) | State::Closed(_) => None,
+            State::Keyed(mut keyed) => {
+                if by == ClosedBy::Local {
+                    // Evidence that is still queued is of no use to a remote that we leave.
+                    let _ = keyed.put_close(core, reason);
+                }
+                Some(Box::new(keyed.into_sealer()))
+            }
+        };
+        *state = State::Closed(sealer);
+        core.emit_closed(by, reason);
     }
 
     #[must_use]
-    pub fn is_established(&self) -> bool {
-        todo!()
+    pub const fn is_established(&self) -> bool {
+        matches!(&self.state, State::Keyed(keyed) if keyed.is_established())
     }
 
     #[must_use]
-    pub fn is_closed(&self) -> bool {
-        todo!()
+    pub const fn is_closed(&self) -> bool {
+        self.core.is_over()
     }
 
     /// What the remote claims, once it has.
     #[must_use]
-    pub fn introduction(&self) -> Option<&Introduction> {
-        todo!()
+    pub const fn introduction(&self) -> Option<&Introduction> {
+        self.core.introduction.as_ref()
     }
 
     /// The verdict on the remote, once there is one.
     #[must_use]
-    pub fn peer(&self) -> Option<&VerifiedPeer> {
-        todo!()
+    pub const fn peer(&self) -> Option<&VerifiedPeer> {
+        self.core.peer.as_ref()
     }
 
     /// The suite in use, once keys are shared.
     #[must_use]
-    pub fn suite(&self) -> Option<Suite> {
-        todo!()
+    pub const fn suite(&self) -> Option<Suite> {
+        self.core.suite
+    }
+
+    /// How often the keys of this side and of the remote were replaced.
+    #[must_use]
+    pub const fn key_updates(&self) -> (u64, u64) {
+        match &self.state {
+            State::Keyed(keyed) => keyed.key_updates(),
+            _ => (0, 0),
+        }
+    }
+}
+
+fn misuse<E>(misuse: ApiMisuse) -> ChunkError<E> {
+    ChunkError::Send(SendError::Misuse(misuse))
+}
+
+impl std::fmt::Debug for Connection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Core { role, suite, introduction, .. } = &self.core;
+        let state = match &self.state {
+            State::Opening(_) => "opening",
+            State::Keyed(keyed) if keyed.is_established() => "established",
+            State::Keyed(_) => "proving",
+            State::Closed(_) => "closed",
+        };
+        f.debug_struct("Connection")
+            .field("role", role)
+            .field("state", &state)
+            .field("suite", suite)
+            .field("introduction", introduction)
+            .finish_non_exhaustive()
     }
 }

@@ -3,9 +3,20 @@
 //! This is the only module that names snow. Its states consume themselves, and each yields the bytes to send
 //! with the next state, so a message can be neither repeated nor skipped.
 
+mod hello;
+mod initiator;
+mod noise;
+mod resolver;
+mod responder;
 mod suite;
 
+use crate::keys::Root;
+
 pub use suite::{Floor, KeyExchange, Suite};
+
+pub(crate) use hello::Hello;
+pub(crate) use initiator::Initiator;
+pub(crate) use responder::{Responder, ResponderWaiting};
 
 /// Versions that this build speaks, best first. Version N always speaks N−1 too.
 pub const VERSIONS: &[u16] = &[1];
@@ -16,8 +27,41 @@ pub const VERSIONS: &[u16] = &[1];
 pub enum Kind {
     /// A new connection that carries tensors.
     Full = 0,
+    // 1 resume and 2 join are reserved: this version refuses them.
     /// Asks for the responder's evidence and carries no data frame, ever.
     Audit = 3,
+}
+
+impl Kind {
+    const fn from_code(code: u8) -> Option<Self> {
+        match code {
+            0 => Some(Self::Full),
+            3 => Some(Self::Audit),
+            _ => None,
+        }
+    }
+}
+
+/// What a finished handshake leaves behind.
+pub(crate) struct Finished {
+    pub(crate) root: Root,
+    /// Public: it names the handshake and is never key material.
+    pub(crate) handshake_hash: [u8; 32],
+    pub(crate) remote_static: [u8; 32],
+    pub(crate) suite: Suite,
+    pub(crate) version: u16,
+    pub(crate) kind: Kind,
+}
+
+/// The handshake could not even begin; this side is at fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum BeginError {
+    #[error(transparent)]
+    Random(#[from] crate::keys::RandomFailed),
+    #[error(transparent)]
+    Kem(#[from] crate::keys::KemFailed),
+    #[error("the cryptography library refused to start a handshake")]
+    Crypto,
 }
 
 /// Why no keys came about. The peer, or someone between, is at fault unless it says otherwise.

@@ -18,10 +18,12 @@ pub const FRAME_BODY_BYTES_MAX: usize = RECORD_PLAINTEXT_BYTES_MAX - FRAME_HEADE
 
 /// Sealed records that wait for the carrier before tensor data is held back. Measured: larger batches leave
 /// the second-level cache.
-pub const OUTPUT_BATCH_BYTES: usize = 4 * RECORD_WIRE_BYTES_MAX;
+pub const OUTPUT_BATCH_BYTES: usize = 4 * (RECORD_WIRE_BYTES_MAX + 64);
 /// Room beyond the batch that only control frames may use, so that credit and acknowledgements never wait
 /// behind data.
 pub const OUTPUT_RESERVE_BYTES: usize = 2 * RECORD_WIRE_BYTES_MAX;
+/// Fragments shorter than this begin a new record instead of filling up the last one.
+pub const CHUNK_BYTES_MIN: usize = 4_096;
 
 /// The initiator's hello, extensions included.
 pub const HELLO_BYTES_MAX: usize = 512;
@@ -75,6 +77,10 @@ pub const STAGING_BYTES: u64 = 1 << 20;
 /// Bytes of tensors announced ahead of their data, so that the receiver reserves early and credit for large
 /// tensors never runs dry.
 pub const ANNOUNCE_AHEAD_BYTES: u64 = 64 << 20;
+
+/// Tensors announced ahead of their data: enough to fill the window with small ones, few enough that headers
+/// and bytes stay together in a batch.
+pub const ANNOUNCE_AHEAD_TENSORS: usize = 64;
 
 const _: () = {
     assert!(RECORD_PLAINTEXT_BYTES_MAX + TAG_BYTES < 1 << 24, "a record's length fits its three bytes");

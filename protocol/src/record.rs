@@ -1,13 +1,34 @@
 //! Sealed units on the wire. The only module that uses an AEAD.
+//!
+//! ```text
+//! record = header (type 1 ‖ length 3) ‖ ciphertext ‖ tag (16)      AAD = header
+//! nonce  = mask XOR (0^32 ‖ sequence, 64 bits)                     the sequence is not on the wire
+//! ```
+//!
+//! Both ends count records, so one that is deleted, repeated, reordered, changed or sent back where it came
+//! from fails to open, and the first that fails ends the link.
 
+mod header;
+mod key;
+mod opener;
+mod output;
 mod rekey;
+mod sealer;
 
+mod input;
+
+pub use input::InputBuffer;
 pub use rekey::Rekey;
+
+pub(crate) use header::{Header, RecordKind};
+pub(crate) use opener::Opener;
+pub(crate) use output::{Lane, Output, OutputError};
+pub(crate) use sealer::Sealer;
 
 /// Bytes that are not the next record of this link. The first one ends the link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum RecordError {
-    #[error("its type is unknown")]
+    #[error("its type is unknown or out of place")]
     Kind,
     #[error("its length is out of range")]
     Length,

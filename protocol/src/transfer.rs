@@ -4,6 +4,7 @@
 //! nothing is delivered twice or lost in between.
 
 mod inbound;
+mod memory;
 mod outbound;
 
 pub use inbound::{Announced, Inbound, InboundError, Place, Reply};

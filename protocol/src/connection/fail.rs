@@ -68,6 +68,8 @@ pub enum Fail {
     Limit(&'static str),
     #[error("both sides hold different policies of one epoch")]
     PolicyConflict,
+    #[error("neither side holds a policy")]
+    PolicyMissing,
     #[error("the peer's evidence message is malformed")]
     Evidence,
     #[error("the frame was refused above the protocol: {0}")]
@@ -87,6 +89,7 @@ impl Fail {
             Self::Identity(_) => Reason::PeerUnknown,
             Self::Limit(_) => Reason::LimitExceeded,
             Self::PolicyConflict => Reason::PolicyConflict,
+            Self::PolicyMissing => Reason::PolicyMissing,
             Self::Evidence => Reason::EvidenceMalformed,
             Self::Sink(reason) => *reason,
             Self::Closed => Reason::Finished,

@@ -23,18 +23,18 @@ pub(crate) enum Control<'a> {
 /// What a side says about itself in the first record: it confirms the keys, and everything in it is a claim
 /// until evidence proves it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Confirm {
-    pub version: u16,
+pub(crate) struct Confirm {
+    pub(crate) version: u16,
     /// The Peer that this side belongs to.
-    pub peer: PeerName,
+    pub(crate) peer: PeerName,
     /// The Peer that this side expects at the other end.
-    pub expected: PeerName,
-    pub session: SessionName,
-    pub pod: PodIdentity,
+    pub(crate) expected: PeerName,
+    pub(crate) session: SessionName,
+    pub(crate) pod: PodIdentity,
     /// Epoch of the policy that this side holds; zero when it holds none.
-    pub epoch: u64,
+    pub(crate) epoch: u64,
     /// SHA-256 of that policy's exact bytes; zeros when it holds none.
-    pub digest: Digest,
+    pub(crate) digest: Digest,
 }
 
 /// Part of a policy chain or of an evidence message.

@@ -7,6 +7,8 @@
 //!
 //! The handshake hash `h` is public: it separates, it is never key material.
 
+use std::fmt;
+
 use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Prk, Salt};
 
 use super::label::{PREFIX_CLASSICAL, PREFIX_HYBRID};
@@ -109,6 +111,12 @@ impl Scope {
         #[expect(clippy::expect_used, reason = "RFC 5869 §2.3: only lengths above 255 hashes fail")]
         prk.expand(&info, Length(N)).and_then(|okm| okm.fill(secret.bytes_mut())).expect("N is at most 32");
         secret
+    }
+}
+
+impl fmt::Debug for LinkSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LinkSecret(redacted)")
     }
 }
 

@@ -1,6 +1,10 @@
 //! The receiving end of a stream.
 
+use std::collections::{BTreeSet, VecDeque};
+
+use super::memory::Memory;
 use crate::frame::{Chunk, Credit, End, Incarnation, Open, Sequence, StreamId, TensorHeader};
+use crate::limits::{TAKEN_SEQUENCES_MAX, WINDOW_TENSORS};
 
 /// The sender broke the order of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -17,6 +21,8 @@ pub enum InboundError {
     TotalsDiffer,
     #[error("the peer sent something after the end of the stream")]
     AfterEnd,
+    #[error("the peer sent something before it opened the stream")]
+    NotOpen,
 }
 
 /// What an announcement means.
@@ -49,65 +55,263 @@ pub enum Reply {
 
 /// The receiving end of one stream. Keep it when a connection is lost: it knows what arrived.
 #[derive(Debug)]
-pub struct Inbound {}
+pub struct Inbound {
+    incarnation: Incarnation,
+    staging: u64,
+    memory: Memory,
+    end_seen: bool,
+    attachment: Option<Attachment>,
+}
+
+/// What counts from [`Open`] on.
+#[derive(Debug)]
+struct Attachment {
+    stream: StreamId,
+    base: Sequence,
+    last: Option<Sequence>,
+    /// Announced, with bytes still to come. The first one is arriving.
+    arriving: VecDeque<Arriving>,
+    /// Bytes that have arrived of the first one.
+    offset: u64,
+    /// Announced tensors, in order, whose place is not reserved yet or that wait for one that is not.
+    unreserved: VecDeque<Unreserved>,
+    /// Announced and not yet acknowledged.
+    open: BTreeSet<Sequence>,
+    tensors: u64,
+    bytes: u64,
+    granted_bytes: u64,
+    granted_tensors: u64,
+    credit_due: bool,
+    taken_due: VecDeque<Sequence>,
+    ended: bool,
+    ended_due: bool,
+}
+
+#[derive(Debug)]
+struct Arriving {
+    sequence: Sequence,
+    length: u64,
+    repeat: bool,
+}
+
+#[derive(Debug)]
+struct Unreserved {
+    sequence: Sequence,
+    length: u64,
+    reserved: bool,
+}
 
 impl Inbound {
     /// `staging` bytes are accepted before a place is reserved for them.
     #[must_use]
-    pub fn new(incarnation: Incarnation, staging: u64) -> Self {
-        todo!("{incarnation:?} {staging}")
+    pub const fn new(incarnation: Incarnation, staging: u64) -> Self {
+        Self { incarnation, staging, memory: Memory::new(), end_seen: false, attachment: None }
     }
 
-    /// Begins on a connection. Returns the tensors whose arrival was cut off: their places are to be released,
-    /// they come again.
+    /// Begins on a connection. Returns the tensors whose arrival was cut off, as [`Self::detach`] does.
     ///
     /// # Errors
     /// [`InboundError::OtherIncarnation`].
     pub fn attach(&mut self, open: &Open) -> Result<Vec<Sequence>, InboundError> {
-        todo!("{open:?}")
+        if open.incarnation != self.incarnation {
+            return Err(InboundError::OtherIncarnation);
+        }
+        let cut_off = self.detach();
+        self.memory.settle_below(open.base_sequence);
+        self.attachment = Some(Attachment {
+            stream: open.stream,
+            base: open.base_sequence,
+            last: None,
+            arriving: VecDeque::new(),
+            offset: 0,
+            unreserved: VecDeque::new(),
+            open: BTreeSet::new(),
+            tensors: 0,
+            bytes: 0,
+            granted_bytes: self.staging,
+            granted_tensors: WINDOW_TENSORS,
+            credit_due: true,
+            taken_due: VecDeque::new(),
+            ended: false,
+            ended_due: false,
+        });
+        Ok(cut_off)
+    }
+
+    /// The connection is gone. Returns the tensors whose arrival was cut off: their places are to be released,
+    /// and they come again if the sender does.
+    pub fn detach(&mut self) -> Vec<Sequence> {
+        let arriving = self.attachment.take().map(|attachment| attachment.arriving).unwrap_or_default();
+        arriving.into_iter().filter(|tensor| !tensor.repeat).map(|tensor| tensor.sequence).collect()
     }
 
     /// # Errors
     /// [`InboundError`] when it is out of order or beyond the window.
     pub fn on_tensor(&mut self, header: &TensorHeader<'_>) -> Result<Announced, InboundError> {
-        todo!("{header:?}")
+        let TensorHeader { sequence, length, .. } = *header;
+        let attachment = self.attachment.as_mut().ok_or(InboundError::NotOpen)?;
+        if attachment.ended {
+            return Err(InboundError::AfterEnd);
+        }
+        if sequence < attachment.base || attachment.last.is_some_and(|last| sequence <= last) {
+            return Err(InboundError::SequenceReused);
+        }
+        if attachment.tensors >= attachment.granted_tensors {
+            return Err(InboundError::CreditExceeded);
+        }
+        attachment.last = Some(sequence);
+        attachment.tensors = attachment.tensors.saturating_add(1);
+        attachment.open.insert(sequence);
+        let repeat = self.memory.knows(sequence);
+        if length > 0 {
+            attachment.arriving.push_back(Arriving { sequence, length, repeat });
+            // Bytes of a repeat are dropped as they come, so they need no place.
+            attachment.unreserved.push_back(Unreserved { sequence, length, reserved: repeat });
+            attachment.grant();
+        } else if repeat {
+            attachment.repeated(sequence, &self.memory);
+        } else {
+            self.memory.arrived(sequence);
+        }
+        Ok(match (repeat, length) {
+            (true, _) => Announced::Repeat,
+            (false, 0) => Announced::Complete,
+            (false, _) => Announced::New,
+        })
     }
 
     /// A place for the announced tensor was reserved: its bytes may be sent.
     pub fn reserved(&mut self, sequence: Sequence) {
-        todo!("{sequence:?}")
+        let Some(attachment) = &mut self.attachment else { return };
+        if let Some(tensor) = attachment.unreserved.iter_mut().find(|tensor| tensor.sequence == sequence) {
+            tensor.reserved = true;
+            attachment.grant();
+        }
     }
 
     /// # Errors
     /// [`InboundError`] when it is out of order or beyond the credit.
     pub fn on_chunk(&mut self, chunk: &Chunk<'_>) -> Result<Place, InboundError> {
-        todo!("{chunk:?}")
+        let attachment = self.attachment.as_mut().ok_or(InboundError::NotOpen)?;
+        let length = u64::try_from(chunk.bytes.len()).map_err(|_| InboundError::ChunkOutOfPlace)?;
+        let tensor = attachment.arriving.front().ok_or(InboundError::ChunkOutOfPlace)?;
+        let rest = tensor.length.saturating_sub(attachment.offset);
+        if tensor.sequence != chunk.sequence || attachment.offset != chunk.offset || length > rest {
+            return Err(InboundError::ChunkOutOfPlace);
+        }
+        attachment.bytes = attachment.bytes.saturating_add(length);
+        if attachment.bytes > attachment.granted_bytes {
+            return Err(InboundError::CreditExceeded);
+        }
+        attachment.offset = attachment.offset.saturating_add(length);
+        let (repeat, complete) = (tensor.repeat, length == rest);
+        if complete {
+            attachment.arriving.pop_front();
+            attachment.offset = 0;
+            if repeat {
+                attachment.repeated(chunk.sequence, &self.memory);
+            } else {
+                self.memory.arrived(chunk.sequence);
+            }
+        }
+        Ok(if repeat { Place::Drop } else { Place::Write { complete } })
     }
 
-    /// The application has taken the tensor.
+    /// The application has taken the tensor. Once is enough; what is not here is ignored.
     pub fn taken(&mut self, sequence: Sequence) {
-        todo!("{sequence:?}")
+        if !self.memory.taken(sequence) {
+            return;
+        }
+        if let Some(attachment) = &mut self.attachment {
+            attachment.acknowledge(sequence);
+        }
     }
 
     /// # Errors
     /// [`InboundError::TotalsDiffer`].
     pub fn on_end(&mut self, end: &End) -> Result<(), InboundError> {
-        todo!("{end:?}")
+        let attachment = self.attachment.as_mut().ok_or(InboundError::NotOpen)?;
+        if attachment.ended {
+            return Err(InboundError::AfterEnd);
+        }
+        let complete = attachment.arriving.is_empty()
+            && attachment.tensors == end.tensors
+            && attachment.bytes == end.bytes;
+        if !complete {
+            return Err(InboundError::TotalsDiffer);
+        }
+        attachment.ended = true;
+        attachment.ended_due = self.end_seen;
+        Ok(())
     }
 
-    /// The application has seen the end of the stream.
+    /// The application has taken everything and seen the end of the stream.
     pub fn end_seen(&mut self) {
-        todo!()
+        if !self.is_ended() || self.memory.holds_any() {
+            return;
+        }
+        self.end_seen = true;
+        if let Some(attachment) = &mut self.attachment {
+            attachment.ended_due = true;
+        }
     }
 
     /// The next frame owed to the sender.
     pub fn poll_reply(&mut self) -> Option<Reply> {
-        todo!()
+        let staging_ended = self.end_seen;
+        let attachment = self.attachment.as_mut()?;
+        if !attachment.taken_due.is_empty() {
+            let count = attachment.taken_due.len().min(TAKEN_SEQUENCES_MAX);
+            return Some(Reply::Taken(attachment.taken_due.drain(..count).collect()));
+        }
+        if std::mem::take(&mut attachment.credit_due) {
+            return Some(Reply::Credit(Credit {
+                stream: attachment.stream,
+                bytes_through: attachment.granted_bytes,
+                tensors_through: attachment.granted_tensors,
+            }));
+        }
+        let due = std::mem::take(&mut attachment.ended_due) && staging_ended;
+        due.then_some(Reply::Ended(attachment.stream))
     }
 
-    /// Whether the end has arrived.
+    /// The stream's number on the connection it is attached to.
+    #[must_use]
+    pub fn stream(&self) -> Option<StreamId> {
+        self.attachment.as_ref().map(|attachment| attachment.stream)
+    }
+
+    /// Whether the end has arrived. Tensors may still wait to be taken.
     #[must_use]
     pub fn is_ended(&self) -> bool {
-        todo!()
+        self.attachment.as_ref().is_some_and(|attachment| attachment.ended)
+    }
+}
+
+impl Attachment {
+    /// Turns reservations into credit, in the order of announcement: bytes arrive in that order, so a place
+    /// further back is of no use before those in front of it exist.
+    fn grant(&mut self) {
+        while self.unreserved.front().is_some_and(|tensor| tensor.reserved) {
+            if let Some(tensor) = self.unreserved.pop_front() {
+                self.granted_bytes = self.granted_bytes.saturating_add(tensor.length);
+                self.credit_due = true;
+            }
+        }
+    }
+
+    /// A repeat has been dropped. If the application took the first copy, the sender does not know it yet.
+    fn repeated(&mut self, sequence: Sequence, memory: &Memory) {
+        if !memory.holds(sequence) && self.open.contains(&sequence) {
+            self.acknowledge(sequence);
+        }
+    }
+
+    fn acknowledge(&mut self, sequence: Sequence) {
+        self.taken_due.push_back(sequence);
+        if self.open.remove(&sequence) {
+            self.granted_tensors = self.granted_tensors.saturating_add(1);
+            self.credit_due = true;
+        }
     }
 }

@@ -1,6 +1,9 @@
 //! The sending end of a stream.
 
+use std::collections::{BTreeMap, VecDeque};
+
 use crate::frame::{Credit, End, Incarnation, Open, Sequence, StreamId, Taken};
+use crate::limits::{ANNOUNCE_AHEAD_BYTES, ANNOUNCE_AHEAD_TENSORS};
 
 /// The receiver, or the caller, said something impossible about this stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -27,91 +30,258 @@ pub enum Step {
 }
 
 /// The sending end of one stream towards one receiving process.
+///
+/// ```text
+/// push → waiting → announced → sent → taken → settled
+/// ```
+///
+/// It keeps numbers and lengths only; headers and bytes stay with the caller until
+/// [`poll_settled`](Self::poll_settled) names them.
 #[derive(Debug)]
-pub struct Outbound {}
+pub struct Outbound {
+    stream: StreamId,
+    incarnation: Incarnation,
+    /// Everything pushed that is not settled, in order.
+    unsettled: BTreeMap<Sequence, Unsettled>,
+    /// Taken and no longer needed for sending.
+    settled: VecDeque<Sequence>,
+    last: Option<Sequence>,
+    finished: bool,
+    ended: bool,
+    attachment: Option<Attachment>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Unsettled {
+    length: u64,
+    /// All its bytes went out on some connection: it may be acknowledged.
+    sent: bool,
+    taken: bool,
+}
+
+/// What counts from [`Open`] on.
+#[derive(Debug, Default)]
+struct Attachment {
+    waiting: VecDeque<Sequence>,
+    /// Announced, with bytes still to send. The first one is being sent.
+    announced: VecDeque<(Sequence, u64)>,
+    /// Bytes of the announced tensors that have not been sent.
+    ahead_bytes: u64,
+    /// Bytes sent of the first announced tensor.
+    offset: u64,
+    tensors: u64,
+    bytes: u64,
+    bytes_through: u64,
+    tensors_through: u64,
+    end_sent: bool,
+}
 
 impl Outbound {
     #[must_use]
-    pub fn new(stream: StreamId, incarnation: Incarnation) -> Self {
-        todo!("{stream:?} {incarnation:?}")
+    pub const fn new(stream: StreamId, incarnation: Incarnation) -> Self {
+        Self {
+            stream,
+            incarnation,
+            unsettled: BTreeMap::new(),
+            settled: VecDeque::new(),
+            last: None,
+            finished: false,
+            ended: false,
+            attachment: None,
+        }
     }
 
     /// Begins on a fresh connection: send the returned frame first. Tensors that were not taken go out again.
     pub fn attach(&mut self) -> Open {
-        todo!()
+        self.detach();
+        let waiting = self.unsettled.keys().copied().collect();
+        self.attachment = Some(Attachment { waiting, ..Attachment::default() });
+        let next = self.last.map_or(Sequence(0), Sequence::next);
+        let base_sequence = self.unsettled.keys().next().copied().unwrap_or(next);
+        Open { stream: self.stream, incarnation: self.incarnation, base_sequence }
     }
 
     /// The connection is gone; nothing is to be sent until [`Self::attach`].
     pub fn detach(&mut self) {
-        todo!()
+        self.attachment = None;
+        // What was taken while its repeat was on the way needs no further sending.
+        let Self { unsettled, settled, .. } = self;
+        unsettled.retain(|sequence, tensor| {
+            if tensor.taken {
+                settled.push_back(*sequence);
+            }
+            !tensor.taken
+        });
     }
 
-    /// Accepts a tensor of `length` bytes. The caller keeps its header and bytes until it is taken.
+    /// Accepts a tensor of `length` bytes. The caller keeps its header and bytes until it is settled.
     ///
     /// # Errors
     /// [`OutboundError`] when the number does not grow or the stream was finished.
     pub fn push(&mut self, sequence: Sequence, length: u64) -> Result<(), OutboundError> {
-        todo!("{sequence:?} {length}")
+        if self.finished {
+            return Err(OutboundError::Finished);
+        }
+        if self.last.is_some_and(|last| sequence <= last) {
+            return Err(OutboundError::SequenceReused);
+        }
+        self.last = Some(sequence);
+        self.unsettled.insert(sequence, Unsettled { length, sent: false, taken: false });
+        if let Some(attachment) = &mut self.attachment {
+            attachment.waiting.push_back(sequence);
+        }
+        Ok(())
     }
 
     /// No tensor follows: the end goes out after the last one.
-    pub fn finish(&mut self) {
-        todo!()
+    pub const fn finish(&mut self) {
+        self.finished = true;
     }
 
     /// The next thing to send, or `None` while credit or tensors are lacking.
+    ///
+    /// Headers run ahead of bytes, so that the receiver reserves places while earlier tensors still travel.
     #[must_use]
     pub fn next_step(&self) -> Option<Step> {
-        todo!()
+        let attachment = self.attachment.as_ref()?;
+        if let Some(sequence) = self.announceable(attachment) {
+            return Some(Step::Announce { sequence });
+        }
+        if let Some((sequence, length)) = attachment.announced.front() {
+            let credit = attachment.bytes_through.saturating_sub(attachment.bytes);
+            let length_max = length.saturating_sub(attachment.offset).min(credit);
+            let step = Step::Data { sequence: *sequence, offset: attachment.offset, length_max };
+            return (length_max > 0).then_some(step);
+        }
+        let over = self.finished && attachment.waiting.is_empty() && !attachment.end_sent;
+        over.then_some(Step::End(End {
+            stream: self.stream,
+            tensors: attachment.tensors,
+            bytes: attachment.bytes,
+        }))
+    }
+
+    fn announceable(&self, attachment: &Attachment) -> Option<Sequence> {
+        let sequence = *attachment.waiting.front()?;
+        let length = self.unsettled.get(&sequence)?.length;
+        let ahead = attachment.ahead_bytes.saturating_add(length);
+        let wanted = attachment.announced.is_empty()
+            || (ahead <= ANNOUNCE_AHEAD_BYTES && attachment.announced.len() < ANNOUNCE_AHEAD_TENSORS);
+        (wanted && attachment.tensors < attachment.tensors_through).then_some(sequence)
     }
 
     /// The header of [`Step::Announce`] was queued.
     pub fn announced(&mut self) {
-        todo!()
+        let Some(attachment) = &mut self.attachment else { return };
+        let Some(sequence) = attachment.waiting.pop_front() else { return };
+        let Some(tensor) = self.unsettled.get_mut(&sequence) else { return };
+        attachment.tensors = attachment.tensors.saturating_add(1);
+        if tensor.length == 0 {
+            tensor.sent = true;
+            return;
+        }
+        attachment.ahead_bytes = attachment.ahead_bytes.saturating_add(tensor.length);
+        attachment.announced.push_back((sequence, tensor.length));
     }
 
     /// `bytes` of [`Step::Data`] were queued.
     pub fn sent(&mut self, bytes: u64) {
-        todo!("{bytes}")
+        let Some(attachment) = &mut self.attachment else { return };
+        let Some((sequence, length)) = attachment.announced.front().copied() else { return };
+        attachment.bytes = attachment.bytes.saturating_add(bytes);
+        attachment.ahead_bytes = attachment.ahead_bytes.saturating_sub(bytes);
+        attachment.offset = attachment.offset.saturating_add(bytes);
+        debug_assert!(attachment.offset <= length);
+        if attachment.offset < length {
+            return;
+        }
+        attachment.announced.pop_front();
+        attachment.offset = 0;
+        if let Some(tensor) = self.unsettled.get_mut(&sequence) {
+            tensor.sent = true;
+            if tensor.taken {
+                self.unsettled.remove(&sequence);
+                self.settled.push_back(sequence);
+            }
+        }
     }
 
     /// The frame of [`Step::End`] was queued.
-    pub fn end_sent(&mut self) {
-        todo!()
+    pub const fn end_sent(&mut self) {
+        if let Some(attachment) = &mut self.attachment {
+            attachment.end_sent = true;
+        }
     }
 
+    /// Grants are absolute, so an old one changes nothing.
     pub fn on_credit(&mut self, credit: Credit) {
-        todo!("{credit:?}")
-    }
-
-    /// Returns the tensors that are settled now: their bytes may be forgotten.
-    ///
-    /// # Errors
-    /// [`OutboundError::TakenUnsent`].
-    pub fn on_taken(&mut self, taken: &Taken<'_>) -> Result<Vec<Sequence>, OutboundError> {
-        todo!("{taken:?}")
+        if let Some(attachment) = &mut self.attachment {
+            attachment.bytes_through = attachment.bytes_through.max(credit.bytes_through);
+            attachment.tensors_through = attachment.tensors_through.max(credit.tensors_through);
+        }
     }
 
     /// # Errors
-    /// [`OutboundError::EndedEarly`].
+    /// [`OutboundError::TakenUnsent`] for a tensor whose bytes never went out.
+    pub fn on_taken(&mut self, taken: &Taken<'_>) -> Result<(), OutboundError> {
+        for sequence in taken.sequences.iter() {
+            self.take(sequence)?;
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, sequence: Sequence) -> Result<(), OutboundError> {
+        let Some(tensor) = self.unsettled.get_mut(&sequence) else {
+            // Acknowledged again after a repeat: known and settled.
+            let pushed = self.last.is_some_and(|last| sequence <= last);
+            return if pushed { Ok(()) } else { Err(OutboundError::TakenUnsent) };
+        };
+        if !tensor.sent {
+            return Err(OutboundError::TakenUnsent);
+        }
+        tensor.taken = true;
+        if let Some(attachment) = &mut self.attachment {
+            if attachment.announced.iter().any(|(announced, _)| *announced == sequence) {
+                // A repeat whose announcement cannot be taken back: its bytes are needed once more.
+                return Ok(());
+            }
+            attachment.waiting.retain(|waiting| *waiting != sequence);
+        }
+        self.unsettled.remove(&sequence);
+        self.settled.push_back(sequence);
+        Ok(())
+    }
+
+    /// # Errors
+    /// [`OutboundError::EndedEarly`] when the end was not sent or tensors were not taken.
     pub fn on_ended(&mut self) -> Result<(), OutboundError> {
-        todo!()
+        let end_sent = self.attachment.as_ref().is_some_and(|attachment| attachment.end_sent);
+        if !end_sent || !self.is_settled() {
+            return Err(OutboundError::EndedEarly);
+        }
+        self.ended = true;
+        Ok(())
     }
 
-    /// Tensors that the receiving application has not taken, oldest first.
+    /// The next tensor that the receiving application has taken: its header and bytes may be forgotten.
+    pub fn poll_settled(&mut self) -> Option<Sequence> {
+        self.settled.pop_front()
+    }
+
+    /// Tensors that are not settled, oldest first.
     pub fn unacknowledged(&self) -> impl Iterator<Item = Sequence> {
-        std::iter::empty()
+        self.unsettled.keys().copied()
     }
 
     /// Whether everything pushed was taken.
     #[must_use]
     pub fn is_settled(&self) -> bool {
-        todo!()
+        self.unsettled.is_empty()
     }
 
     /// Whether the receiving application has seen the end.
     #[must_use]
-    pub fn is_ended(&self) -> bool {
-        todo!()
+    pub const fn is_ended(&self) -> bool {
+        self.ended
     }
 }

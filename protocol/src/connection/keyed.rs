@@ -1,0 +1,241 @@
+//! The connection once keys are shared: records in, frames out, and back.
+
+use sealane_types::Reason;
+
+use super::core::Core;
+use super::opening::direction;
+use super::outbox::{Item, Outbox};
+use super::stage::{Context, Facts, Stage, own_confirm};
+use super::{ApiMisuse, ClosedBy, Fail, SendError, Sink};
+use crate::frame::control::Control;
+use crate::frame::{Decoded, Frame, decode, encode};
+use crate::handshake::{Finished, Kind};
+use crate::limits::{EVIDENCE_BYTES_MAX, RECORD_HEADER_BYTES};
+use crate::record::{Header, Lane, Opener, OutputError, RecordKind, Sealer};
+
+/// The first link has no join nonces.
+const FIRST_LINK: (u32, [u8; 64]) = (0, [0; 64]);
+
+pub(super) struct Keyed {
+    pub(super) sealer: Sealer,
+    opener: Opener,
+    facts: Facts,
+    stage: Stage,
+    outbox: Outbox,
+    /// Bytes that the remote may still send before it is verified, policy apart.
+    allowance: usize,
+    pings: u64,
+}
+
+/// Whether the remote ended the connection.
+pub(super) enum Flow {
+    Continue,
+    ClosedByRemote(Reason),
+}
+
+impl Keyed {
+    pub(super) fn new(finished: Finished, core: &mut Core) -> Self {
+        let Finished { root, handshake_hash, remote_static, suite, version, kind } = finished;
+        core.suite = Some(suite);
+        let (link, join_nonces) = FIRST_LINK;
+        let secret = |role| root.link(direction(role), link, &join_nonces);
+        let facts = Facts { handshake_hash, binding_key: root.binding_key(), remote_static, version, kind };
+        let mut keyed = Self {
+            sealer: Sealer::new(secret(core.role), core.local.rekey, core.now),
+            opener: Opener::new(secret(core.role.peer()), core.now),
+            facts,
+            stage: Stage::Confirming,
+            outbox: Outbox::default(),
+            allowance: EVIDENCE_BYTES_MAX,
+            pings: 0,
+        };
+        if let Some(intent) = &core.intent {
+            let (expected, session) = (intent.expected.clone(), intent.session.clone());
+            keyed.outbox.push(Item::Confirm(own_confirm(core, &keyed.facts, expected, session)));
+        }
+        keyed
+    }
+
+    /// Opens the record at the front of `input` and handles its frames. `None`: it is not complete yet.
+    pub(super) fn on_input(
+        &mut self,
+        core: &mut Core,
+        input: &mut [u8],
+        sink: &mut dyn Sink,
+    ) -> Result<Option<(usize, Flow)>, Fail> {
+        let Some((head, rest)) = input.split_first_chunk_mut::<RECORD_HEADER_BYTES>() else {
+            return Ok(None);
+        };
+        let header = Header::parse(*head)?;
+        let Some(body) = rest.get_mut(..header.length) else { return Ok(None) };
+        let plaintext = self.opener.open(header, body, core.now)?;
+        core.last_input = core.now;
+        let used = header.length.saturating_add(RECORD_HEADER_BYTES);
+        if header.kind == RecordKind::KeyUpdate {
+            return Ok(Some((used, Flow::Continue)));
+        }
+        if plaintext.is_empty() {
+            return Err(Fail::Order("a record holds no frame"));
+        }
+        self.on_frames(core, plaintext, sink).map(|flow| Some((used, flow)))
+    }
+
+    fn on_frames(&mut self, core: &mut Core, mut rest: &[u8], sink: &mut dyn Sink) -> Result<Flow, Fail> {
+        while !rest.is_empty() {
+            let before = rest.len();
+            let (frame, after) = decode(rest)?;
+            rest = after;
+            match frame {
+                Decoded::Stream(frame) => {
+                    if !self.carries_data() {
+                        return Err(Fail::Order("data came before both sides were verified"));
+                    }
+                    sink.on_frame(frame).map_err(Fail::Sink)?;
+                }
+                Decoded::Control(Control::Close(reason)) => return Ok(Flow::ClosedByRemote(reason)),
+                Decoded::Control(frame) => {
+                    let bytes = before.saturating_sub(after.len());
+                    self.charge(&frame, bytes)?;
+                    self.step(core, |stage, context| stage.on_control(frame, context))?;
+                }
+            }
+        }
+        Ok(Flow::Continue)
+    }
+
+    fn charge(&mut self, frame: &Control<'_>, bytes: usize) -> Result<(), Fail> {
+        if matches!(self.stage, Stage::Established(_)) || matches!(frame, Control::Policy(_)) {
+            return Ok(());
+        }
+        self.allowance = self.allowance.checked_sub(bytes).ok_or(Fail::Limit("evidence"))?;
+        Ok(())
+    }
+
+    /// Lets the stage consume itself. After an error the connection ends, and nothing stands in its place.
+    fn step(
+        &mut self,
+        core: &mut Core,
+        advance: impl FnOnce(Stage, &mut Context<'_>) -> Result<Stage, Fail>,
+    ) -> Result<(), Fail> {
+        let stage = std::mem::replace(&mut self.stage, Stage::Over);
+        let mut context = Context { core, facts: &self.facts, outbox: &mut self.outbox };
+        self.stage = advance(stage, &mut context)?;
+        Ok(())
+    }
+
+    pub(super) const fn is_established(&self) -> bool {
+        matches!(self.stage, Stage::Established(_))
+    }
+
+    pub(super) const fn carries_data(&self) -> bool {
+        self.is_established() && matches!(self.facts.kind, Kind::Full)
+    }
+
+    pub(super) fn supply_policy(
+        &mut self,
+        core: &mut Core,
+        epoch: u64,
+        chain: &[u8],
+    ) -> Result<(), ApiMisuse> {
+        match self.stage {
+            Stage::PolicyWanted => {
+                self.outbox.push_policy(epoch, chain.to_vec());
+                self.step(core, |_, context| Ok(Stage::settle(None, context)))
+                    .map_err(|_| ApiMisuse::NotAwaited)
+            }
+            Stage::Established(_) => {
+                self.outbox.push_policy(epoch, chain.to_vec());
+                Ok(())
+            }
+            _ => Err(ApiMisuse::NotAwaited),
+        }
+    }
+
+    pub(super) fn policy_adopted(&mut self, core: &mut Core) -> Result<(), Fail> {
+        self.step(core, |stage, context| Ok(stage.policy_adopted(context)))
+    }
+
+    /// Whether the shell was asked to verify the remote's policy.
+    pub(super) const fn verifies_policy(&self) -> bool {
+        matches!(self.stage, Stage::PolicyOffered(_))
+    }
+
+    pub(super) fn supply_evidence(&mut self, core: &Core, message: Vec<u8>) -> Result<(), ApiMisuse> {
+        if !matches!(self.stage, Stage::OwnEvidence) {
+            return Err(ApiMisuse::NotAwaited);
+        }
+        self.outbox.push(Item::Evidence { message, sent: 0 });
+        self.stage = Stage::proved(core.role);
+        Ok(())
+    }
+
+    pub(super) const fn awaits_verdict(&self) -> bool {
+        matches!(self.stage, Stage::EvidenceOffered)
+    }
+
+    pub(super) const fn awaits_auditor(&self) -> bool {
+        matches!(self.stage, Stage::AuditorWaiting)
+    }
+
+    pub(super) fn accept(&mut self, core: &mut Core) -> Result<(), Fail> {
+        self.step(core, |_, context| Ok(Stage::accepted(context)))
+    }
+
+    pub(super) fn send(&mut self, core: &mut Core, frame: &Frame<'_>) -> Result<(), SendError> {
+        if !self.carries_data() {
+            return Err(ApiMisuse::NotEstablished.into());
+        }
+        self.flush(core)?;
+        let lane = match frame {
+            Frame::Credit(_) | Frame::Taken(_) | Frame::Ended(_) | Frame::Lost(_) => Lane::Control,
+            Frame::Open(_) | Frame::Tensor(_) | Frame::Chunk(_) | Frame::End(_) | Frame::Abort(_) => {
+                Lane::Data
+            }
+        };
+        let put = core.output.put_frame(&mut self.sealer, lane, core.now, |space| encode(frame, space));
+        put.map_err(refused)
+    }
+
+    /// Moves what the connection itself has to say into the output; data must not overtake it.
+    pub(super) fn flush(&mut self, core: &mut Core) -> Result<(), SendError> {
+        self.outbox.flush(&mut core.output, &mut self.sealer, core.now).map_err(refused)?;
+        if self.outbox.is_empty() { Ok(()) } else { Err(SendError::NoRoom) }
+    }
+
+    pub(super) fn ping(&mut self) {
+        self.pings = self.pings.wrapping_add(1);
+        self.outbox.push(Item::Ping(self.pings));
+    }
+
+    /// Puts the close frame behind everything that is already in the output.
+    pub(super) fn put_close(&mut self, core: &mut Core, reason: Reason) -> Result<(), OutputError> {
+        let frame = Control::Close(reason);
+        core.output.put_frame(&mut self.sealer, Lane::Close, core.now, |space| encode(&frame, space))
+    }
+
+    /// Keeps what seals the rest of the output; every other secret is wiped.
+    pub(super) fn into_sealer(self) -> Sealer {
+        self.sealer
+    }
+
+    pub(super) const fn key_updates(&self) -> (u64, u64) {
+        (self.sealer.updates(), self.opener.updates())
+    }
+}
+
+pub(super) fn refused(error: OutputError) -> SendError {
+    match error {
+        OutputError::Full => SendError::NoRoom,
+        OutputError::Frame(_) => ApiMisuse::InvalidFrame.into(),
+        // The sequence numbers of a link last for centuries; a new connection is the only answer.
+        OutputError::Record(_) => ApiMisuse::NotEstablished.into(),
+    }
+}
+
+/// Who is to be named when the connection ends by `fail`.
+pub(super) const fn blame(fail: &Fail) -> ClosedBy {
+    match fail {
+        Fail::Handshake(crate::handshake::HandshakeError::Refused(_)) => ClosedBy::Unauthenticated,
+        _ => ClosedBy::Local,
+    }
+}

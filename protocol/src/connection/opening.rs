@@ -1,0 +1,152 @@
+//! The connection before keys are shared.
+
+use sealane_attestation::binding::Role;
+use sealane_types::Reason;
+
+use super::core::Core;
+use super::keyed::Keyed;
+use super::{Fail, StartError};
+use crate::codec::CodecError;
+use crate::handshake::{
+    BeginError, HandshakeError, Hello, Initiator, Kind, Responder, ResponderWaiting, Suite,
+};
+use crate::keys::{Random, Secret};
+use crate::limits::RECORD_HEADER_BYTES;
+use crate::record::{Header, OutputError, RecordError, RecordKind};
+
+/// Which handshake message comes next.
+pub(super) enum Opening {
+    /// The initiator waits for message 2.
+    Initiator(Initiator),
+    /// The responder waits for the hello and message 1.
+    Responder(Responder),
+    /// The responder waits for message 3.
+    ResponderWaiting(ResponderWaiting),
+}
+
+/// What became of some input.
+pub(super) enum Progress {
+    /// Nothing can be said before more bytes arrive.
+    Incomplete(Opening),
+    Next(Opening, usize),
+    Keyed(Box<Keyed>, usize),
+}
+
+impl Opening {
+    pub(super) fn initiator(
+        core: &mut Core,
+        kind: Kind,
+        random: &mut dyn Random,
+    ) -> Result<Self, StartError> {
+        let suites = permitted(core)?;
+        let (static_key, kem) = (core.local.static_key.clone(), core.local.kem.clone());
+        let (initiator, opening) = Initiator::begin(kind, suites, &static_key, &*kem, random)?;
+        let put = core.output.put_clear(&opening.hello).and_then(|()| put_handshake(core, &opening.message));
+        put.map_err(|_| StartError::Crypto)?;
+        Ok(Self::Initiator(initiator))
+    }
+
+    pub(super) fn responder(core: &Core, audit: bool, random: &mut dyn Random) -> Result<Self, StartError> {
+        let mut ephemeral = Secret::zeroed();
+        random.fill(ephemeral.bytes_mut())?;
+        Ok(Self::Responder(Responder {
+            static_key: core.local.static_key.clone(),
+            kem: core.local.kem.clone(),
+            suites: permitted(core)?,
+            audit,
+            ephemeral,
+        }))
+    }
+
+    pub(super) fn on_input(self, core: &mut Core, input: &[u8]) -> Result<Progress, Fail> {
+        match self {
+            Self::Responder(responder) => on_hello(responder, core, input),
+            Self::Initiator(initiator) => {
+                let Some((message, used)) = handshake_message(input)? else {
+                    return Ok(Progress::Incomplete(Self::Initiator(initiator)));
+                };
+                let (finished, reply) = initiator.on_message2(message)?;
+                put_handshake(core, &reply).map_err(|_| Fail::Order("the output is full"))?;
+                Ok(Progress::Keyed(Box::new(Keyed::new(finished, core)), used))
+            }
+            Self::ResponderWaiting(responder) => {
+                let Some((message, used)) = handshake_message(input)? else {
+                    return Ok(Progress::Incomplete(Self::ResponderWaiting(responder)));
+                };
+                let finished = responder.on_message3(message)?;
+                Ok(Progress::Keyed(Box::new(Keyed::new(finished, core)), used))
+            }
+        }
+    }
+}
+
+fn on_hello(responder: Responder, core: &mut Core, input: &[u8]) -> Result<Progress, Fail> {
+    let Some((hello, hello_length)) = Hello::parse(input)? else {
+        return Ok(Progress::Incomplete(Opening::Responder(responder)));
+    };
+    // A hello that leads nowhere is refused before anything is computed for it.
+    responder.choose(&hello)?;
+    let (hello_bytes, rest) = input.split_at_checked(hello_length).ok_or(Fail::Order("hello length"))?;
+    let Some((message, used)) = handshake_message(rest)? else {
+        return Ok(Progress::Incomplete(Opening::Responder(responder)));
+    };
+    let (waiting, reply) = responder.on_message1(&hello, hello_bytes, message)?;
+    put_handshake(core, &reply).map_err(|_| Fail::Order("the output is full"))?;
+    Ok(Progress::Next(Opening::ResponderWaiting(waiting), hello_length.saturating_add(used)))
+}
+
+/// The handshake message at the front of `input`, and its length with header; a refusal in its place is an
+/// error.
+fn handshake_message(input: &[u8]) -> Result<Option<(&[u8], usize)>, Fail> {
+    let Some((head, rest)) = input.split_first_chunk::<RECORD_HEADER_BYTES>() else { return Ok(None) };
+    let header = Header::parse(*head)?;
+    let Some(body) = rest.get(..header.length) else { return Ok(None) };
+    match header.kind {
+        RecordKind::Handshake => Ok(Some((body, header.length.saturating_add(RECORD_HEADER_BYTES)))),
+        RecordKind::Refusal => {
+            let code = body.try_into().map(u16::from_be_bytes).map_err(|_| CodecError::Truncated);
+            let reason = Reason::from_code(code.map_err(HandshakeError::from)?);
+            Err(HandshakeError::Refused(reason).into())
+        }
+        RecordKind::Data | RecordKind::KeyUpdate => Err(RecordError::Kind.into()),
+    }
+}
+
+fn put_handshake(core: &mut Core, message: &[u8]) -> Result<(), OutputError> {
+    put_clear(core, RecordKind::Handshake, message)
+}
+
+/// Tells the other side, unauthenticated, why there will be no handshake.
+pub(super) fn put_refusal(core: &mut Core, reason: Reason) -> Result<(), OutputError> {
+    put_clear(core, RecordKind::Refusal, &reason.code().to_be_bytes())
+}
+
+fn put_clear(core: &mut Core, kind: RecordKind, body: &[u8]) -> Result<(), OutputError> {
+    let header = Header { kind, length: body.len() }.encode()?;
+    core.output.put_clear(&header)?;
+    core.output.put_clear(body)
+}
+
+fn permitted(core: &Core) -> Result<Vec<Suite>, StartError> {
+    let floor = &core.local.policy.floor;
+    let suites: Vec<_> = core.local.suites.iter().copied().filter(|suite| floor.permits(*suite)).collect();
+    if suites.is_empty() { Err(StartError::NoSuite) } else { Ok(suites) }
+}
+
+/// The name under which the direction of `role` derives its secrets.
+pub(super) const fn direction(role: Role) -> crate::keys::Label {
+    match role {
+        Role::Initiator => crate::keys::Label::Initiator,
+        Role::Responder => crate::keys::Label::Responder,
+    }
+}
+
+impl From<BeginError> for StartError {
+    fn from(error: BeginError) -> Self {
+        match error {
+            BeginError::Random(error) => Self::Random(error),
+            BeginError::Kem(error) => Self::Kem(error),
+            BeginError::Crypto => Self::Crypto,
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! What the connection itself has to say, in order, until there is room for it.
+
+use std::collections::VecDeque;
+
+use crate::Moment;
+use crate::frame::control::{Confirm, Control, Fragment};
+use crate::frame::encode;
+use crate::limits::FRAGMENT_BYTES_MAX;
+use crate::record::{Lane, Output, OutputError, Sealer};
+
+/// One thing to say.
+#[derive(Debug)]
+pub(super) enum Item {
+    Confirm(Confirm),
+    Policy { epoch: u64, chain: Vec<u8>, sent: usize },
+    Evidence { message: Vec<u8>, sent: usize },
+    Ready,
+    Ping(u64),
+    Pong(u64),
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Outbox(VecDeque<Item>);
+
+impl Outbox {
+    pub(super) fn push(&mut self, item: Item) {
+        self.0.push_back(item);
+    }
+
+    /// An answer to the newest ping only: however many arrive, one item waits.
+    pub(super) fn push_pong(&mut self, token: u64) {
+        self.0.retain(|item| !matches!(item, Item::Pong(_)));
+        self.push(Item::Pong(token));
+    }
+
+    /// A policy that has not begun to travel is replaced by a newer one.
+    pub(super) fn push_policy(&mut self, epoch: u64, chain: Vec<u8>) {
+        self.0.retain(|item| !matches!(item, Item::Policy { sent: 0, .. }));
+        self.push(Item::Policy { epoch, chain, sent: 0 });
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Moves what fits into `output`.
+    pub(super) fn flush(
+        &mut self,
+        output: &mut Output,
+        sealer: &mut Sealer,
+        now: Moment,
+    ) -> Result<(), OutputError> {
+        while let Some(item) = self.0.front_mut() {
+            let mut put = |frame: &Control<'_>| {
+                output.put_frame(sealer, Lane::Control, now, |space| encode(frame, space))
+            };
+            let put = match item {
+                Item::Confirm(confirm) => put(&Control::Confirm(confirm.clone())).map(|()| true),
+                Item::Ready => put(&Control::Ready).map(|()| true),
+                Item::Ping(token) => put(&Control::Ping(*token)).map(|()| true),
+                Item::Pong(token) => put(&Control::Pong(*token)).map(|()| true),
+                Item::Policy { epoch, chain, sent } => {
+                    let epoch = *epoch;
+                    put_part(chain, sent, epoch, |part| put(&Control::Policy(part)))
+                }
+                Item::Evidence { message, sent } => {
+                    put_part(message, sent, 0, |part| put(&Control::Evidence(part)))
+                }
+            };
+            match put {
+                Ok(true) => drop(self.0.pop_front()),
+                Ok(false) => {}
+                Err(OutputError::Full) => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Puts the next fragment and says whether it was the last one.
+fn put_part(
+    bytes: &[u8],
+    sent: &mut usize,
+    epoch: u64,
+    put: impl FnOnce(Fragment<'_>) -> Result<(), OutputError>,
+) -> Result<bool, OutputError> {
+    let rest = bytes.get(*sent..).unwrap_or_default();
+    let part = rest.get(..FRAGMENT_BYTES_MAX).unwrap_or(rest);
+    let fits = |length: usize| {
+        u32::try_from(length).map_err(|_| OutputError::Frame(crate::codec::CodecError::TooLong))
+    };
+    put(Fragment { epoch, total: fits(bytes.len())?, offset: fits(*sent)?, bytes: part })?;
+    *sent = sent.saturating_add(part.len());
+    Ok(*sent == bytes.len())
+}

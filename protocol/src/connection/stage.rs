@@ -1,0 +1,292 @@
+//! From shared keys to two verdicts: who speaks next, and what the shell is asked.
+//!
+//! ```text
+//!            initiator                              responder
+//! Confirming      confirm →            Confirming
+//!                            ← confirm
+//!            … the side that is behind receives the newer policy first …
+//! OwnEvidence     evidence →           EvidenceAwaited
+//!                                      EvidenceOffered   (judged by the shell)
+//! EvidenceAwaited            ← evidence OwnEvidence
+//! EvidenceOffered (judged)             ReadyAwaited
+//! Established     ready →              Established
+//! ```
+//!
+//! In an audit the initiator's static key takes the place of its evidence.
+
+use sealane_attestation::EvidenceMessage;
+use sealane_attestation::binding::{Leaf, Purpose, Role};
+
+use super::assembly::{Assembly, assemble};
+use super::core::Core;
+use super::outbox::{Item, Outbox};
+use super::{Event, EvidenceReceived, EvidenceWanted, Fail, Introduction};
+use crate::frame::control::{Confirm, Control, Fragment};
+use crate::handshake::Kind;
+use crate::keys::Secret;
+use crate::limits::{EVIDENCE_BYTES_MAX, POLICY_CHAIN_BYTES_MAX};
+
+/// What is waited for.
+#[derive(Debug)]
+pub(super) enum Stage {
+    Confirming,
+    /// The remote is behind; the shell is asked for our policy.
+    PolicyWanted,
+    /// We are behind; the remote's policy is on its way.
+    PolicyAwaited(Option<Assembly>),
+    /// The shell verifies the remote's policy. A responder may already receive evidence.
+    PolicyOffered(Box<Early>),
+    /// The shell decides whether the initiator is an auditor.
+    AuditorWaiting,
+    /// The shell is asked for a quote.
+    OwnEvidence,
+    EvidenceAwaited(Option<Assembly>),
+    /// The shell judges.
+    EvidenceOffered,
+    /// The initiator's acceptance is awaited.
+    ReadyAwaited,
+    Established(Option<Assembly>),
+    /// The remote broke the protocol: nothing is accepted any more.
+    Over,
+}
+
+/// Evidence that overtook the verification of a policy.
+#[derive(Debug, Default)]
+pub(super) struct Early {
+    part: Option<Assembly>,
+    whole: Option<EvidenceMessage>,
+}
+
+/// What the finished handshake says about this connection.
+#[derive(Debug)]
+pub(super) struct Facts {
+    pub(super) handshake_hash: [u8; 32],
+    pub(super) binding_key: Secret<32>,
+    pub(super) remote_static: [u8; 32],
+    pub(super) version: u16,
+    pub(super) kind: Kind,
+}
+
+impl Facts {
+    fn purpose(&self) -> Purpose {
+        match self.kind {
+            Kind::Full => Purpose::Handshake,
+            Kind::Audit => Purpose::Audit,
+        }
+    }
+
+    fn leaf(&self, core: &Core, prover: Role) -> Leaf {
+        let own = core.local.static_key.public();
+        let (prover_static, verifier_static) =
+            if prover == core.role { (own, &self.remote_static) } else { (&self.remote_static, own) };
+        let key = self.binding_key.expose();
+        Leaf::new(self.purpose(), prover, &self.handshake_hash, key, prover_static, verifier_static)
+    }
+}
+
+/// Everything that a stage may touch.
+pub(super) struct Context<'a> {
+    pub(super) core: &'a mut Core,
+    pub(super) facts: &'a Facts,
+    pub(super) outbox: &'a mut Outbox,
+}
+
+const UNEXPECTED: Fail = Fail::Order("a frame came out of turn");
+
+impl Stage {
+    /// A frame of the remote's connection.
+    pub(super) fn on_control(self, frame: Control<'_>, context: &mut Context<'_>) -> Result<Self, Fail> {
+        match (self, frame) {
+            (Self::Confirming, Control::Confirm(confirm)) => on_confirm(confirm, context),
+            (Self::PolicyAwaited(slot), Control::Policy(part)) => on_awaited_policy(slot, &part, context),
+            (Self::PolicyOffered(mut early), Control::Evidence(part)) if proves_first(context) => {
+                if early.whole.is_some() {
+                    return Err(UNEXPECTED);
+                }
+                early.whole = evidence(&mut early.part, &part)?;
+                Ok(Self::PolicyOffered(early))
+            }
+            (Self::EvidenceAwaited(mut slot), Control::Evidence(part)) => {
+                let whole = evidence(&mut slot, &part)?;
+                Ok(whole.map_or(Self::EvidenceAwaited(slot), |message| offer(message, context)))
+            }
+            (Self::ReadyAwaited, Control::Ready) => Ok(Self::establish(context)),
+            (Self::Established(mut slot), Control::Policy(part)) => {
+                if let Some((epoch, chain)) = assemble(&mut slot, &part, POLICY_CHAIN_BYTES_MAX)?
+                    && epoch > context.core.local.policy.epoch
+                {
+                    context.core.emit(Event::PolicyOffered { epoch, chain });
+                }
+                Ok(Self::Established(slot))
+            }
+            (Self::Established(slot), Control::Ping(token)) => {
+                context.outbox.push_pong(token);
+                Ok(Self::Established(slot))
+            }
+            (Self::Established(slot), Control::Pong(_) | Control::Pad) => Ok(Self::Established(slot)),
+            _ => Err(UNEXPECTED),
+        }
+    }
+
+    /// Both sides hold the same policy, or are about to: evidence begins.
+    pub(super) fn settle(early: Option<EvidenceMessage>, context: &mut Context<'_>) -> Self {
+        match (context.core.role, context.facts.kind) {
+            (Role::Initiator, Kind::Full) => want_evidence(context),
+            (Role::Initiator, Kind::Audit) => Self::EvidenceAwaited(None),
+            (Role::Responder, Kind::Full) => {
+                early.map_or(Self::EvidenceAwaited(None), |message| offer(message, context))
+            }
+            (Role::Responder, Kind::Audit) => {
+                context.core.emit(Event::AuditorIntroduced);
+                Self::AuditorWaiting
+            }
+        }
+    }
+
+    /// The shell has adopted a policy at least as new as the remote's.
+    pub(super) fn policy_adopted(self, context: &mut Context<'_>) -> Self {
+        match self {
+            Self::PolicyOffered(early) => match *early {
+                Early { part: Some(part), .. } => Self::EvidenceAwaited(Some(part)),
+                Early { whole, .. } => Self::settle(whole, context),
+            },
+            other => other,
+        }
+    }
+
+    /// The remote was accepted, by its evidence or as an auditor.
+    pub(super) fn accepted(context: &mut Context<'_>) -> Self {
+        match context.core.role {
+            Role::Responder => want_evidence(context),
+            Role::Initiator => {
+                context.outbox.push(Item::Ready);
+                Self::establish(context)
+            }
+        }
+    }
+
+    /// Our evidence is on its way.
+    pub(super) const fn proved(role: Role) -> Self {
+        match role {
+            Role::Initiator => Self::EvidenceAwaited(None),
+            Role::Responder => Self::ReadyAwaited,
+        }
+    }
+
+    fn establish(context: &mut Context<'_>) -> Self {
+        let core = &mut *context.core;
+        core.deadline = None;
+        (core.last_input, core.last_output) = (core.now, core.now);
+        if let Some(suite) = core.suite {
+            core.emit(Event::Established { suite });
+        }
+        Self::Established(None)
+    }
+}
+
+/// Whether the remote's evidence may come before ours.
+fn proves_first(context: &Context<'_>) -> bool {
+    context.core.role == Role::Responder && context.facts.kind == Kind::Full
+}
+
+fn want_evidence(context: &mut Context<'_>) -> Stage {
+    let leaf = context.facts.leaf(context.core, context.core.role);
+    let purpose = context.facts.purpose();
+    context.core.emit(Event::EvidenceWanted(EvidenceWanted { purpose, leaf }));
+    Stage::OwnEvidence
+}
+
+fn offer(message: EvidenceMessage, context: &mut Context<'_>) -> Stage {
+    let leaf = context.facts.leaf(context.core, context.core.role.peer());
+    if let Some(introduction) = context.core.introduction.clone() {
+        let received = EvidenceReceived { message, leaf, introduction };
+        context.core.emit(Event::EvidenceReceived(Box::new(received)));
+    }
+    Stage::EvidenceOffered
+}
+
+fn evidence(slot: &mut Option<Assembly>, part: &Fragment<'_>) -> Result<Option<EvidenceMessage>, Fail> {
+    let whole = assemble(slot, part, EVIDENCE_BYTES_MAX)?;
+    whole.map(|(_, bytes)| EvidenceMessage::decode(&bytes).map_err(|_| Fail::Evidence)).transpose()
+}
+
+fn on_awaited_policy(
+    mut slot: Option<Assembly>,
+    part: &Fragment<'_>,
+    context: &mut Context<'_>,
+) -> Result<Stage, Fail> {
+    let promised = context.core.introduction.as_ref().map(|remote| remote.epoch);
+    if promised != Some(part.epoch) {
+        return Err(Fail::Order("the policy is not the one that was confirmed"));
+    }
+    Ok(match assemble(&mut slot, part, POLICY_CHAIN_BYTES_MAX)? {
+        None => Stage::PolicyAwaited(slot),
+        Some((epoch, chain)) => {
+            context.core.emit(Event::PolicyOffered { epoch, chain });
+            Stage::PolicyOffered(Box::default())
+        }
+    })
+}
+
+fn on_confirm(confirm: Confirm, context: &mut Context<'_>) -> Result<Stage, Fail> {
+    let Confirm { version, peer, expected, session, pod, epoch, digest } = confirm;
+    let core = &mut *context.core;
+    if version != context.facts.version {
+        return Err(Fail::Order("the confirmed version is not the chosen one"));
+    }
+    if expected != core.local.peer {
+        return Err(Fail::Identity("it expects another Peer than this one"));
+    }
+    if let Some(intent) = &core.intent {
+        if peer != intent.expected {
+            return Err(Fail::Identity("it claims another Peer than the expected one"));
+        }
+        if session != intent.session {
+            return Err(Fail::Identity("it speaks of another session"));
+        }
+    }
+    let static_key = context.facts.remote_static;
+    let introduction =
+        Introduction { kind: context.facts.kind, peer, session, pod, static_key, epoch, digest };
+    if core.role == Role::Responder {
+        let own = own_confirm(core, context.facts, introduction.peer.clone(), introduction.session.clone());
+        context.outbox.push(Item::Confirm(own));
+    }
+    core.emit(Event::Introduced(introduction.clone()));
+    core.introduction = Some(introduction);
+    compare_policies(context)
+}
+
+fn compare_policies(context: &mut Context<'_>) -> Result<Stage, Fail> {
+    let core = &mut *context.core;
+    let Some(remote) = &core.introduction else { return Err(UNEXPECTED) };
+    let own = &core.local.policy;
+    match remote.epoch.cmp(&own.epoch) {
+        std::cmp::Ordering::Greater => Ok(Stage::PolicyAwaited(None)),
+        std::cmp::Ordering::Less => {
+            core.emit(Event::PolicyWanted);
+            Ok(Stage::PolicyWanted)
+        }
+        std::cmp::Ordering::Equal if own.epoch == 0 => Err(Fail::PolicyMissing),
+        std::cmp::Ordering::Equal if remote.digest != own.digest => Err(Fail::PolicyConflict),
+        std::cmp::Ordering::Equal => Ok(Stage::settle(None, context)),
+    }
+}
+
+/// What this side says about itself.
+pub(super) fn own_confirm(
+    core: &Core,
+    facts: &Facts,
+    expected: sealane_types::PeerName,
+    session: sealane_types::SessionName,
+) -> Confirm {
+    Confirm {
+        version: facts.version,
+        peer: core.local.peer.clone(),
+        expected,
+        session,
+        pod: core.local.pod.clone(),
+        epoch: core.local.policy.epoch,
+        digest: core.local.policy.digest,
+    }
+}

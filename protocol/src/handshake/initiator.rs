@@ -1,0 +1,81 @@
+//! The dialling side.
+
+use super::noise::{Noise, Side};
+use super::{BeginError, Finished, HandshakeError, Hello, Kind, Suite, VERSIONS};
+use crate::codec::Reader;
+use crate::keys::{Decapsulate, Kem, Random, Root, Secret, StaticKey};
+
+/// The offer is out, message 2 is awaited.
+pub(crate) struct Initiator {
+    noise: Noise,
+    private: Option<Box<dyn Decapsulate>>,
+    hello: Hello,
+    own_static: [u8; 32],
+}
+
+/// What goes out first: the hello, then message 1.
+pub(crate) struct Opening {
+    pub(crate) hello: Vec<u8>,
+    pub(crate) message: Vec<u8>,
+}
+
+impl Initiator {
+    /// `suites` is the whole offer: only what the floor permits may be in it.
+    pub(crate) fn begin(
+        kind: Kind,
+        suites: Vec<Suite>,
+        static_key: &StaticKey,
+        kem: &dyn Kem,
+        random: &mut dyn Random,
+    ) -> Result<(Self, Opening), BeginError> {
+        let hello = Hello { kind: Some(kind), versions: VERSIONS.to_vec(), suites, capabilities: 0 };
+        let bytes = hello.encode().map_err(|_| BeginError::Crypto)?;
+        let mut ephemeral = Secret::zeroed();
+        random.fill(ephemeral.bytes_mut())?;
+        let mut noise = Noise::new(Side::Initiator, &bytes, static_key, ephemeral)?;
+        let hybrid = hello.suites.iter().any(|suite| suite.post_quantum());
+        let pair = if hybrid { Some(kem.generate()?) } else { None };
+        let payload: &[u8] = pair.as_ref().map_or(&[], |(_, public)| public);
+        let message = noise.write(payload).map_err(|_| BeginError::Crypto)?;
+        let private = pair.map(|(private, _)| private);
+        let initiator = Self { noise, private, hello, own_static: *static_key.public() };
+        Ok((initiator, Opening { hello: bytes, message }))
+    }
+
+    /// Takes message 2 and yields message 3 with the keys.
+    pub(crate) fn on_message2(mut self, message: &[u8]) -> Result<(Finished, Vec<u8>), HandshakeError> {
+        let payload = self.noise.read(message)?;
+        let mut reader = Reader::new(&payload);
+        let version = reader.u16()?;
+        let suite = Suite::from_code(reader.u16()?).ok_or(HandshakeError::Choice)?;
+        let capabilities = reader.u32()?;
+        let offered = self.hello.versions.contains(&version)
+            && self.hello.suites.contains(&suite)
+            && capabilities & !self.hello.capabilities == 0;
+        if !offered {
+            return Err(HandshakeError::Choice);
+        }
+        let shared = if suite.post_quantum() {
+            let private = self.private.take().ok_or(HandshakeError::Choice)?;
+            let ciphertext = reader.array()?;
+            Some(private.decapsulate(&ciphertext).map_err(|_| HandshakeError::Crypto)?)
+        } else {
+            None
+        };
+        reader.finish()?;
+        let reply = self.noise.write(&[])?;
+        let noise = self.noise.finish()?;
+        if noise.remote_static == self.own_static {
+            return Err(HandshakeError::Reflected);
+        }
+        let finished = Finished {
+            root: Root::new(&noise.split, shared.as_ref(), suite, noise.handshake_hash),
+            handshake_hash: noise.handshake_hash,
+            remote_static: noise.remote_static,
+            suite,
+            version,
+            kind: self.hello.kind.ok_or(HandshakeError::Kind)?,
+        };
+        Ok((finished, reply))
+    }
+}

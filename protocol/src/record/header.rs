@@ -1,0 +1,78 @@
+//! The four bytes before every message but the hello.
+
+use super::RecordError;
+use crate::limits::{
+    HANDSHAKE_MESSAGE_BYTES_MAX, RECORD_HEADER_BYTES, RECORD_PLAINTEXT_BYTES_MAX, TAG_BYTES,
+};
+
+/// What follows a header. The value is the byte on the wire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum RecordKind {
+    /// A Noise message.
+    Handshake = 1,
+    /// A reason, in clear, instead of a handshake message: a hint, since anyone on the path can write it.
+    Refusal = 2,
+    /// Sealed frames.
+    Data = 3,
+    /// Sealed, empty: the next record of this direction is under the next key.
+    KeyUpdate = 4,
+}
+
+/// Type and length of what follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Header {
+    pub(crate) kind: RecordKind,
+    /// Bytes after the header, tag included.
+    pub(crate) length: usize,
+}
+
+const REFUSAL_BYTES: usize = 2;
+
+impl Header {
+    /// Reads a header and holds its length against the limits of its type.
+    pub(crate) fn parse(bytes: [u8; RECORD_HEADER_BYTES]) -> Result<Self, RecordError> {
+        let [kind, high, middle, low] = bytes;
+        let (kind, range) = match kind {
+            1 => (RecordKind::Handshake, 1..=HANDSHAKE_MESSAGE_BYTES_MAX),
+            2 => (RecordKind::Refusal, REFUSAL_BYTES..=REFUSAL_BYTES),
+            3 => (RecordKind::Data, TAG_BYTES..=TAG_BYTES.saturating_add(RECORD_PLAINTEXT_BYTES_MAX)),
+            4 => (RecordKind::KeyUpdate, TAG_BYTES..=TAG_BYTES),
+            _ => return Err(RecordError::Kind),
+        };
+        let length = usize::try_from(u32::from_be_bytes([0, high, middle, low]));
+        let length = length.map_err(|_| RecordError::Length)?;
+        if !range.contains(&length) {
+            return Err(RecordError::Length);
+        }
+        Ok(Self { kind, length })
+    }
+
+    pub(crate) fn encode(self) -> Result<[u8; RECORD_HEADER_BYTES], RecordError> {
+        match u32::try_from(self.length).map(u32::to_be_bytes) {
+            Ok([0, high, middle, low]) => Ok([self.kind as u8, high, middle, low]),
+            _ => Err(RecordError::Length),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_back_and_refuses_lengths_out_of_range() {
+        let longest = RECORD_PLAINTEXT_BYTES_MAX + TAG_BYTES;
+        for (kind, length) in
+            [(RecordKind::Data, longest), (RecordKind::KeyUpdate, 16), (RecordKind::Refusal, 2)]
+        {
+            let header = Header { kind, length };
+            assert_eq!(Header::parse(header.encode().unwrap()), Ok(header));
+        }
+        for bytes in [[3, 0, 0, 15], [3, 1, 0, 17], [4, 0, 0, 17], [2, 0, 0, 3], [1, 0, 0, 0], [1, 1, 0, 0]] {
+            assert_eq!(Header::parse(bytes), Err(RecordError::Length), "{bytes:?}");
+        }
+        assert_eq!(Header::parse([0, 0, 0, 16]), Err(RecordError::Kind));
+        assert_eq!(Header::parse([5, 0, 0, 16]), Err(RecordError::Kind));
+    }
+}

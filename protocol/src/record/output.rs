@@ -1,0 +1,204 @@
+//! The private buffer in which frames become records.
+//!
+//! ```text
+//! [ written | sealed, for the carrier | open record: header room, frames … |  free  ]
+//!           written                   sealed                              end
+//! ```
+//!
+//! Frames are encoded where they are sealed, and sealed bytes leave from where they were sealed: nothing is
+//! copied. The cursors return to the start when everything has left.
+
+use super::{RecordError, RecordKind, Sealer};
+use crate::Moment;
+use crate::codec::CodecError;
+use crate::limits::{
+    OUTPUT_BATCH_BYTES, OUTPUT_RESERVE_BYTES, RECORD_HEADER_BYTES, RECORD_PLAINTEXT_BYTES_MAX,
+    RECORD_WIRE_BYTES_MAX, TAG_BYTES,
+};
+
+/// How far a frame may fill the buffer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lane {
+    Data,
+    /// Credit, acknowledgements and whatever else must not wait behind data.
+    Control,
+    /// The last frame of all: there is always room for it.
+    Close,
+}
+
+impl Lane {
+    const fn bytes_max(self) -> usize {
+        match self {
+            Self::Data => OUTPUT_BATCH_BYTES,
+            Self::Control => OUTPUT_BATCH_BYTES.saturating_add(OUTPUT_RESERVE_BYTES),
+            Self::Close => Self::Control.bytes_max().saturating_add(RECORD_WIRE_BYTES_MAX_AND_UPDATE),
+        }
+    }
+}
+
+/// A frame that was not queued.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OutputError {
+    /// Drain first.
+    Full,
+    /// The frame fits no record, or contradicts itself.
+    Frame(CodecError),
+    Record(RecordError),
+}
+
+impl From<RecordError> for OutputError {
+    fn from(error: RecordError) -> Self {
+        Self::Record(error)
+    }
+}
+
+/// See the module's documentation.
+#[derive(Debug, Default)]
+pub(crate) struct Output {
+    /// Grows record by record up to its limit, and is zeroed only then.
+    buffer: Vec<u8>,
+    written: usize,
+    sealed: usize,
+    end: usize,
+}
+
+impl Output {
+    /// Queues bytes that are not records: the handshake.
+    pub(crate) fn put_clear(&mut self, bytes: &[u8]) -> Result<(), OutputError> {
+        let end = self.end.saturating_add(bytes.len());
+        self.grow(end, Lane::Control)?;
+        let place = self.buffer.get_mut(self.end..end).ok_or(OutputError::Full)?;
+        place.copy_from_slice(bytes);
+        (self.sealed, self.end) = (end, end);
+        Ok(())
+    }
+
+    /// Lets `write` put one frame into the open record, or into a new one when it does not fit.
+    pub(crate) fn put_frame(
+        &mut self,
+        sealer: &mut Sealer,
+        lane: Lane,
+        now: Moment,
+        mut write: impl FnMut(&mut [u8]) -> Result<usize, CodecError>,
+    ) -> Result<(), OutputError> {
+        if self.is_open() {
+            match write(self.space()) {
+                Ok(used) => {
+                    self.end = self.end.saturating_add(used);
+                    return Ok(());
+                }
+                Err(CodecError::NoRoom) => self.seal_open(sealer)?,
+                Err(error) => return Err(OutputError::Frame(error)),
+            }
+        }
+        self.begin(sealer, lane, now)?;
+        match write(self.space()) {
+            Ok(used) => {
+                self.end = self.end.saturating_add(used);
+                Ok(())
+            }
+            Err(error) => {
+                self.end = self.sealed;
+                Err(OutputError::Frame(error))
+            }
+        }
+    }
+
+    /// Room for plaintext after making sure that at least `wanted` bytes of it are there: in the open record if
+    /// they fit, else in a new one. The caller reports what it used to [`Self::advance`].
+    pub(crate) fn space_for(
+        &mut self,
+        wanted: usize,
+        sealer: &mut Sealer,
+        now: Moment,
+    ) -> Result<&mut [u8], OutputError> {
+        if self.is_open() && self.space().len() < wanted {
+            self.seal_open(sealer)?;
+        }
+        if !self.is_open() {
+            self.begin(sealer, Lane::Data, now)?;
+        }
+        Ok(self.space())
+    }
+
+    /// The caller used `bytes` of [`Self::space_for`]; none: an empty record is taken back.
+    pub(crate) fn advance(&mut self, bytes: usize) {
+        self.end = self.end.saturating_add(bytes);
+        if self.end == self.sealed.saturating_add(RECORD_HEADER_BYTES) {
+            self.end = self.sealed;
+        }
+    }
+
+    /// Whether data may begin another record.
+    pub(crate) const fn has_room(&self) -> bool {
+        let end = self.end.saturating_add(TAG_BYTES).saturating_add(RECORD_WIRE_BYTES_MAX_AND_UPDATE);
+        end <= Lane::Data.bytes_max()
+    }
+
+    /// Sealed bytes that have not left. Seals the open record when there are none.
+    pub(crate) fn poll(&mut self, sealer: Option<&mut Sealer>) -> Result<&[u8], RecordError> {
+        if self.written == self.sealed
+            && self.is_open()
+            && let Some(sealer) = sealer
+        {
+            self.seal_open(sealer)?;
+        }
+        Ok(self.buffer.get(self.written..self.sealed).unwrap_or_default())
+    }
+
+    pub(crate) fn written(&mut self, bytes: usize) {
+        debug_assert!(bytes <= self.sealed.saturating_sub(self.written));
+        self.written = self.written.saturating_add(bytes).min(self.sealed);
+        if self.written == self.end {
+            (self.written, self.sealed, self.end) = (0, 0, 0);
+        }
+    }
+
+    const fn is_open(&self) -> bool {
+        self.end > self.sealed
+    }
+
+    /// Free plaintext of the open record.
+    fn space(&mut self) -> &mut [u8] {
+        let end = self.sealed.saturating_add(PLAINTEXT_END);
+        self.buffer.get_mut(self.end..end).unwrap_or_default()
+    }
+
+    fn begin(&mut self, sealer: &mut Sealer, lane: Lane, now: Moment) -> Result<(), OutputError> {
+        debug_assert!(!self.is_open());
+        self.grow(self.end.saturating_add(RECORD_WIRE_BYTES_MAX_AND_UPDATE), lane)?;
+        if sealer.update_due(now) {
+            let end = self.end.saturating_add(UPDATE_BYTES);
+            let record = self.buffer.get_mut(self.end..end).ok_or(OutputError::Full)?;
+            sealer.update(record, now)?;
+            (self.sealed, self.end) = (end, end);
+        }
+        self.end = self.end.saturating_add(RECORD_HEADER_BYTES);
+        Ok(())
+    }
+
+    fn seal_open(&mut self, sealer: &mut Sealer) -> Result<(), RecordError> {
+        let end = self.end.saturating_add(TAG_BYTES);
+        let record = self.buffer.get_mut(self.sealed..end).ok_or(RecordError::Length)?;
+        sealer.seal(RecordKind::Data, record)?;
+        (self.sealed, self.end) = (end, end);
+        Ok(())
+    }
+
+    fn grow(&mut self, end: usize, lane: Lane) -> Result<(), OutputError> {
+        if end > lane.bytes_max() {
+            return Err(OutputError::Full);
+        }
+        if self.buffer.len() < end {
+            self.buffer.resize(end, 0);
+        }
+        Ok(())
+    }
+}
+
+/// End of a record's plaintext, from its start.
+const PLAINTEXT_END: usize = RECORD_HEADER_BYTES + RECORD_PLAINTEXT_BYTES_MAX;
+/// An empty sealed record.
+const UPDATE_BYTES: usize = RECORD_HEADER_BYTES + TAG_BYTES;
+/// What a new record may need at most: a key update goes before it.
+const RECORD_WIRE_BYTES_MAX_AND_UPDATE: usize = RECORD_WIRE_BYTES_MAX + UPDATE_BYTES;

@@ -1,0 +1,85 @@
+//! The sending direction of a link.
+
+use super::key::{RecordSequence, SealKey};
+use super::{Header, RecordError, RecordKind, Rekey};
+use crate::Moment;
+use crate::keys::LinkSecret;
+use crate::limits::{RECORD_HEADER_BYTES, TAG_BYTES};
+
+/// Seals records one after the other and replaces its key when it is due.
+#[derive(Debug)]
+pub(crate) struct Sealer {
+    /// `None` only while it is being replaced.
+    secret: Option<LinkSecret>,
+    key: SealKey,
+    sequence: RecordSequence,
+    rekey: Rekey,
+    phase: Phase,
+    updates: u64,
+}
+
+/// Use of one key.
+#[derive(Debug, Clone, Copy)]
+struct Phase {
+    bytes: u64,
+    records: u64,
+    since: Moment,
+}
+
+impl Phase {
+    const fn begin(since: Moment) -> Self {
+        Self { bytes: 0, records: 0, since }
+    }
+}
+
+impl Sealer {
+    pub(crate) fn new(secret: LinkSecret, rekey: Rekey, now: Moment) -> Self {
+        let key = SealKey::new(&secret);
+        Self {
+            secret: Some(secret),
+            key,
+            sequence: RecordSequence::FIRST,
+            rekey,
+            phase: Phase::begin(now),
+            updates: 0,
+        }
+    }
+
+    /// Whether the next record has to be a key update. A key that sealed nothing is never replaced.
+    pub(crate) const fn update_due(&self, now: Moment) -> bool {
+        let Phase { bytes, records, since } = self.phase;
+        records > 0 && self.rekey.due(bytes, records, now.micros_since(since))
+    }
+
+    /// Seals `record`: header, plaintext and room for the tag, in one piece.
+    pub(crate) fn seal(&mut self, kind: RecordKind, record: &mut [u8]) -> Result<(), RecordError> {
+        let (head, body) =
+            record.split_first_chunk_mut::<RECORD_HEADER_BYTES>().ok_or(RecordError::Length)?;
+        let length = body.len();
+        let (plaintext, tag) = body.split_last_chunk_mut::<TAG_BYTES>().ok_or(RecordError::Length)?;
+        *head = Header { kind, length }.encode()?;
+        let next = self.sequence.next()?;
+        *tag = self.key.seal(self.sequence, head, plaintext)?;
+        self.sequence = next;
+        self.phase.records = self.phase.records.saturating_add(1);
+        self.phase.bytes =
+            self.phase.bytes.saturating_add(u64::try_from(plaintext.len()).unwrap_or(u64::MAX));
+        Ok(())
+    }
+
+    /// Seals the key update into `record` and moves to the next key; the old one is wiped.
+    pub(crate) fn update(&mut self, record: &mut [u8], now: Moment) -> Result<(), RecordError> {
+        self.seal(RecordKind::KeyUpdate, record)?;
+        let secret = self.secret.take().ok_or(RecordError::Exhausted)?.update();
+        self.key = SealKey::new(&secret);
+        self.secret = Some(secret);
+        self.phase = Phase::begin(now);
+        self.updates = self.updates.saturating_add(1);
+        Ok(())
+    }
+
+    /// How often the key was replaced.
+    pub(crate) const fn updates(&self) -> u64 {
+        self.updates
+    }
+}
