@@ -113,3 +113,93 @@ fn workload(_: &Claims, entry: &Entry) -> Result<(), Rejection> {
 fn needs_node_agent(entry: &Entry) -> bool {
     entry.assurance == Assurance::Node || entry.workload.is_some()
 }
+
+/// Entries that the policy's own lint would refuse, and platforms that tests cannot be.
+#[cfg(test)]
+mod tests {
+    use sealane_policy::{Permissions, Pinnable, Tcb as Floor, Workload};
+    use sealane_types::{Digest, HostData, Measurement, Product, Reason, UnixSeconds};
+
+    use super::*;
+    use crate::claims::{Revocation, Tcb, TcbVersions};
+
+    fn claims(platform: Platform) -> Claims {
+        let tcb = Tcb { fmc: None, bootloader: 1, tee: 1, snp: 1, microcode: 1 };
+        Claims {
+            platform,
+            root: Digest::new([1; 32]),
+            report_version: 3,
+            report_data: [0; 64],
+            measurement: Measurement::new([2; 48]),
+            host_data: HostData::new([3; 32]),
+            product: Product::Genoa,
+            chip_id: None,
+            tcb: TcbVersions { current: tcb, reported: tcb, committed: tcb, launch: tcb },
+            debug: false,
+            migration: false,
+            vlek: false,
+            vmpl: 0,
+            smt: false,
+            revocation: Revocation::Checked,
+            expires: UnixSeconds(0),
+        }
+    }
+
+    fn entry(kind: Platform, assurance: Assurance) -> Entry {
+        Entry {
+            kind,
+            assurance,
+            measurements: [Measurement::new([2; 48])].into(),
+            host_data: [HostData::new([3; 32])].into(),
+            products: [Product::Genoa].into(),
+            chip_ids: [].into(),
+            min_tcb: Floor { fmc: None, bootloader: Some(1), tee: Some(1), snp: Some(1), microcode: Some(1) },
+            workload: None,
+            permissions: Permissions::default(),
+            public_keys: [].into(),
+            root: None,
+        }
+    }
+
+    fn verdict(entry: Entry, complete: bool) -> Result<Verdict, Rejection> {
+        best(&claims(entry.kind), &[entry], complete)
+    }
+
+    #[test]
+    fn an_entry_without_measurements_or_entries_at_all_fits_nothing() {
+        let open = Entry { measurements: [].into(), ..entry(Platform::SevSnp, Assurance::Pod) };
+        assert_eq!(verdict(open, false), Err(Rejection::Measurement));
+        let refused = best(&claims(Platform::SevSnp), &[], false).unwrap_err();
+        assert_eq!(refused, Rejection::PlatformNotAllowed(Platform::SevSnp));
+    }
+
+    #[test]
+    fn a_simulated_root_is_never_left_open_and_never_counts_for_more() {
+        let rootless = entry(Platform::Simulated, Assurance::Pod);
+        assert_eq!(verdict(rootless.clone(), false), Err(Rejection::Root));
+        let rooted = Entry { root: Some(Digest::new([1; 32])), ..rootless };
+        assert_eq!(verdict(rooted, false).unwrap().assurance, Assurance::Simulated);
+    }
+
+    #[test]
+    fn complete_floors_refuse_what_is_left_open() {
+        let open = Entry { products: [].into(), ..entry(Platform::SevSnp, Assurance::Pod) };
+        let degraded = verdict(open.clone(), false).unwrap();
+        assert_eq!(degraded.degradations, [Degradation::ReferenceValueMissing(Pinnable::Products)]);
+        assert_eq!(verdict(open, true), Err(Rejection::ReferenceValueMissing(Pinnable::Products)));
+    }
+
+    #[test]
+    fn evidence_of_a_node_does_not_prove_a_workload() {
+        let node = entry(Platform::SevSnp, Assurance::Node);
+        let workload = Workload { service_account: "embedder".to_owned(), images: [].into() };
+        let stated = Entry { workload: Some(workload), ..entry(Platform::SevSnp, Assurance::Pod) };
+        for unproved in [node.clone(), stated] {
+            assert_eq!(verdict(unproved, false).unwrap_err().reason(), Reason::WorkloadUnverified);
+        }
+        let permissions = Permissions { unverified_workload: true, ..Permissions::default() };
+        let tolerated = verdict(Entry { permissions, ..node }, true).unwrap();
+        assert_eq!(tolerated.assurance, Assurance::Node);
+        assert_eq!(tolerated.degradations, [Degradation::WorkloadUnverified]);
+    }
+}
