@@ -1,0 +1,81 @@
+//! From what a client says about its tensors to what sessions may rely on.
+
+use std::sync::Arc;
+
+use sealane_types::{Dtype, Reason};
+
+use super::codec::PutEntry;
+use super::fault::Fault;
+use super::segment::{Nothing, Segment};
+use crate::handoff::{Parcel, ReadAt, Sequence, TensorHeader};
+
+/// Checks one tensor of a `PUT`. `segment` finds the client's put segments.
+pub(super) fn parcel(
+    entry: PutEntry,
+    segment: impl FnOnce(u32) -> Option<Arc<Segment>>,
+) -> Result<Parcel, Fault> {
+    let PutEntry { sequence, offset, length, segment: id, dtype, shape, name, assigned } = entry;
+    let dtype = Dtype::from_code(dtype).ok_or(Fault::UnknownDtype(dtype))?;
+    if bytes_of(dtype, &shape) != Some(length) {
+        return Err(Fault::LengthMismatch(length));
+    }
+    let source: Arc<dyn ReadAt> = if length == 0 {
+        if id != 0 || offset != 0 {
+            return Err(Fault::NotZero);
+        }
+        Arc::new(Nothing)
+    } else {
+        let segment = segment(id).ok_or(Fault::UnknownSegment(id))?;
+        if offset.checked_add(length).is_none_or(|end| end > segment.bytes) {
+            return Err(Fault::OutOfSegment { segment: id, offset, length });
+        }
+        segment
+    };
+    let header = TensorHeader { dtype, shape, name };
+    Ok(Parcel { sequence: Sequence(sequence), header, source, offset, length, assigned })
+}
+
+fn bytes_of(dtype: Dtype, shape: &[u64]) -> Option<u64> {
+    // A zero anywhere makes the tensor empty, also beside dimensions whose product would overflow.
+    if shape.contains(&0) {
+        return Some(0);
+    }
+    shape.iter().try_fold(dtype.size_bytes(), |bytes, dimension| bytes.checked_mul(*dimension))
+}
+
+/// The reason word for the developer of a client, as far as there is one.
+pub(super) const fn reason(fault: &Fault) -> Reason {
+    match fault {
+        Fault::VersionUnsupported { .. } => Reason::VersionUnsupported,
+        Fault::TooMany { .. } | Fault::TooLong { .. } | Fault::Window(_) | Fault::Rank { .. } => Reason::LimitExceeded,
+        _ => Reason::FrameMalformed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(dtype: u8, shape: &[u64], length: u64) -> PutEntry {
+        PutEntry {
+            sequence: 0,
+            offset: 0,
+            length,
+            segment: 0,
+            dtype,
+            shape: shape.to_vec(),
+            name: String::new(),
+            assigned: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_length_that_the_shape_does_not_make_is_refused() {
+        let none = |_| None;
+        assert!(matches!(parcel(entry(11, &[2, 3], 23), none), Err(Fault::LengthMismatch(23))));
+        assert!(matches!(parcel(entry(11, &[1 << 62, 4], 0), none), Err(Fault::LengthMismatch(0))));
+        assert!(matches!(parcel(entry(200, &[], 1), none), Err(Fault::UnknownDtype(200))));
+        assert!(matches!(parcel(entry(11, &[2, 3], 24), none), Err(Fault::UnknownSegment(0))));
+        assert_eq!(parcel(entry(11, &[1 << 62, 4, 0], 0), none).unwrap().length, 0);
+    }
+}

@@ -1,0 +1,205 @@
+//! One lane that sends, for one client.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use sealane_types::SessionName;
+use tokio::sync::mpsc;
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::{Instant, timeout};
+
+use super::codec::{Failure, Reply};
+use super::fault::Fault;
+use super::limits;
+use super::socket::Socket;
+use crate::handoff::{
+    LaneError, LaneIncarnation, Lanes, Parcel, Sequence, SenderEvent, SenderEvents, SenderLane,
+};
+
+/// What the client asks of its lane, in order.
+#[derive(Debug)]
+enum Command {
+    Parcels(Vec<Parcel>),
+    Close,
+}
+
+/// The client's side of the lane.
+#[derive(Debug)]
+pub(super) struct Sending {
+    lane: u32,
+    /// None once the client asked to close.
+    commands: Option<mpsc::UnboundedSender<Command>>,
+    under_way: Arc<AtomicU32>,
+    /// The lowest sequence that may come next.
+    next: Option<u64>,
+    task: AbortHandle,
+}
+
+/// What to open.
+#[derive(Debug)]
+pub(super) struct Opening {
+    pub(super) lane: u32,
+    pub(super) session: SessionName,
+    pub(super) incarnation: LaneIncarnation,
+    pub(super) base: Sequence,
+    pub(super) deadline: Instant,
+}
+
+impl Sending {
+    /// Starts the lane among the client's `tasks`.
+    pub(super) fn start(
+        opening: Opening,
+        lanes: Lanes,
+        socket: Arc<Socket>,
+        tasks: &mut JoinSet<()>,
+    ) -> Self {
+        let (commands, waiting) = mpsc::unbounded_channel();
+        let under_way = Arc::new(AtomicU32::new(0));
+        let (lane, next) = (opening.lane, Some(opening.base.0));
+        let task = Task { lane, socket, under_way: under_way.clone() };
+        let task = tasks.spawn(task.run(opening, lanes, waiting));
+        Self { lane, commands: Some(commands), under_way, next, task }
+    }
+
+    /// Whether nothing is left to do.
+    pub(super) fn finished(&self) -> bool {
+        self.task.is_finished()
+    }
+
+    /// Ends the lane as a crash of the client would.
+    pub(super) fn abandon(&self) {
+        self.task.abort();
+    }
+
+    /// Takes in tensors whose header and place were checked. A lane that ended meanwhile drops them: the client learns
+    /// that from `FAILED`.
+    pub(super) fn put(&mut self, parcels: Vec<Parcel>) -> Result<(), Fault> {
+        for parcel in &parcels {
+            let Sequence(sequence) = parcel.sequence;
+            if self.next.is_none_or(|next| sequence < next) {
+                return Err(Fault::Sequence(sequence));
+            }
+            self.next = sequence.checked_add(1);
+        }
+        let count = u32::try_from(parcels.len()).unwrap_or(u32::MAX);
+        let before = self.under_way.fetch_add(count, Ordering::Relaxed);
+        if before.saturating_add(count) > limits::WINDOW_TENSORS {
+            return Err(Fault::Window(limits::WINDOW_TENSORS));
+        }
+        self.tell(Command::Parcels(parcels))
+    }
+
+    /// Asks for the end of the stream.
+    pub(super) fn close(&mut self) -> Result<(), Fault> {
+        self.tell(Command::Close)?;
+        self.commands = None;
+        Ok(())
+    }
+
+    fn tell(&self, command: Command) -> Result<(), Fault> {
+        let commands = self.commands.as_ref().ok_or(Fault::WrongLane(self.lane))?;
+        // A closed channel is a lane that ended: `FAILED` is on its way to the client.
+        let _ = commands.send(command);
+        Ok(())
+    }
+}
+
+struct Task {
+    lane: u32,
+    socket: Arc<Socket>,
+    under_way: Arc<AtomicU32>,
+}
+
+impl Task {
+    async fn run(self, opening: Opening, lanes: Lanes, commands: mpsc::UnboundedReceiver<Command>) {
+        let Opening { lane, session, incarnation, base, deadline } = opening;
+        let ended = match lanes.open_sender(session, incarnation, base, deadline).await {
+            Ok((sender, events)) => {
+                self.say(&Reply::Opened { lane, window: limits::WINDOW_TENSORS }).await;
+                self.work(sender, events, commands).await
+            }
+            Err(error) => Err(error),
+        };
+        match ended {
+            Ok(()) => self.say(&Reply::Closed { lane }).await,
+            Err(LaneError { failure, reason, message }) => {
+                let failed = Reply::Failed { lane, failure: Failure::from(failure), reason, message: &message };
+                self.say(&failed).await;
+            }
+        }
+    }
+
+    /// Both directions of the lane until one ends it.
+    async fn work(
+        &self,
+        sender: SenderLane,
+        events: SenderEvents,
+        commands: mpsc::UnboundedReceiver<Command>,
+    ) -> Result<(), LaneError> {
+        let mut news = std::pin::pin!(self.pass_on(events));
+        let offered = tokio::select! {
+            failed = &mut news => return Err(failed.unwrap_or_else(LaneError::gone)),
+            offered = offer(sender, commands) => offered,
+        };
+        // What the session said before the end still reaches the client. A failure that it named is more precise than
+        // the closed channel that the offering met.
+        let patience = if offered.is_ok() { Duration::ZERO } else { limits::LAST_NEWS_WAIT };
+        match timeout(patience, news).await {
+            Ok(Some(failed)) if offered.is_err() => Err(failed),
+            _ => offered,
+        }
+    }
+
+    /// Passes news on until the lane ends: with the error that the session named, or without one.
+    async fn pass_on(&self, mut events: SenderEvents) -> Option<LaneError> {
+        let lane = self.lane;
+        while let Some(event) = events.next().await {
+            match event {
+                SenderEvent::Assigned { sequence, replicas } => {
+                    self.say(&Reply::Assigned { lane, sequence: sequence.0, replicas: &replicas }).await;
+                }
+                SenderEvent::Taken { first, last } => {
+                    self.settle(first, last);
+                    self.say(&Reply::Taken { lane, ranges: &[(first.0, last.0)] }).await;
+                }
+                SenderEvent::Uncertain { first, last } => {
+                    self.settle(first, last);
+                    self.say(&Reply::Uncertain { lane, ranges: &[(first.0, last.0)] }).await;
+                }
+                SenderEvent::Failed(error) => return Some(error),
+            }
+        }
+        None
+    }
+
+    /// Opens the window for as many tensors, before the client can know of it.
+    fn settle(&self, first: Sequence, last: Sequence) {
+        let count = u32::try_from(last.0.saturating_sub(first.0)).unwrap_or(u32::MAX).saturating_add(1);
+        let less = |under_way: u32| Some(under_way.saturating_sub(count));
+        // The closure always gives a value.
+        let _ = self.under_way.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+    }
+
+    async fn say(&self, reply: &Reply<'_>) {
+        let mut packet = Vec::with_capacity(64);
+        reply.encode(&mut packet);
+        // A client that left is noticed where its packets are read, which ends this task.
+        let _ = self.socket.send(&packet).await;
+    }
+}
+
+/// Offers in order until the client closes (Ok) or the lane ends.
+async fn offer(sender: SenderLane, mut commands: mpsc::UnboundedReceiver<Command>) -> Result<(), LaneError> {
+    while let Some(command) = commands.recv().await {
+        match command {
+            Command::Parcels(parcels) => {
+                for parcel in parcels {
+                    sender.offer(parcel).await?;
+                }
+            }
+            Command::Close => return sender.close().await,
+        }
+    }
+    Err(LaneError::gone())
+}

@@ -1,0 +1,280 @@
+//! The take segments of one receiver lane: where arriving tensors are written, and what bounds how many are under
+//! way.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use tokio::sync::Notify;
+
+use super::budget::{Budget, Side};
+use super::extents::{Extents, aligned};
+use super::limits;
+use super::segment::{Segment, SegmentIds, rounded};
+use crate::handoff::{NoSlot, SlotId, TakeArena};
+
+/// Where a slot lies, in the words of a `DELIVER` entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) segment: u32,
+    pub(super) offset: u64,
+}
+
+#[derive(Debug)]
+pub(super) struct TakeSegments {
+    this: Weak<Self>,
+    budget: Arc<Budget>,
+    ids: Arc<SegmentIds>,
+    state: Mutex<State>,
+    freed: Arc<Notify>,
+    /// Told when [`TakeSegments::announcements`] has something.
+    changed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    parts: Vec<Part>,
+    slots: HashMap<SlotId, Slot>,
+    last_slot: u64,
+    growing: bool,
+    dropped: Vec<u32>,
+}
+
+#[derive(Debug)]
+struct Part {
+    segment: Arc<Segment>,
+    extents: Extents,
+    announced: bool,
+}
+
+/// A slot; without a segment when it has no bytes.
+#[derive(Debug, Clone)]
+struct Slot {
+    segment: Option<Arc<Segment>>,
+    offset: u64,
+    bytes: u64,
+}
+
+/// What the client has to learn before the next delivery.
+#[derive(Debug, Default)]
+pub(super) struct Announcements {
+    pub(super) added: Vec<Arc<Segment>>,
+    pub(super) dropped: Vec<u32>,
+}
+
+impl State {
+    fn reserve(&mut self, bytes: u64) -> Option<SlotId> {
+        let (segment, offset) = if bytes == 0 {
+            (None, 0)
+        } else {
+            let take = |part: &mut Part| Some((part.segment.clone(), part.extents.take(bytes)?));
+            let (segment, offset) = self.parts.iter_mut().find_map(take)?;
+            (Some(segment), offset)
+        };
+        self.last_slot += 1;
+        let id = SlotId(self.last_slot);
+        self.slots.insert(id, Slot { segment, offset, bytes });
+        Some(id)
+    }
+
+    fn total_bytes(&self) -> u64 {
+        self.parts.iter().map(|part| part.extents.bytes()).sum()
+    }
+
+    /// Whether a tensor of `bytes` justifies another segment.
+    fn may_grow(&self, bytes: u64) -> bool {
+        let wanted = bytes.saturating_mul(limits::TENSORS_HELD_WANTED).max(limits::ARENA_USUAL_BYTES_MAX);
+        !self.growing && self.total_bytes() < wanted
+    }
+
+    /// Takes out the segments that hold nothing.
+    fn trim(&mut self) -> Vec<Arc<Segment>> {
+        let (idle, busy) = self.parts.drain(..).partition(|part: &Part| part.extents.all_free());
+        self.parts = busy;
+        let idle: Vec<Part> = idle;
+        self.dropped.extend(idle.iter().filter(|part| part.announced).map(|part| part.segment.id));
+        idle.into_iter().map(|part| part.segment).collect()
+    }
+}
+
+impl TakeSegments {
+    pub(super) fn new(budget: &Arc<Budget>, ids: Arc<SegmentIds>) -> Arc<Self> {
+        let arena = Arc::new_cyclic(|this| Self {
+            this: this.clone(),
+            budget: budget.clone(),
+            ids,
+            state: Mutex::default(),
+            freed: Arc::default(),
+            changed: Notify::new(),
+        });
+        budget.enter(&arena);
+        arena
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a segment for a tensor of `bytes`. Blocks while the kernel fills it with pages.
+    pub(super) fn grow(&self, bytes: u64) {
+        let segment = self.create(bytes);
+        let mut state = self.state();
+        state.growing = false;
+        let Some(segment) = segment else { return };
+        let extents = Extents::new(segment.bytes);
+        state.parts.push(Part { segment: Arc::new(segment), extents, announced: false });
+        drop(state);
+        self.changed.notify_one();
+        self.freed.notify_waiters();
+    }
+
+    fn create(&self, bytes: u64) -> Option<Segment> {
+        let smallest = rounded(bytes)?;
+        let usual = smallest.max(limits::SEGMENT_BYTES);
+        let grant = |size| Some((size, self.budget.grant(Side::Take, size)?));
+        let (size, grant) = grant(usual).or_else(|| grant(smallest))?;
+        match Segment::create(self.ids.next()?, size, grant) {
+            Ok(segment) => Some(segment),
+            Err(error) => {
+                tracing::warn!(%error, bytes = size, "cannot create a segment for arriving tensors");
+                None
+            }
+        }
+    }
+
+    /// Gives idle segments back to the pod.
+    pub(super) fn trim(&self) {
+        let idle = self.state().trim();
+        if !idle.is_empty() {
+            self.changed.notify_one();
+        }
+        // Dropped here, without the lock: giving memory back wakes every arena, this one too.
+        drop(idle);
+    }
+
+    /// Tells those who wait for room to try again.
+    pub(super) fn wake(&self) {
+        self.freed.notify_waiters();
+    }
+
+    /// Resolves when [`TakeSegments::announcements`] has something. Cancel safe.
+    pub(super) async fn changed(&self) {
+        self.changed.notified().await;
+    }
+
+    /// What the client has not been told, each once.
+    pub(super) fn announcements(&self) -> Announcements {
+        let mut state = self.state();
+        let mut added = Vec::new();
+        for part in state.parts.iter_mut().filter(|part| !part.announced) {
+            part.announced = true;
+            added.push(part.segment.clone());
+        }
+        Announcements { added, dropped: std::mem::take(&mut state.dropped) }
+    }
+
+    /// Where a slot lies; None for one that was released. Without bytes it lies nowhere: segment 0.
+    pub(super) fn place(&self, slot: SlotId) -> Option<Place> {
+        let state = self.state();
+        let slot = state.slots.get(&slot)?;
+        let segment = slot.segment.as_ref().map_or(0, |segment| segment.id);
+        Some(Place { segment, offset: slot.offset })
+    }
+}
+
+impl TakeArena for TakeSegments {
+    fn reserve(&self, bytes: u64) -> Result<SlotId, NoSlot> {
+        let bytes = aligned(bytes).ok_or(NoSlot::TooLarge)?;
+        if bytes > self.budget.side_bytes_max() {
+            return Err(NoSlot::TooLarge);
+        }
+        let mut state = self.state();
+        if state.slots.len() >= limits::WINDOW_TENSORS as usize {
+            return Err(NoSlot::Full);
+        }
+        if let Some(slot) = state.reserve(bytes) {
+            return Ok(slot);
+        }
+        if state.may_grow(bytes)
+            && let (Some(this), Ok(runtime)) = (self.this.upgrade(), tokio::runtime::Handle::try_current())
+        {
+            state.growing = true;
+            drop(state);
+            runtime.spawn_blocking(move || this.grow(bytes));
+        }
+        Err(NoSlot::Full)
+    }
+
+    fn write_at(&self, slot: SlotId, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        let refused = || io::Error::from(io::ErrorKind::InvalidInput);
+        let slot = self.state().slots.get(&slot).cloned().ok_or_else(refused)?;
+        let end = offset.checked_add(bytes.len() as u64).ok_or_else(refused)?;
+        if end > slot.bytes {
+            return Err(refused());
+        }
+        slot.segment.map_or(Ok(()), |segment| segment.write_at(slot.offset + offset, bytes))
+    }
+
+    fn release(&self, slot: SlotId) {
+        let mut state = self.state();
+        let Some(slot) = state.slots.remove(&slot) else { return };
+        if let Some(segment) = slot.segment
+            && let Some(part) = state.parts.iter_mut().find(|part| part.segment.id == segment.id)
+        {
+            part.extents.give(slot.offset, slot.bytes);
+        }
+        drop(state);
+        self.freed.notify_waiters();
+    }
+
+    fn freed(&self) -> Arc<Notify> {
+        self.freed.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    async fn reserved(arena: &TakeSegments, bytes: u64) -> SlotId {
+        loop {
+            let freed = arena.freed();
+            let notified = freed.notified();
+            match arena.reserve(bytes) {
+                Ok(slot) => return slot,
+                Err(NoSlot::Full) => notified.await,
+                Err(NoSlot::TooLarge) => panic!("{bytes} bytes are too large"),
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn an_arena_grows_for_large_tensors_and_gives_idle_memory_to_others() {
+        let budget = Budget::new(64 * MIB);
+        let first = TakeSegments::new(&budget, Arc::default());
+        let large = reserved(&first, 40 * MIB).await;
+        assert_eq!(first.announcements().added.len(), 1);
+        assert_eq!(first.reserve(49 * MIB), Err(NoSlot::TooLarge));
+        first.release(large);
+
+        let second = TakeSegments::new(&budget, Arc::default());
+        let other = reserved(&second, 40 * MIB).await;
+        assert_eq!(first.announcements().dropped, [1]);
+        second.write_at(other, 40 * MIB - 1, &[1]).unwrap();
+        assert!(second.write_at(other, 40 * MIB, &[1]).is_err());
+        assert!(second.write_at(large, 0, &[1]).is_ok() == (large == other));
+    }
+
+    #[tokio::test]
+    async fn slots_without_bytes_count_too() {
+        let arena = TakeSegments::new(&Budget::new(MIB), Arc::default());
+        for _ in 0..limits::WINDOW_TENSORS {
+            arena.reserve(0).unwrap();
+        }
+        assert_eq!(arena.reserve(0), Err(NoSlot::Full));
+        arena.release(SlotId(1));
+        assert_eq!(arena.place(arena.reserve(0).unwrap()), Some(Place { segment: 0, offset: 0 }));
+    }
+}
