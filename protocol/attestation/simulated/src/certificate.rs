@@ -11,7 +11,7 @@ use sealane_types::Product;
 use x509_cert::Certificate;
 use x509_cert::certificate::{TbsCertificate, Version};
 use x509_cert::crl::{CertificateList, RevokedCert, TbsCertList};
-use x509_cert::der::asn1::{BitString, GeneralizedTime, Ia5String, OctetString, UtcTime};
+use x509_cert::der::asn1::{BitString, GeneralizedTime, Ia5String, OctetString, Uint, UtcTime};
 use x509_cert::der::flagset::FlagSet;
 use x509_cert::der::oid::{AssociatedOid, ObjectIdentifier};
 use x509_cert::der::{Decode, Encode};
@@ -97,34 +97,34 @@ pub(crate) fn sign(tbs_certificate: TbsCertificate, key: &RsaKeyPair) -> Result<
     Ok(Certificate { tbs_certificate, signature_algorithm, signature }.to_der()?)
 }
 
-/// DER of a list, signed by `key`, that revokes the certificates with these serial numbers.
-pub(crate) fn revocation_list(
+/// A list, not signed yet, that revokes the certificates with these serial numbers.
+pub(crate) fn unsigned_list(
     issuer: Name,
     validity: Validity,
     revoked: &[&[u8]],
-    key: &RsaKeyPair,
-) -> Result<Vec<u8>, SimulationError> {
+) -> Result<TbsCertList, SimulationError> {
     let revoked = revoked.iter().map(|serial| {
         let serial_number = SerialNumber::new(serial)?;
         Ok(RevokedCert { serial_number, revocation_date: validity.not_before, crl_entry_extensions: None })
     });
     let revoked = revoked.collect::<Result<Vec<_>, SimulationError>>()?;
-    let algorithm = AlgorithmIdentifierOwned::from_der(AMD_PSS_SHA384)?;
-    let tbs_cert_list = TbsCertList {
+    let number = CrlNumber(Uint::new(&[1])?).to_der()?;
+    Ok(TbsCertList {
         version: Version::V2,
-        signature: algorithm.clone(),
+        signature: AlgorithmIdentifierOwned::from_der(AMD_PSS_SHA384)?,
         issuer,
         this_update: validity.not_before,
         next_update: Some(validity.not_after),
         revoked_certificates: (!revoked.is_empty()).then_some(revoked),
-        crl_extensions: Some(vec![extension(
-            CrlNumber::OID,
-            false,
-            &CrlNumber(x509_cert::der::asn1::Uint::new(&[6])?).to_der()?,
-        )?]),
-    };
+        crl_extensions: Some(vec![extension(CrlNumber::OID, false, &number)?]),
+    })
+}
+
+/// DER of the list, signed by `key`.
+pub(crate) fn sign_list(tbs_cert_list: TbsCertList, key: &RsaKeyPair) -> Result<Vec<u8>, SimulationError> {
     let signature = sign_pss(&tbs_cert_list.to_der()?, key)?;
-    Ok(CertificateList { tbs_cert_list, signature_algorithm: algorithm, signature }.to_der()?)
+    let signature_algorithm = tbs_cert_list.signature.clone();
+    Ok(CertificateList { tbs_cert_list, signature_algorithm, signature }.to_der()?)
 }
 
 fn sign_pss(message: &[u8], key: &RsaKeyPair) -> Result<BitString, SimulationError> {

@@ -6,6 +6,7 @@ use aws_lc_rs::rsa::{KeyPair as RsaKeyPair, KeySize};
 use aws_lc_rs::signature::{ECDSA_P384_SHA384_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _};
 use sealane_types::Product;
 use x509_cert::certificate::TbsCertificate;
+use x509_cert::crl::TbsCertList;
 use x509_cert::time::Validity;
 
 use crate::certificate as x509;
@@ -177,8 +178,24 @@ impl Authority {
         validity: Dates,
         revoke_ask: bool,
     ) -> Result<Vec<u8>, SimulationError> {
+        self.revocation_list_edited(recipe, validity, revoke_ask, |_| {})
+    }
+
+    /// As [`Self::revocation_list`], signing whatever `edit` makes of the list.
+    ///
+    /// # Errors
+    /// As [`Self::revocation_list`].
+    pub fn revocation_list_edited(
+        &self,
+        recipe: &Recipe,
+        validity: Dates,
+        revoke_ask: bool,
+        edit: impl FnOnce(&mut TbsCertList),
+    ) -> Result<Vec<u8>, SimulationError> {
         let revoked: &[&[u8]] = if revoke_ask { &[ASK_SERIAL] } else { &[] };
-        x509::revocation_list(x509::name(&recipe.ark_name())?, dates(validity)?, revoked, &self.ark)
+        let mut list = x509::unsigned_list(x509::name(&recipe.ark_name())?, dates(validity)?, revoked)?;
+        edit(&mut list);
+        x509::sign_list(list, &self.ark)
     }
 }
 

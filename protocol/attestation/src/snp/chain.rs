@@ -68,7 +68,6 @@ pub(super) fn verify_signing_certificate(
     let point = public_key
         .strip_prefix(&P384_PREFIX)
         .and_then(|point| point.try_into().ok())
-        .filter(|point: &[u8; P384_POINT_BYTES]| point.first() == Some(&0x04))
         .ok_or(Rejection::Untrusted("the VCEK's key is not on P-384"))?;
     let extensions = extensions::read(&certificate, issuers.product, issuers.signing_key)?;
     Ok(VerifiedKey {

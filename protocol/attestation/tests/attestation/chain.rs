@@ -9,7 +9,9 @@ use x509_cert::certificate::TbsCertificate;
 use x509_cert::der::asn1::OctetString;
 use x509_cert::ext::Extension;
 
-use crate::support::{AUTHORITY, MATERIAL, OTHER_AUTHORITY, inspected, now, quoted_by, recipe};
+use crate::support::{
+    AUTHORITY, MATERIAL, OTHER_AUTHORITY, evidence, guest, inspected, now, quoted_by, recipe,
+};
 
 const BASIC_CONSTRAINTS: &str = "2.5.29.19";
 const PRODUCT_NAME: &str = "1.3.6.1.4.1.3704.1.2";
@@ -187,8 +189,26 @@ fn tcb_extensions_are_there_once_in_one_encoding() {
     assert_untrusted(with_vcek(Product::Genoa, |vcek| remove(vcek, MICROCODE)));
     assert_untrusted(with_vcek(Product::Turin, |vcek| remove(vcek, FMC)));
     assert_untrusted(with_vcek(Product::Genoa, |vcek| put(vcek, MICROCODE, &[0x02, 0x01, 84])));
+    // What DER reads as -37 is no patch level, though its byte is the right one.
+    assert_untrusted(with_vcek(Product::Milan, |vcek| replace(vcek, MICROCODE, &[0x02, 0x01, 219])));
     for other in [&[0x02, 0x01, 83][..], &[0x02, 0x02, 0x00, 84], &[84], &[0x02, 0x01, 0xd4], &[]] {
         assert_untrusted(with_vcek(Product::Genoa, |vcek| replace(vcek, MICROCODE, other)));
+    }
+}
+
+/// A short id would match many chips, a zero one those that mask theirs.
+#[test]
+fn a_hardware_id_is_whole_and_not_zero() {
+    for length in [8, 64] {
+        let recipe = recipe(Product::Genoa, Kind::Vcek);
+        let mut id = *recipe.chip.id.as_bytes();
+        id[length % 64..].fill(0);
+        let edit = |vcek: &mut TbsCertificate| replace(vcek, HARDWARE_ID, &id[..length]);
+        let material = AUTHORITY.issue_edited(&recipe, |_| {}, edit).unwrap();
+        let quote =
+            guest(&material).quote_edited([7; 64], |report| report[0x1a0..0x1e0].copy_from_slice(&id));
+        let evidence = evidence(Platform::Simulated, quote.unwrap());
+        assert_untrusted(inspected(&evidence).map(|_| ()));
     }
 }
 

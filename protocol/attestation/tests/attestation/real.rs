@@ -10,6 +10,10 @@ use sealane_policy::Floors;
 use sealane_simulated::Material;
 use sealane_simulated::forge::{Authority, Dates, Kind, Recipe};
 use sealane_types::{Assurance, Platform, Product, Reason};
+use x509_cert::certificate::TbsCertificate;
+use x509_cert::crl::TbsCertList;
+use x509_cert::der::asn1::OctetString;
+use x509_cert::ext::Extension;
 
 use crate::support::{
     AUTHORITY, MATERIAL, OTHER_AUTHORITY, PROVER, Prover, entry, leaf, now, peer, pod, policy, quoted_by,
@@ -93,6 +97,31 @@ fn a_list_of_another_issuer_says_nothing() {
 }
 
 #[test]
+fn a_list_for_some_certificates_says_nothing() {
+    let real = real();
+    let restrict = |list: &mut TbsCertList| {
+        // issuingDistributionPoint: onlyContainsUserCerts, so that it is silent about the ASK.
+        let extn_value = OctetString::new([0x30, 0x03, 0x81, 0x01, 0xff]).unwrap();
+        let extn_id = "2.5.29.28".parse().unwrap();
+        list.crl_extensions.as_mut().unwrap().push(Extension { extn_id, critical: true, extn_value });
+    };
+    let list = AUTHORITY.revocation_list_edited(&real.recipe, fresh(), true, restrict).unwrap();
+    let anchor = anchor(&real.material).with_revocation_list(&list).unwrap();
+    let refused = inspect(&real.evidence, &Collateral::empty().with_anchor(anchor), now()).unwrap_err();
+    assert_eq!(refused.reason(), Reason::CollateralMissing, "{refused}");
+}
+
+#[test]
+fn a_list_that_never_expires_is_refused() {
+    let real = real();
+    let endless = |list: &mut TbsCertList| list.next_update = None;
+    let list = AUTHORITY.revocation_list_edited(&real.recipe, fresh(), false, endless).unwrap();
+    let anchor = anchor(&real.material).with_revocation_list(&list).unwrap();
+    let refused = inspect(&real.evidence, &Collateral::empty().with_anchor(anchor), now()).unwrap_err();
+    assert_eq!(refused.reason(), Reason::CollateralMissing, "{refused}");
+}
+
+#[test]
 fn a_root_is_pinned_and_not_brought_along() {
     let real = real();
     // AMD's names under other keys.
@@ -121,6 +150,12 @@ fn simulation_never_passes_as_hardware() {
     let collateral = Collateral::builtin().with_anchor(anchor(&real.material)).allowing_simulated();
     let refused = inspect(&evidence, &collateral, now()).unwrap_err();
     assert_eq!(refused.reason(), Reason::EvidenceUntrusted, "{refused}");
+    // Not even below a pinned root.
+    let named = |vcek: &mut TbsCertificate| vcek.subject = "CN=SIM-SEV-VCEK".parse().unwrap();
+    let material = AUTHORITY.issue_edited(&real.recipe, |_| {}, named).unwrap();
+    let evidence = Evidence { platform: Platform::SevSnp, ..quoted_by(&material) };
+    let refused = inspect(&evidence, &collateral, now()).unwrap_err();
+    assert_eq!(refused, Rejection::Untrusted("a simulated certificate in place of a real one"));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The report: its layout, its signature, and its agreement with the certificate of the key.
 
-use sealane_attestation::{Rejection, binding};
+use sealane_attestation::{Rejection, binding, limits};
 use sealane_simulated::forge::{Kind, REPORT_BYTES};
 use sealane_types::{Platform, Product, Reason};
 
@@ -62,6 +62,31 @@ fn reserved_bytes_are_zero() {
             assert_malformed(|report| report[tcb + reserved] = 1);
         }
     }
+}
+
+#[test]
+fn reserved_bytes_of_turin_s_tcb_are_zero() {
+    let material = AUTHORITY.issue(&recipe(Product::Turin, Kind::Vcek)).unwrap();
+    for offset in [0x38, 0x180, 0x1e0, 0x1f0].into_iter().flat_map(|tcb| tcb + 4..tcb + 7) {
+        let quote = guest(&material).quote_edited([7; 64], |report| report[offset] = 1).unwrap();
+        let refused = inspected(&evidence(Platform::Simulated, quote)).unwrap_err();
+        assert_eq!(refused.reason(), Reason::EvidenceMalformed, "{offset:#x}");
+    }
+}
+
+/// Evidence that never was on the wire is bounded all the same.
+#[test]
+fn oversized_evidence_is_refused_before_it_is_read() {
+    let honest = edited(|_| {});
+    let mut evidence = honest.clone();
+    evidence.report.resize(limits::REPORT_BYTES_MAX + 1, 0);
+    assert_eq!(inspected(&evidence), Err(Rejection::Malformed("size of the report")));
+    let mut evidence = honest.clone();
+    evidence.certificates[0].resize(limits::CERTIFICATE_BYTES_MAX + 1, 0);
+    assert_eq!(inspected(&evidence), Err(Rejection::Malformed("size of a certificate")));
+    let mut evidence = honest;
+    evidence.certificates.resize(limits::CERTIFICATES_MAX + 1, vec![]);
+    assert_eq!(inspected(&evidence), Err(Rejection::Malformed("number of certificates")));
 }
 
 #[test]
