@@ -104,6 +104,21 @@ fn every_simulated_name_says_sim() {
     assert_untrusted(with_ask(|ask| ask.subject = "CN=SEV-Genoa".parse().unwrap()));
 }
 
+/// Of two common names, one reader takes the first and another the last.
+#[test]
+fn an_issuer_has_one_common_name() {
+    let ambiguous = || "CN=SIM-SEV-Genoa,CN=SIM-SEV-Milan".parse().unwrap();
+    for product in [Product::Genoa, Product::Milan] {
+        let recipe = recipe(product, Kind::Vcek);
+        let issued = AUTHORITY.issue_edited(
+            &recipe,
+            |ask| ask.subject = ambiguous(),
+            |vcek| vcek.issuer = ambiguous(),
+        );
+        assert_untrusted(inspected(&quoted_by(&issued.unwrap())).map(|_| ()));
+    }
+}
+
 #[test]
 fn simulated_evidence_brings_its_whole_chain() {
     let mut evidence = quoted_by(&MATERIAL);
