@@ -42,7 +42,7 @@ pub struct Connection {
 }
 
 enum State {
-    Opening(Opening),
+    Opening(Box<Opening>),
     Keyed(Box<Keyed>),
     /// With the key that seals what is still in the output.
     Closed(Option<Box<Sealer>>),
@@ -56,7 +56,7 @@ impl Connection {
     pub fn initiate(setup: Setup, random: &mut dyn Random, now: Moment) -> Result<Self, StartError> {
         let Setup { local, kind, expected, session } = setup;
         let mut core = Core::new(local, Role::Initiator, Some(Intent { expected, session }), now);
-        let state = State::Opening(Opening::initiator(&mut core, kind, random)?);
+        let state = State::Opening(Box::new(Opening::initiator(&mut core, kind, random)?));
         Ok(Self { core, state })
     }
 
@@ -67,7 +67,7 @@ impl Connection {
     pub fn accept(setup: AcceptSetup, random: &mut dyn Random, now: Moment) -> Result<Self, StartError> {
         let AcceptSetup { local, audit } = setup;
         let core = Core::new(local, Role::Responder, None, now);
-        let state = State::Opening(Opening::responder(&core, audit, random)?);
+        let state = State::Opening(Box::new(Opening::responder(&core, audit, random)?));
         Ok(Self { core, state })
     }
 
@@ -106,8 +106,8 @@ impl Connection {
         match std::mem::replace(&mut self.state, State::Closed(None)) {
             State::Opening(opening) => {
                 let (state, used) = match opening.on_input(&mut self.core, input) {
-                    Ok(Progress::Incomplete(opening)) => (State::Opening(opening), None),
-                    Ok(Progress::Next(opening, used)) => (State::Opening(opening), Some(used)),
+                    Ok(Progress::Incomplete(opening)) => (State::Opening(Box::new(opening)), None),
+                    Ok(Progress::Next(opening, used)) => (State::Opening(Box::new(opening)), Some(used)),
                     Ok(Progress::Keyed(keyed, used)) => (State::Keyed(keyed), Some(used)),
                     Err(fail) => {
                         // Whatever is said now is unauthenticated: a hint for the operator at the other end.

@@ -1,5 +1,7 @@
 //! What a connection tells its shell.
 
+use std::fmt;
+
 use sealane_attestation::binding::{Leaf, Purpose};
 use sealane_attestation::{EvidenceMessage, Expected};
 use sealane_types::{Digest, PeerName, PodIdentity, Reason, SessionName};
@@ -7,7 +9,7 @@ use sealane_types::{Digest, PeerName, PodIdentity, Reason, SessionName};
 use crate::handshake::{Kind, Suite};
 
 /// Something the shell has to know or to do. The table in the crate documentation says what.
-#[derive(Debug, PartialEq)]
+#[derive(PartialEq)]
 pub enum Event {
     /// Keys are shared and confirmed; the remote has said who it claims to be.
     Introduced(Introduction),
@@ -27,6 +29,30 @@ pub enum Event {
     Established { suite: Suite },
     /// The connection is over. Output that is still there belongs on the carrier before it is closed.
     Closed { by: ClosedBy, reason: Reason },
+}
+
+impl fmt::Debug for Event {
+    /// A policy is megabytes, and evidence kilobytes: logs name them, no more.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Introduced(introduction) => f.debug_tuple("Introduced").field(introduction).finish(),
+            Self::PolicyWanted => f.write_str("PolicyWanted"),
+            Self::PolicyOffered { epoch, chain } => f
+                .debug_struct("PolicyOffered")
+                .field("epoch", epoch)
+                .field("chain_bytes", &chain.len())
+                .finish(),
+            Self::AuditorIntroduced => f.write_str("AuditorIntroduced"),
+            Self::EvidenceWanted(wanted) => f.debug_tuple("EvidenceWanted").field(wanted).finish(),
+            Self::EvidenceReceived(received) => {
+                f.debug_tuple("EvidenceReceived").field(&received.introduction).finish()
+            }
+            Self::Established { suite } => f.debug_struct("Established").field("suite", suite).finish(),
+            Self::Closed { by, reason } => {
+                f.debug_struct("Closed").field("by", by).field("reason", reason).finish()
+            }
+        }
+    }
 }
 
 /// Who ended the connection, and how reliably that is known.

@@ -34,7 +34,7 @@ pub(super) enum Stage {
     PolicyWanted,
     /// We are behind; the remote's policy is on its way.
     PolicyAwaited(Option<Assembly>),
-    /// The shell verifies the remote's policy. A responder may already receive evidence.
+    /// The shell verifies the remote's policy. Evidence may already follow it.
     PolicyOffered(Box<Early>),
     /// The shell decides whether the initiator is an auditor.
     AuditorWaiting,
@@ -132,8 +132,7 @@ impl Stage {
     pub(super) fn settle(early: Option<EvidenceMessage>, context: &mut Context<'_>) -> Self {
         match (context.core.role, context.facts.kind) {
             (Role::Initiator, Kind::Full) => want_evidence(context),
-            (Role::Initiator, Kind::Audit) => Self::EvidenceAwaited(None),
-            (Role::Responder, Kind::Full) => {
+            (Role::Initiator, Kind::Audit) | (Role::Responder, Kind::Full) => {
                 early.map_or(Self::EvidenceAwaited(None), |message| offer(message, context))
             }
             (Role::Responder, Kind::Audit) => {
@@ -184,9 +183,13 @@ impl Stage {
     }
 }
 
-/// Whether the remote's evidence may come before ours.
+/// Whether the remote proves before we do, so that its evidence may come while the shell still verifies the
+/// policy that came in front of it.
 fn proves_first(context: &Context<'_>) -> bool {
-    context.core.role == Role::Responder && context.facts.kind == Kind::Full
+    matches!(
+        (context.core.role, context.facts.kind),
+        (Role::Responder, Kind::Full) | (Role::Initiator, Kind::Audit)
+    )
 }
 
 fn want_evidence(context: &mut Context<'_>) -> Stage {

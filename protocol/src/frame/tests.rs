@@ -1,1 +1,204 @@
+use proptest::prelude::*;
+use sealane_types::{Digest, Dtype, PeerName, PodIdentity, Reason, SessionName};
 
+use super::control::{Confirm, Control, Fragment};
+use super::decode::{Decoded, decode, kind};
+use super::encode::{CHUNK_OVERHEAD_BYTES, encode, put_chunk};
+use super::*;
+use crate::limits::{FRAME_BODY_BYTES_MAX, TENSOR_BYTES_MAX};
+
+fn encoded(frame: &Frame<'_>) -> Vec<u8> {
+    let mut bytes = vec![0; 70_000];
+    let used = encode(frame, &mut bytes).unwrap();
+    bytes.truncate(used);
+    bytes
+}
+
+fn encoded_control(frame: &Control<'_>) -> Vec<u8> {
+    let mut bytes = vec![0; 70_000];
+    let used = encode(frame, &mut bytes).unwrap();
+    bytes.truncate(used);
+    bytes
+}
+
+fn confirm() -> Confirm {
+    Confirm {
+        version: 1,
+        peer: PeerName::new("embedder").unwrap(),
+        expected: PeerName::new("ranker").unwrap(),
+        session: SessionName::new("activations").unwrap(),
+        pod: PodIdentity::new("demo", "embedder-0", "6f1c").unwrap(),
+        epoch: 7,
+        digest: Digest::new([9; 32]),
+    }
+}
+
+/// Every frame decodes to itself, and every cut, longer or changed form of it is refused or another frame.
+fn check(bytes: &[u8], expected: &Decoded<'_>) {
+    assert_eq!(decode(bytes), Ok((decode(bytes).unwrap().0, &[][..])));
+    assert_eq!(&decode(bytes).unwrap().0, expected);
+    for length in 1..bytes.len().min(400) {
+        assert!(decode(&bytes[..length]).is_err(), "cut to {length}");
+    }
+    let mut longer = bytes.to_vec();
+    longer.push(0);
+    assert_eq!(decode(&longer).unwrap().1, &[0], "what follows is left alone");
+    // A length that says more than the fields need is refused for frames of fixed size.
+    let mut stretched = bytes.to_vec();
+    stretched.push(0);
+    stretched[3] = stretched[3].wrapping_add(1);
+    if let Ok((frame, _)) = decode(&stretched) {
+        assert_ne!(&frame, expected);
+    }
+}
+
+#[test]
+fn control_frames_read_back() {
+    let part = Fragment { epoch: 3, total: 900, offset: 100, bytes: b"part" };
+    for frame in [
+        Control::Confirm(confirm()),
+        Control::Policy(part),
+        Control::Evidence(Fragment { epoch: 0, ..part }),
+        Control::Ready,
+        Control::Ping(7),
+        Control::Pong(u64::MAX),
+        Control::Close(Reason::Draining),
+    ] {
+        check(&encoded_control(&frame), &Decoded::Control(frame.clone()));
+    }
+    assert_eq!(decode(&[kind::PAD, 0, 0, 2, 0, 0]).unwrap().0, Decoded::Control(Control::Pad));
+    assert!(decode(&[kind::PAD, 0, 0, 2, 0, 1]).is_err(), "padding is zeros");
+}
+
+#[test]
+fn fixed_frames_read_back() {
+    let stream = StreamId(0x0102_0304);
+    let sequences = [Sequence(1), Sequence(u64::MAX)];
+    let taken = Taken { stream, sequences: Sequences::new(&sequences) };
+    for frame in [
+        Frame::Open(Open { stream, incarnation: Incarnation([3; 16]), base_sequence: Sequence(9) }),
+        Frame::Credit(Credit { stream, bytes_through: 1, tensors_through: 2 }),
+        Frame::Taken(taken),
+        Frame::End(End { stream, tensors: 3, bytes: 4 }),
+        Frame::Ended(stream),
+        Frame::Abort(stream),
+        Frame::Lost(taken),
+    ] {
+        assert_eq!(frame.stream(), stream);
+        check(&encoded(&frame), &Decoded::Stream(frame));
+    }
+}
+
+#[test]
+fn unknown_kinds_are_refused() {
+    for unknown in [0x00, 0x09, 0x0f, 0x19, 0xff] {
+        let refused = decode(&[unknown, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0]).unwrap_err();
+        assert_eq!(refused, FrameError::UnknownKind(unknown));
+    }
+}
+
+fn header<'a>(dtype: Dtype, dimensions: &[u64], name: &'a str, length: u64) -> TensorHeader<'a> {
+    let shape = Shape::new(dimensions).unwrap();
+    TensorHeader { stream: StreamId(1), sequence: Sequence(2), dtype, shape, name, length }
+}
+
+#[test]
+fn impossible_tensors_are_refused_on_both_sides() {
+    let long = "x".repeat(256);
+    for bad in [
+        header(Dtype::Float32, &[2, 3], "", 23),
+        header(Dtype::Float32, &[u64::MAX, 2], "", 8),
+        header(Dtype::Float64, &[u64::MAX / 4], "", 8),
+        header(Dtype::Uint8, &[TENSOR_BYTES_MAX + 1], "", TENSOR_BYTES_MAX + 1),
+        header(Dtype::Uint8, &[1], &long, 1),
+    ] {
+        assert!(bad.check().is_err());
+        assert!(encode(&Frame::Tensor(bad), &mut [0; 2000]).is_err());
+    }
+    assert!(Shape::new(&[1; 33]).is_err());
+    assert_eq!(header(Dtype::Float32, &[], "scalar", 4).check(), Ok(()));
+    assert_eq!(header(Dtype::Float32, &[u64::MAX, 0, u64::MAX], "", 0).check(), Ok(()));
+
+    let good = encoded(&Frame::Tensor(header(Dtype::Float32, &[2, 3], "layer3", 24)));
+    // kind and length (4), stream (4), sequence (8), length (8), dtype, rank, dimensions
+    for (at, value) in [(23, 23), (24, 200), (25, 33), (25, 1), (33, 3)] {
+        let mut bent = good.clone();
+        bent[at] = value;
+        assert!(decode(&bent).is_err(), "byte {at}");
+    }
+}
+
+#[test]
+fn an_acknowledgement_holds_one_to_1024_numbers() {
+    let stream = StreamId(1);
+    for (count, fits) in [(0, false), (1, true), (1024, true), (1025, false)] {
+        let sequences = vec![Sequence(4); count];
+        let frame = Frame::Taken(Taken { stream, sequences: Sequences::new(&sequences) });
+        assert_eq!(encode(&frame, &mut [0; 9_000]).is_ok(), fits);
+    }
+    assert!(decode(&[kind::TAKEN, 0, 0, 4, 0, 0, 0, 1]).is_err());
+    assert!(decode(&[kind::TAKEN, 0, 0, 5, 0, 0, 0, 1, 0]).is_err());
+}
+
+#[test]
+fn a_chunk_is_filled_in_place() {
+    let mut bytes = vec![0; 200];
+    let place = (StreamId(7), Sequence(8), 9);
+    let used = put_chunk(place, 5, &mut bytes, |space| {
+        space.copy_from_slice(b"bytes");
+        Ok::<_, ()>(())
+    });
+    assert_eq!(used, Ok(Ok(CHUNK_OVERHEAD_BYTES + 5)));
+    bytes.truncate(CHUNK_OVERHEAD_BYTES + 5);
+    let chunk = Chunk { stream: place.0, sequence: place.1, offset: 9, bytes: b"bytes" };
+    assert_eq!(bytes, encoded(&Frame::Chunk(chunk)));
+    check(&bytes, &Decoded::Stream(Frame::Chunk(chunk)));
+    assert_eq!(put_chunk(place, 5, &mut bytes, |_| Err(3)), Ok(Err(3)));
+    assert!(put_chunk(place, 500, &mut bytes, |_| Ok::<_, ()>(())).is_err());
+    assert!(put_chunk(place, FRAME_BODY_BYTES_MAX, &mut [0; 70_000], |_| Ok::<_, ()>(())).is_err());
+}
+
+proptest! {
+    #[test]
+    fn tensors_read_back(
+        stream: u32,
+        sequence: u64,
+        dtype in prop::sample::select(Dtype::ALL),
+        dimensions in prop::collection::vec(0..9_u64, 0..12),
+        name in "\\PC{0,60}",
+    ) {
+        let shape = Shape::new(&dimensions).unwrap();
+        let length = shape.elements().unwrap() * dtype.size_bytes();
+        let header = TensorHeader {
+            stream: StreamId(stream), sequence: Sequence(sequence), dtype, shape, name: &name, length,
+        };
+        let bytes = encoded(&Frame::Tensor(header));
+        check(&bytes, &Decoded::Stream(Frame::Tensor(header)));
+    }
+
+    #[test]
+    fn chunks_read_back(stream: u32, sequence: u64, offset: u64, bytes in prop::collection::vec(any::<u8>(), 1..3000)) {
+        let chunk = Chunk { stream: StreamId(stream), sequence: Sequence(sequence), offset, bytes: &bytes };
+        check(&encoded(&Frame::Chunk(chunk)), &Decoded::Stream(Frame::Chunk(chunk)));
+    }
+
+    /// Whatever decodes encodes to the same bytes: there is one form only, padding apart.
+    #[test]
+    fn one_encoding_only(kind in 0..0x1a_u8, body in prop::collection::vec(any::<u8>(), 0..80)) {
+        let mut bytes = vec![kind, 0, 0, body.len() as u8];
+        bytes.extend_from_slice(&body);
+        match decode(&bytes) {
+            Ok((Decoded::Stream(frame), rest)) => {
+                prop_assert!(rest.is_empty());
+                prop_assert_eq!(encoded(&frame), bytes);
+            }
+            Ok((Decoded::Control(Control::Pad | Control::Close(_)), _)) | Err(_) => {}
+            Ok((Decoded::Control(frame), _)) => prop_assert_eq!(encoded_control(&frame), bytes),
+        }
+    }
+
+    #[test]
+    fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 1..300)) {
+        let _ = decode(&bytes);
+    }
+}

@@ -118,7 +118,7 @@ mod tests {
         bytes.extend_from_slice(b"extension");
         let length = (bytes.len() - FIXED_BYTES) as u16;
         bytes[8..10].copy_from_slice(&length.to_be_bytes());
-        bytes[13..15].copy_from_slice(&0x7777_u16.to_be_bytes()); // an unknown version in place of ours
+        bytes[12..14].copy_from_slice(&0x7777_u16.to_be_bytes()); // an unknown version in place of ours
         let (parsed, used) = Hello::parse(&bytes).unwrap().unwrap();
         assert_eq!(used, bytes.len());
         assert_eq!(parsed.suites, hello().suites);

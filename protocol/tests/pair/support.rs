@@ -1,0 +1,341 @@
+//! The two sides and the pipes between them.
+
+use sealane_policy::{Floors, VerifiedPolicy};
+use sealane_protocol::Moment;
+use sealane_protocol::connection::{
+    AcceptSetup, ClosedBy, Connection, Event, EvidenceReceived, Fail, Local, Setup, Sink,
+};
+use sealane_protocol::frame::{Frame, Incarnation, Open, Sequence, Sequences, StreamId, Taken, TensorHeader};
+use sealane_protocol::handshake::{Kind, Suite};
+use sealane_types::{Cipher, Reason};
+
+use crate::endpoint::Endpoint;
+use crate::world::{Counter, Guest, Who, appraise, chain, local, policy, session, verified, view};
+
+/// A frame that outlives its record.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Seen {
+    Open(Open),
+    Tensor { sequence: Sequence, name: String, length: u64 },
+    Chunk { sequence: Sequence, offset: u64, bytes: Vec<u8> },
+    Other(String),
+}
+
+/// Collects what arrives, or hands it to the end of a stream.
+#[derive(Debug, Default)]
+pub(crate) struct Collected(pub(crate) Vec<Seen>, pub(crate) Option<Endpoint>);
+
+impl Sink for Collected {
+    fn on_frame(&mut self, frame: Frame<'_>) -> Result<(), Reason> {
+        if let Some(endpoint) = &mut self.1 {
+            return endpoint.on_frame(frame);
+        }
+        self.0.push(match frame {
+            Frame::Open(open) => Seen::Open(open),
+            Frame::Tensor(TensorHeader { sequence, name, length, .. }) => {
+                Seen::Tensor { sequence, name: name.to_owned(), length }
+            }
+            Frame::Chunk(chunk) => {
+                Seen::Chunk { sequence: chunk.sequence, offset: chunk.offset, bytes: chunk.bytes.to_vec() }
+            }
+            other => Seen::Other(format!("{other:?}")),
+        });
+        Ok(())
+    }
+}
+
+/// One end with its shell.
+pub(crate) struct Side {
+    pub(crate) connection: Connection,
+    pub(crate) local: Local,
+    pub(crate) policy: VerifiedPolicy,
+    pub(crate) guest: Guest,
+    /// Bytes that arrived and were not consumed yet.
+    pub(crate) inbox: Vec<u8>,
+    pub(crate) seen: Collected,
+    pub(crate) events: Vec<Event>,
+    pub(crate) fail: Option<Fail>,
+    pub(crate) received: Option<EvidenceReceived>,
+    /// Events of these kinds are left to the test.
+    pub(crate) held: Vec<Held>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Held {
+    Policy,
+    Quote,
+    Verdict,
+    Auditor,
+}
+
+impl Side {
+    fn new(connection: Connection, who: Who, local: Local, policy: VerifiedPolicy) -> Self {
+        Self {
+            connection,
+            local,
+            policy,
+            guest: Guest::of(who),
+            inbox: Vec::new(),
+            seen: Collected::default(),
+            events: Vec::new(),
+            fail: None,
+            received: None,
+            held: Vec::new(),
+        }
+    }
+
+    /// Answers events as an honest shell does.
+    fn answer(&mut self) {
+        while let Some(event) = self.connection.poll_event() {
+            match &event {
+                Event::PolicyWanted if !self.held.contains(&Held::Policy) => {
+                    let bytes = serde_json::to_vec(self.policy.chain()).unwrap();
+                    self.connection.supply_policy(self.policy.epoch(), &bytes).unwrap();
+                }
+                Event::PolicyOffered { chain, .. } if !self.held.contains(&Held::Policy) => {
+                    self.adopt(chain);
+                }
+                Event::AuditorIntroduced if !self.held.contains(&Held::Auditor) => {
+                    self.connection.admit_auditor().unwrap();
+                }
+                Event::EvidenceWanted(wanted) if !self.held.contains(&Held::Quote) => {
+                    let message = self.guest.prove(wanted.leaf, &self.local, &self.policy);
+                    self.connection.supply_evidence(&message).unwrap();
+                }
+                Event::EvidenceReceived(_) => {}
+                _ => {}
+            }
+            if let Event::EvidenceReceived(received) = event {
+                if self.held.contains(&Held::Verdict) {
+                    self.received = Some(*received);
+                } else {
+                    let verdict = appraise(&received, &self.policy);
+                    self.connection.judged(verdict.map_err(|rejection| rejection.reason())).unwrap();
+                }
+            } else {
+                self.events.push(event);
+            }
+        }
+    }
+
+    pub(crate) fn adopt(&mut self, chain: &[u8]) {
+        match serde_json::from_slice(chain).ok().and_then(|chain| verified(&chain).ok()) {
+            Some(policy) => {
+                self.connection.policy_adopted(view(&policy));
+                self.policy = policy;
+            }
+            None => self.connection.close(Reason::PolicyUnsigned),
+        }
+    }
+
+    fn consume(&mut self, now: Moment) {
+        if self.connection.is_closed() {
+            self.inbox.clear();
+            return;
+        }
+        match self.connection.handle_input(now, &mut self.inbox, &mut self.seen) {
+            Ok(used) => drop(self.inbox.drain(..used)),
+            Err(fail) => self.fail = Some(fail),
+        }
+        self.answer();
+    }
+
+    /// Who ended the connection, and why.
+    pub(crate) fn closed(&self) -> Option<(ClosedBy, Reason)> {
+        self.events.iter().find_map(|event| match event {
+            Event::Closed { by, reason } => Some((*by, *reason)),
+            _ => None,
+        })
+    }
+
+    pub(crate) fn established(&self) -> Option<Suite> {
+        self.events.iter().find_map(|event| match event {
+            Event::Established { suite } => Some(*suite),
+            _ => None,
+        })
+    }
+
+    /// All sealed bytes that are ready to leave.
+    pub(crate) fn drain(&mut self, now: Moment) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        loop {
+            let ready = self.connection.poll_output(now);
+            if ready.is_empty() {
+                return bytes;
+            }
+            bytes.extend_from_slice(ready);
+            let written = ready.len();
+            self.connection.output_written(written);
+        }
+    }
+}
+
+/// What to make a pair of.
+pub(crate) struct Recipe {
+    pub(crate) kind: Kind,
+    pub(crate) initiator_policy: VerifiedPolicy,
+    pub(crate) responder_policy: VerifiedPolicy,
+    pub(crate) initiator: Box<dyn Fn(&mut Local)>,
+    pub(crate) responder: Box<dyn Fn(&mut Local)>,
+    pub(crate) seed: u64,
+}
+
+impl Default for Recipe {
+    fn default() -> Self {
+        Self {
+            kind: Kind::Full,
+            initiator_policy: policy(1),
+            responder_policy: policy(1),
+            initiator: Box::new(|_| {}),
+            responder: Box::new(|_| {}),
+            seed: 1,
+        }
+    }
+}
+
+impl Recipe {
+    /// Both sides speak these suites, and their policy permits classical exchange if asked for.
+    pub(crate) fn with_suites(suites: &[Suite], classical: bool) -> Self {
+        let ciphers = Cipher::ALL.iter().copied().collect();
+        let floors = Floors { post_quantum: !classical, ciphers, ..Floors::default() };
+        let policy = verified(&chain(1, &floors, 3600)).unwrap();
+        let (for_initiator, for_responder) = (suites.to_vec(), suites.to_vec());
+        Self {
+            initiator_policy: policy.clone(),
+            responder_policy: policy,
+            initiator: Box::new(move |local| local.suites = for_initiator.clone()),
+            responder: Box::new(move |local| local.suites = for_responder.clone()),
+            ..Self::default()
+        }
+    }
+}
+
+pub(crate) struct Pair {
+    pub(crate) initiator: Side,
+    pub(crate) responder: Side,
+    pub(crate) now: Moment,
+    pub(crate) random: Counter,
+    /// Deliver in random pieces rather than whole.
+    pub(crate) fragmented: bool,
+}
+
+impl Pair {
+    pub(crate) fn new() -> Self {
+        Self::of(Recipe::default())
+    }
+
+    pub(crate) fn of(recipe: Recipe) -> Self {
+        let Recipe { kind, initiator_policy, responder_policy, initiator, responder, seed } = recipe;
+        let mut random = Counter(seed);
+        let now = Moment::from_micros(1_000_000);
+        let mut dialler = local(Who::Embedder, &initiator_policy, &mut random);
+        initiator(&mut dialler);
+        let mut accepter = local(Who::Ranker, &responder_policy, &mut random);
+        responder(&mut accepter);
+        let setup = Setup { local: dialler.clone(), kind, expected: Who::Ranker.peer(), session: session() };
+        let accept = AcceptSetup { local: accepter.clone(), audit: kind == Kind::Audit };
+        let first = Connection::initiate(setup, &mut random, now).unwrap();
+        let second = Connection::accept(accept, &mut random, now).unwrap();
+        Self {
+            initiator: Side::new(first, Who::Embedder, dialler, initiator_policy),
+            responder: Side::new(second, Who::Ranker, accepter, responder_policy),
+            now,
+            random,
+            fragmented: false,
+        }
+    }
+
+    pub(crate) fn connected() -> Self {
+        Self::connected_of(Recipe::default())
+    }
+
+    pub(crate) fn connected_of(recipe: Recipe) -> Self {
+        let mut pair = Self::of(recipe);
+        pair.run();
+        assert!(pair.initiator.established().is_some(), "{:?}", pair.initiator.events);
+        assert!(pair.responder.established().is_some(), "{:?}", pair.responder.events);
+        pair
+    }
+
+    /// Moves bytes until nothing moves any more.
+    pub(crate) fn run(&mut self) {
+        self.run_through(|_, bytes| bytes);
+    }
+
+    /// Moves bytes, each flight through `bend`, until nothing moves any more.
+    pub(crate) fn run_through(&mut self, mut bend: impl FnMut(Who, Vec<u8>) -> Vec<u8>) {
+        loop {
+            let there = self.flight(Who::Embedder);
+            let moved = !there.is_empty();
+            let there = bend(Who::Embedder, there);
+            self.deliver(Who::Ranker, &there);
+            let back = self.flight(Who::Ranker);
+            let moved = moved || !back.is_empty();
+            let back = bend(Who::Ranker, back);
+            self.deliver(Who::Embedder, &back);
+            if !moved {
+                return;
+            }
+        }
+    }
+
+    pub(crate) fn side(&mut self, who: Who) -> &mut Side {
+        match who {
+            Who::Embedder => &mut self.initiator,
+            Who::Ranker => &mut self.responder,
+        }
+    }
+
+    /// Everything that `who` has to send now.
+    pub(crate) fn flight(&mut self, who: Who) -> Vec<u8> {
+        let now = self.now;
+        let side = self.side(who);
+        side.answer();
+        side.drain(now)
+    }
+
+    pub(crate) fn deliver(&mut self, to: Who, bytes: &[u8]) {
+        let now = self.now;
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let length =
+                if self.fragmented { 1 + self.random.below(rest.len().min(5000)) } else { rest.len() };
+            let (part, after) = rest.split_at(length);
+            rest = after;
+            let side = self.side(to);
+            side.inbox.extend_from_slice(part);
+            side.consume(now);
+        }
+        let side = self.side(to);
+        side.consume(now);
+    }
+
+    pub(crate) fn advance(&mut self, micros: u64) {
+        self.now = self.now.plus_micros(micros);
+        for who in [Who::Embedder, Who::Ranker] {
+            let now = self.now;
+            let side = self.side(who);
+            if side.connection.poll_timeout().is_some_and(|due| due <= now) {
+                side.connection.handle_timeout(now);
+            }
+            side.answer();
+        }
+    }
+
+    pub(crate) fn assert_nobody_established(&self) {
+        assert_eq!(self.initiator.established(), None);
+        assert_eq!(self.responder.established(), None);
+        assert_eq!(self.initiator.seen.0, []);
+        assert_eq!(self.responder.seen.0, []);
+    }
+}
+
+pub(crate) const STREAM: StreamId = StreamId(3);
+
+pub(crate) fn open_frame() -> Frame<'static> {
+    Frame::Open(Open { stream: STREAM, incarnation: Incarnation([9; 16]), base_sequence: Sequence(0) })
+}
+
+pub(crate) fn taken_frame(sequences: &[Sequence]) -> Frame<'_> {
+    Frame::Taken(Taken { stream: STREAM, sequences: Sequences::new(sequences) })
+}

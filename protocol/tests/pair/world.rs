@@ -1,0 +1,235 @@
+//! Names, policies and a simulated platform: everything around the two connections is real.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use sealane_attestation::binding::{Leaf, Tree, report_data};
+use sealane_attestation::{Collateral, Evidence, EvidenceMessage, Rejection, VerifiedPeer, judge};
+use sealane_policy::{
+    Authorities, Document, Entry, Floors, Permissions, PolicyPeer, SessionKind, SessionRule, SigningKey, Tcb,
+    VerifiedPolicy, sign, verify,
+};
+use sealane_protocol::connection::{EvidenceReceived, Local, PolicyView, Timing};
+use sealane_protocol::handshake::{Floor, Suite};
+use sealane_protocol::keys::{MlKem768, Random, RandomFailed, StaticKey};
+use sealane_protocol::record::Rekey;
+use sealane_simulated::{MEASUREMENT, Material, Platform as Simulation, host_data};
+use sealane_types::{
+    Assurance, Cipher, PeerName, Platform, PodIdentity, Roots, SessionName, SignedChain, UnixSeconds,
+};
+
+/// RSA keys take a second to make: one set for all tests.
+static MATERIAL: LazyLock<Material> = LazyLock::new(|| Material::generate().unwrap());
+static OTHER_MATERIAL: LazyLock<Material> = LazyLock::new(|| Material::generate().unwrap());
+
+/// Bytes that look random and are the same in every run.
+#[derive(Debug, Clone)]
+pub(crate) struct Counter(pub(crate) u64);
+
+impl Counter {
+    pub(crate) fn next(&mut self) -> u64 {
+        // SplitMix64.
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
+        (self.next() % bound as u64) as usize
+    }
+
+    pub(crate) fn bytes(&mut self, length: usize) -> Vec<u8> {
+        let mut bytes = vec![0; length];
+        self.fill(&mut bytes).unwrap();
+        bytes
+    }
+}
+
+impl Random for Counter {
+    fn fill(&mut self, bytes: &mut [u8]) -> Result<(), RandomFailed> {
+        for chunk in bytes.chunks_mut(8) {
+            chunk.copy_from_slice(&self.next().to_le_bytes()[..chunk.len()]);
+        }
+        Ok(())
+    }
+}
+
+/// The two workloads of every test.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Who {
+    Embedder,
+    Ranker,
+}
+
+impl Who {
+    pub(crate) fn peer(self) -> PeerName {
+        PeerName::new(match self {
+            Self::Embedder => "embedder",
+            Self::Ranker => "ranker",
+        })
+        .unwrap()
+    }
+
+    pub(crate) fn pod(self) -> PodIdentity {
+        PodIdentity::new("demo", &format!("{}-0", self.peer()), "6f1c").unwrap()
+    }
+
+    fn initdata(self) -> Vec<u8> {
+        format!("sealane simulated initdata\nnamespace: demo\npeer: {}\n", self.peer()).into_bytes()
+    }
+}
+
+pub(crate) fn session() -> SessionName {
+    SessionName::new("activations").unwrap()
+}
+
+/// One reading for all tests: the same policy asked for twice has the same digest.
+static WALL_CLOCK: LazyLock<UnixSeconds> =
+    LazyLock::new(|| UnixSeconds(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() + 5));
+
+pub(crate) fn wall_clock() -> UnixSeconds {
+    *WALL_CLOCK
+}
+
+fn entry(who: Who) -> Entry {
+    Entry {
+        kind: Platform::Simulated,
+        assurance: Assurance::Simulated,
+        measurements: [MEASUREMENT].into(),
+        host_data: [host_data(Some(&who.initdata()))].into(),
+        products: [].into(),
+        chip_ids: [].into(),
+        min_tcb: Tcb { fmc: None, bootloader: Some(0), tee: Some(0), snp: Some(0), microcode: Some(0) },
+        workload: None,
+        permissions: Permissions::default(),
+        public_keys: [].into(),
+        root: Some(MATERIAL.fingerprint()),
+    }
+}
+
+fn owner() -> SigningKey {
+    SigningKey::from_seed(&[7; 32]).unwrap()
+}
+
+pub(crate) fn roots() -> Roots {
+    Roots {
+        namespace: "demo".parse().unwrap(),
+        policy: "demo".parse().unwrap(),
+        threshold: 1,
+        keys: vec![owner().public_key()],
+        minimum_epoch: 1,
+    }
+}
+
+/// The signed policy of `epoch`, as it travels.
+pub(crate) fn chain(epoch: u64, floors: &Floors, lifetime: u64) -> SignedChain {
+    let peers = [Who::Embedder, Who::Ranker]
+        .map(|who| (who.peer(), PolicyPeer { entries: vec![entry(who)], shared_evidence: false }));
+    let keys = [owner().public_key()].into();
+    let document = Document {
+        version: 1,
+        namespace: "demo".parse().unwrap(),
+        name: "demo".parse().unwrap(),
+        epoch,
+        not_before: UnixSeconds(wall_clock().0 - 60).into(),
+        expires: wall_clock().plus(lifetime).into(),
+        previous: None,
+        authorities: Authorities { threshold: 1, keys },
+        peers: BTreeMap::from(peers),
+        sessions: vec![SessionRule {
+            name: None,
+            from: Who::Embedder.peer(),
+            to: [Who::Ranker.peer()].into(),
+            kind: SessionKind::Stream,
+        }],
+        floors: floors.clone(),
+        auditors: None,
+    };
+    let bytes = document.to_bytes();
+    let signatures = vec![sign(&bytes, &owner())];
+    SignedChain { document: STANDARD.encode(&bytes), signatures, rotations: vec![] }
+}
+
+pub(crate) fn verified(chain: &SignedChain) -> Result<VerifiedPolicy, sealane_policy::PolicyError> {
+    verify(chain, &roots(), wall_clock().into(), None)
+}
+
+pub(crate) fn policy(epoch: u64) -> VerifiedPolicy {
+    verified(&chain(epoch, &Floors::default(), 3600)).unwrap()
+}
+
+pub(crate) fn view(policy: &VerifiedPolicy) -> PolicyView {
+    let floors = &policy.document().floors;
+    let floor =
+        Floor { post_quantum: floors.post_quantum, ciphers: floors.ciphers.iter().copied().collect() };
+    PolicyView { epoch: policy.epoch(), digest: policy.digest(), floor }
+}
+
+pub(crate) fn local(who: Who, policy: &VerifiedPolicy, random: &mut Counter) -> Local {
+    Local {
+        static_key: Arc::new(StaticKey::generate(random).unwrap()),
+        peer: who.peer(),
+        pod: who.pod(),
+        policy: view(policy),
+        suites: Suite::offer(&[Cipher::Aes256Gcm, Cipher::ChaCha20Poly1305], false),
+        rekey: Rekey::default(),
+        timing: Timing::default(),
+        kem: Arc::new(MlKem768),
+    }
+}
+
+/// The guest that a side runs in.
+#[derive(Debug)]
+pub(crate) struct Guest(Simulation);
+
+impl Guest {
+    pub(crate) fn of(who: Who) -> Self {
+        Self(Simulation::new(MATERIAL.clone(), Some(&who.initdata())).unwrap())
+    }
+
+    /// Genuine in form, under a root that no policy names.
+    pub(crate) fn elsewhere(who: Who) -> Self {
+        Self(Simulation::new(OTHER_MATERIAL.clone(), Some(&who.initdata())).unwrap())
+    }
+
+    pub(crate) fn prove(&self, leaf: Leaf, local: &Local, policy: &VerifiedPolicy) -> EvidenceMessage {
+        self.prove_together(&[leaf], 0, local, policy)
+    }
+
+    /// One quote for several handshakes.
+    pub(crate) fn prove_together(
+        &self,
+        leaves: &[Leaf],
+        index: u32,
+        local: &Local,
+        policy: &VerifiedPolicy,
+    ) -> EvidenceMessage {
+        let tree = Tree::new(leaves).unwrap();
+        let platform = Platform::Simulated;
+        let own = local.static_key.public();
+        let data = report_data(platform, &local.pod, own, &policy.digest(), tree.leaves(), tree.root());
+        let quote = self.0.quote(data).unwrap();
+        EvidenceMessage {
+            pod: local.pod.clone(),
+            policy: policy.digest(),
+            path: tree.path(index).unwrap(),
+            evidence: Evidence { platform, report: quote.report, certificates: quote.certificates },
+        }
+    }
+}
+
+/// What an honest shell makes of received evidence.
+pub(crate) fn appraise(
+    received: &EvidenceReceived,
+    policy: &VerifiedPolicy,
+) -> Result<VerifiedPeer, Rejection> {
+    let policies = [policy.digest()];
+    let collateral = Collateral::empty().allowing_simulated();
+    let peer = &received.introduction.peer;
+    judge(&received.message, &received.expected(&policies), peer, policy, &collateral, wall_clock())
+}
