@@ -1,1 +1,37 @@
-fn main() {}
+//! `kubectl sealane`: makes, signs and explains policies; shows and diagnoses an installation.
+//!
+//! Invariant: owners' private keys are read from files and never leave this process, and nothing that is
+//! signed is changed after the signature. Results go to stdout, everything said to a person goes to stderr.
+//! Deliberately absent: changes to a cluster. What is to be applied is printed, for `kubectl apply`.
+
+mod arguments;
+mod check;
+mod clock;
+mod cluster;
+mod lifetime;
+mod output;
+mod policy;
+mod source;
+mod status;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use arguments::{Arguments, Command};
+
+fn main() -> ExitCode {
+    let Arguments { connection, command } = Arguments::parse();
+    let outcome = match command {
+        Command::Policy(command) => policy::run(command, &connection),
+        Command::Status(arguments) => status::run(&arguments, &connection),
+        Command::Check(arguments) => check::run(&arguments, &connection),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            output::say(&format!("error: {}", output::causes(&error)));
+            ExitCode::FAILURE
+        }
+    }
+}

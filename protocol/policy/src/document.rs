@@ -60,7 +60,6 @@ pub struct SessionRule {
 
 /// What may flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum SessionKind {
     /// Tensors.
     Stream,

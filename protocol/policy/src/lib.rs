@@ -36,7 +36,7 @@ pub use quorum::Tally;
 pub use sign::{PAYLOAD_TYPE, SigningKey, digest_of, key_id, pae, sign};
 pub use time::{InvalidTimestamp, Timestamp};
 pub use verified::VerifiedPolicy;
-pub use verify::{parse, verify};
+pub use verify::{parse, read, verify};
 
 impl Document {
     /// The canonical bytes that are signed.

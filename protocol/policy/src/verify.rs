@@ -65,9 +65,18 @@ pub fn verify(
 /// # Errors
 /// [`PolicyError`] names the field, what is wrong with it, and an example.
 pub fn parse(bytes: &[u8]) -> Result<Document, PolicyError> {
-    let document = decode::document(&json::read_canonical(bytes)?)?;
+    let document = read(bytes)?;
     lint_clean(&document)?;
     Ok(document)
+}
+
+/// Reads the exact bytes of a document without linting it: for tools that explain a draft, or look at what an
+/// earlier release signed. Nothing may act on it.
+///
+/// # Errors
+/// [`PolicyError::Json`] and [`PolicyError::Field`].
+pub fn read(bytes: &[u8]) -> Result<Document, PolicyError> {
+    Ok(decode::document(&json::read_canonical(bytes)?)?)
 }
 
 fn lint_clean(document: &Document) -> Result<(), PolicyError> {
@@ -148,7 +157,7 @@ impl<'c> Link<'c> {
     /// Parses the signed bytes. Lint concerns only what would take effect: a rotation that an earlier release
     /// signed stays a step of the chain when a later one learns a new rule.
     fn read(self, signers: BTreeSet<KeyId>) -> Result<Opened<'c>, PolicyError> {
-        let document = decode::document(&json::read_canonical(&self.bytes)?)?;
+        let document = read(&self.bytes)?;
         if self.part == Part::Document {
             lint_clean(&document)?;
         }

@@ -1,0 +1,26 @@
+//! The command line.
+
+use clap::{Parser, Subcommand};
+
+use crate::{check, cluster, policy, status};
+
+/// Attested, post-quantum data lanes between confidential workloads: policies, status and diagnosis.
+#[derive(Debug, Parser)]
+#[command(name = "kubectl-sealane", bin_name = "kubectl sealane", version, propagate_version = true)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    pub(crate) connection: cluster::Connection,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Draft, sign, verify and explain the signed policy of a namespace.
+    #[command(subcommand)]
+    Policy(policy::Command),
+    /// Peers, TransferSessions and TrustPolicies of a namespace, and why one is not ready.
+    Status(status::Arguments),
+    /// Diagnose the installation; each failed line says what to do.
+    Check(check::Arguments),
+}

@@ -1,0 +1,171 @@
+//! Namespaces that opted in, and pods that should have a sidecar.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::core::v1::{Namespace, Pod};
+use sealane_operator_api::{Peer, well_known};
+
+use super::Line;
+use super::gather::{Facts, opted_in};
+use super::judge::{read, unreadable};
+use super::selector::selects;
+
+/// Names printed in one line.
+const NAMES_SHOWN_MAX: usize = 5;
+
+pub(super) fn judge(facts: &Facts) -> Vec<Line> {
+    let what = "namespaces";
+    let peers = match &facts.peers {
+        Ok(peers) => peers,
+        Err(error) => return vec![unreadable("Peers", error)],
+    };
+    vec![
+        read(what, &facts.namespaces, |namespaces| namespaces_line(namespaces, peers)),
+        read("sidecars", &facts.pods, |pods| sidecars_line(pods, peers)),
+    ]
+}
+
+fn namespaces_line(namespaces: &[Namespace], peers: &[Peer]) -> Line {
+    let what = "namespaces";
+    let opted_in: BTreeSet<String> = opted_in(namespaces).into_iter().collect();
+    let with_peers: BTreeSet<String> =
+        peers.iter().filter_map(|peer| peer.metadata.namespace.clone()).collect();
+    let closed: Vec<&String> = with_peers.difference(&opted_in).collect();
+    if let Some(first) = closed.first() {
+        return Line::failed(
+            what,
+            format!("Peers are declared where no pod is injected: {}", some(&closed)),
+            format!(
+                "kubectl label namespace {first} {}=enabled, then restart its pods",
+                well_known::INJECTION_LABEL
+            ),
+        );
+    }
+    if opted_in.is_empty() {
+        return Line::warning(
+            what,
+            "none has opted in",
+            format!("kubectl label namespace NAMESPACE {}=enabled", well_known::INJECTION_LABEL),
+        );
+    }
+    Line::good(what, format!("opted in: {}", some(&opted_in.iter().collect::<Vec<_>>())))
+}
+
+fn sidecars_line(pods: &[Pod], peers: &[Peer]) -> Line {
+    let what = "sidecars";
+    let wanted: Vec<&Pod> = pods.iter().filter(|pod| runs(pod) && wants_sidecar(pod, peers)).collect();
+    let lacking: Vec<String> =
+        wanted.iter().filter(|pod| !has_sidecar(pod)).map(|pod| full_name(pod)).collect();
+    if lacking.is_empty() {
+        return Line::good(what, format!("{} pods have one", wanted.len()));
+    }
+    Line::failed(
+        what,
+        format!(
+            "missing in {} of {} pods: {}",
+            lacking.len(),
+            wanted.len(),
+            some(&lacking.iter().collect::<Vec<_>>())
+        ),
+        "they were created before their namespace opted in, or before the Peer: restart them, for example with kubectl rollout restart",
+    )
+}
+
+fn some(names: &[&String]) -> String {
+    let shown: Vec<&str> = names.iter().take(NAMES_SHOWN_MAX).map(|name| name.as_str()).collect();
+    let more = names.len().saturating_sub(shown.len());
+    if more == 0 { shown.join(", ") } else { format!("{} and {more} more", shown.join(", ")) }
+}
+
+fn full_name(pod: &Pod) -> String {
+    let metadata = &pod.metadata;
+    format!(
+        "{}/{}",
+        metadata.namespace.as_deref().unwrap_or_default(),
+        metadata.name.as_deref().unwrap_or_default()
+    )
+}
+
+fn runs(pod: &Pod) -> bool {
+    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+    !matches!(phase, Some("Succeeded" | "Failed"))
+}
+
+/// As the webhook decides it: never against the pod's own label.
+fn wants_sidecar(pod: &Pod, peers: &[Peer]) -> bool {
+    let labels = pod.metadata.labels.as_ref();
+    match labels.and_then(|labels| labels.get(well_known::INJECT_LABEL)).map(String::as_str) {
+        Some("true") => true,
+        Some("false") => false,
+        _ => peers.iter().any(|peer| {
+            peer.metadata.namespace == pod.metadata.namespace && selects(&peer.spec.selector, labels)
+        }),
+    }
+}
+
+fn has_sidecar(pod: &Pod) -> bool {
+    let containers = pod.spec.as_ref().and_then(|spec| spec.init_containers.as_ref());
+    containers.is_some_and(|containers| {
+        containers.iter().any(|container| container.name == well_known::SIDECAR_CONTAINER)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::check::Outcome;
+
+    fn peer() -> Peer {
+        let spec = json!({"selector": {"matchLabels": {"app": "a"}}, "trustPolicyRef": {"name": "demo"}});
+        let mut peer = Peer::new("a", serde_json::from_value(spec).unwrap());
+        peer.metadata.namespace = Some("demo".into());
+        peer
+    }
+
+    fn namespace(label: Option<&str>) -> Namespace {
+        let labels = label.map(|label| json!({"sealane.dev/injection": label}));
+        serde_json::from_value(json!({"metadata": {"name": "demo", "labels": labels}})).unwrap()
+    }
+
+    fn pod(labels: Value, sidecar: bool, phase: &str) -> Pod {
+        let containers = if sidecar { json!([{"name": "sealane"}]) } else { json!([]) };
+        serde_json::from_value(json!({
+            "metadata": {"name": "p", "namespace": "demo", "labels": labels},
+            "spec": {"containers": [], "initContainers": containers},
+            "status": {"phase": phase},
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn peers_in_a_namespace_that_did_not_opt_in_are_found() {
+        let line = |label, peers: &[Peer]| namespaces_line(&[namespace(label)], peers).outcome;
+        assert_eq!(line(None, &[peer()]), Outcome::Failed);
+        assert_eq!(line(Some("disabled"), &[peer()]), Outcome::Failed);
+        assert_eq!(line(Some("enabled"), &[peer()]), Outcome::Good);
+        assert_eq!(line(None, &[]), Outcome::Warning);
+    }
+
+    #[test]
+    fn pods_without_a_sidecar_are_found() {
+        let line = |pod: Pod| sidecars_line(&[pod], &[peer()]);
+        assert_eq!(line(pod(json!({"app": "a"}), true, "Running")).outcome, Outcome::Good);
+        let lacking = line(pod(json!({"app": "a"}), false, "Running"));
+        assert_eq!(lacking.outcome, Outcome::Failed);
+        assert!(lacking.detail.contains("demo/p"), "{lacking:?}");
+        assert_eq!(line(pod(json!({"app": "a"}), false, "Succeeded")).outcome, Outcome::Good);
+        assert_eq!(line(pod(json!({"app": "b"}), false, "Running")).outcome, Outcome::Good);
+        let asks = json!({"app": "b", "sealane.dev/inject": "true"});
+        assert_eq!(line(pod(asks, false, "Running")).outcome, Outcome::Failed);
+        let declines = json!({"app": "a", "sealane.dev/inject": "false"});
+        assert_eq!(line(pod(declines, false, "Running")).outcome, Outcome::Good);
+    }
+
+    #[test]
+    fn long_lists_are_cut() {
+        let names: Vec<String> = (0..7).map(|index| index.to_string()).collect();
+        assert_eq!(some(&names.iter().collect::<Vec<_>>()), "0, 1, 2, 3, 4 and 2 more");
+    }
+}

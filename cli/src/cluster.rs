@@ -1,0 +1,67 @@
+//! Access to a cluster, as kubectl would have it.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+
+/// The release namespace unless the user says otherwise.
+pub(crate) const RELEASE_NAMESPACE: &str = "sealane-system";
+
+#[derive(Debug, Default, clap::Args)]
+#[command(next_help_heading = "Cluster")]
+pub(crate) struct Connection {
+    /// The kubeconfig context to use.
+    #[arg(long, global = true, value_name = "NAME")]
+    context: Option<String>,
+    /// The kubeconfig file to use instead of $KUBECONFIG or ~/.kube/config.
+    #[arg(long, global = true, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// The namespace; by default that of the kubeconfig context.
+    #[arg(short, long, global = true, value_name = "NAMESPACE")]
+    pub(crate) namespace: Option<String>,
+}
+
+impl Connection {
+    /// Runs `work` with a client and the namespace in effect.
+    pub(crate) fn with_client<T>(&self, work: impl AsyncFnOnce(Client, String) -> Result<T>) -> Result<T> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.context("cannot start the runtime")?.block_on(async {
+            let config = self.config().await.context(
+                "no cluster is configured: set KUBECONFIG, or name a file with --kubeconfig and a context with --context",
+            )?;
+            let namespace = self.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
+            let client = Client::try_from(config).context("cannot use this kubeconfig")?;
+            work(client, namespace).await
+        })
+    }
+
+    async fn config(&self) -> Result<Config> {
+        let options = KubeConfigOptions { context: self.context.clone(), ..KubeConfigOptions::default() };
+        let Some(file) = &self.kubeconfig else {
+            if self.context.is_none() {
+                return Ok(Config::infer().await?);
+            }
+            return Ok(Config::from_kubeconfig(&options).await?);
+        };
+        let kubeconfig =
+            Kubeconfig::read_from(file).with_context(|| format!("cannot read {}", file.display()))?;
+        Ok(Config::from_custom_kubeconfig(kubeconfig, &options).await?)
+    }
+}
+
+/// Whether the API server said that there is no such object, or no such resource.
+pub(crate) fn is_absent(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 404)
+}
+
+/// Explains a failed request for a custom resource.
+pub(crate) fn explain(error: kube::Error, what: &str) -> anyhow::Error {
+    let hint = if is_absent(&error) {
+        format!("this cluster does not know {what}: is Sealane installed? `kubectl sealane check` tells")
+    } else {
+        format!("cannot read {what} from the cluster")
+    };
+    anyhow::Error::new(error).context(hint)
+}

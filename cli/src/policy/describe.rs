@@ -1,0 +1,236 @@
+//! A document in words.
+
+use std::collections::BTreeSet;
+use std::fmt::{Display, Write as _};
+
+use sealane_policy::{
+    Document, Entry, Floors, Permissions, PolicyPeer, SessionKind, SessionRule, Tcb, Timestamp, key_id,
+};
+use sealane_types::{Assurance, KeyId, Platform};
+
+use crate::lifetime::Lifetime;
+
+/// Enough of a long identifier to compare it by eye.
+const SHORT_CHARS: usize = 16;
+
+pub(crate) fn short(key: &KeyId) -> String {
+    shorten(key)
+}
+
+fn shorten(value: impl Display) -> String {
+    let text = value.to_string();
+    let short: String = text.chars().take(SHORT_CHARS).collect();
+    if short.len() < text.len() { format!("{short}…") } else { short }
+}
+
+/// The whole document: who, what each must prove, who may talk to whom.
+pub(crate) fn describe(document: &Document, now: Timestamp) -> String {
+    let Document {
+        version: _,
+        namespace,
+        name,
+        epoch,
+        not_before,
+        expires,
+        previous,
+        authorities,
+        peers,
+        sessions,
+        floors,
+        auditors,
+    } = document;
+    let mut lines = Lines::default();
+    lines.at(0, format!("Policy {name} of namespace {namespace}, epoch {epoch}"));
+    lines.at(
+        1,
+        format!("in force from {not_before} until {expires}{}", remaining(*not_before, *expires, now)),
+    );
+    if let Some(previous) = previous {
+        lines.at(1, format!("follows the document with SHA-256 {previous}"));
+    }
+    lines.at(0, "");
+    lines.at(
+        0,
+        format!(
+            "Owners: {} of {} must sign the next document",
+            authorities.threshold,
+            authorities.keys.len()
+        ),
+    );
+    for key in &authorities.keys {
+        lines.at(1, format!("{key} (key id {})", short(&key_id(key))));
+    }
+    lines.at(0, "");
+    lines.at(0, "Who takes part, and what a replica must prove");
+    for (name, peer) in peers {
+        describe_peer(&mut lines, name.as_str(), peer);
+    }
+    lines.at(0, "");
+    lines.at(0, "Who may talk to whom; everything else is refused");
+    if sessions.is_empty() {
+        lines.at(1, "nobody: no session is permitted");
+    }
+    for session in sessions {
+        lines.at(1, describe_session(session));
+    }
+    lines.at(0, "");
+    lines.at(0, "Every connection");
+    describe_floors(&mut lines, floors);
+    if let Some(auditors) = auditors {
+        lines.at(
+            1,
+            format!("evidence may be asked for without a session by: {}", list(&auditors.public_keys)),
+        );
+    }
+    lines.0
+}
+
+fn remaining(not_before: Timestamp, expires: Timestamp, now: Timestamp) -> String {
+    let until = |time: Timestamp| Lifetime { seconds: time.unix().0.saturating_sub(now.unix().0) };
+    if now < not_before {
+        format!(" (not yet: it begins in {})", until(not_before))
+    } else if now >= expires {
+        " (EXPIRED: sidecars refuse it)".to_owned()
+    } else {
+        format!(" ({} left)", until(expires))
+    }
+}
+
+fn describe_peer(lines: &mut Lines, name: &str, peer: &PolicyPeer) {
+    let shared =
+        if peer.shared_evidence { "; its evidence may also serve another Peer that says so" } else { "" };
+    let choice = if peer.entries.len() > 1 { "one of the following" } else { "the following" };
+    lines.at(1, format!("{name}: {choice}{shared}"));
+    for entry in &peer.entries {
+        describe_entry(lines, entry);
+    }
+}
+
+fn describe_entry(lines: &mut Lines, entry: &Entry) {
+    lines.at(2, platform(entry));
+    if let Some(root) = entry.root {
+        lines.at(3, format!("under the simulated root {root}"));
+    }
+    if entry.kind == Platform::Key {
+        lines.at(3, format!("its key is one of: {}", list(&entry.public_keys)));
+        return;
+    }
+    lines.at(3, format!("it was started from a guest image with measurement {}", list(&entry.measurements)));
+    if !entry.host_data.is_empty() {
+        lines.at(3, format!("with initdata whose SHA-256 (HOST_DATA) is {}", list(&entry.host_data)));
+    }
+    if !entry.products.is_empty() {
+        lines.at(3, format!("on an AMD processor of family {}", list(&entry.products)));
+    }
+    if !entry.chip_ids.is_empty() {
+        lines.at(3, format!("on one of {} named chips", entry.chip_ids.len()));
+    }
+    if !entry.min_tcb.is_empty() {
+        lines.at(3, format!("with firmware of at least {}", tcb(&entry.min_tcb)));
+    }
+    if let Some(workload) = &entry.workload {
+        let images = if workload.images.is_empty() {
+            String::new()
+        } else {
+            format!(", images {}", list(&workload.images))
+        };
+        lines
+            .at(3, format!("and the node agent states service account {}{images}", workload.service_account));
+    }
+    let (allowed, refused) = permissions(&entry.permissions);
+    if !allowed.is_empty() {
+        lines.at(3, format!("ALLOWED: {}", allowed.join(", ")));
+    }
+    lines.at(3, format!("refused: {}", refused.join(", ")));
+    let absent = entry.absent();
+    if !absent.is_empty() {
+        let absent: Vec<_> = absent.iter().map(ToString::to_string).collect();
+        lines
+            .at(3, format!("NOT PINNED, any value is accepted and shown as Degraded: {}", absent.join(", ")));
+    }
+}
+
+fn platform(entry: &Entry) -> &'static str {
+    match (entry.kind, entry.assurance) {
+        (Platform::Simulated, _) => "a SIMULATED guest: evidence made by software, which proves nothing",
+        (Platform::Key, _) => "a pinned key without any TEE: it proves possession of the key only",
+        (_, Assurance::Node) => {
+            "an AMD SEV-SNP node: the pod runs on a confidential VM, whose administrators can reach it"
+        }
+        _ => "an AMD SEV-SNP guest: the pod itself is the confidential VM",
+    }
+}
+
+fn tcb(tcb: &Tcb) -> String {
+    let components = [
+        ("FMC", tcb.fmc),
+        ("bootloader", tcb.bootloader),
+        ("TEE", tcb.tee),
+        ("SNP", tcb.snp),
+        ("microcode", tcb.microcode),
+    ];
+    let set = components.iter().filter_map(|(name, value)| value.map(|value| format!("{name} {value}")));
+    set.collect::<Vec<_>>().join(", ")
+}
+
+fn permissions(permissions: &Permissions) -> (Vec<String>, Vec<String>) {
+    let Permissions { debug, migration, vlek, smt, unverified_workload, vmpl_max } = *permissions;
+    let mut allowed = Vec::new();
+    let mut refused = Vec::new();
+    for (permitted, name) in [
+        (debug, "debugging by the host"),
+        (migration, "migration agents"),
+        (vlek, "keys held by the cloud provider (VLEK)"),
+        (smt, "SMT shared with other guests"),
+        (unverified_workload, "a workload that nobody states"),
+    ] {
+        if permitted { &mut allowed } else { &mut refused }.push(name.to_owned());
+    }
+    if vmpl_max > 0 {
+        allowed.push(format!("evidence asked for at VMPL up to {vmpl_max}"));
+    } else {
+        refused.push("evidence asked for above VMPL 0".to_owned());
+    }
+    (allowed, refused)
+}
+
+fn describe_session(rule: &SessionRule) -> String {
+    let what = match rule.kind {
+        SessionKind::Stream => "tensor streams",
+    };
+    let which = match &rule.name {
+        Some(name) => format!("of TransferSession {name}"),
+        None => "of any TransferSession".to_owned(),
+    };
+    format!("{} -> {}: {what} {which}", rule.from, list(&rule.to))
+}
+
+fn describe_floors(lines: &mut Lines, floors: &Floors) {
+    lines.at(
+        1,
+        if floors.post_quantum {
+            "must use the hybrid post-quantum key exchange"
+        } else {
+            "MAY fall back to classical-only keys, shown as Degraded"
+        },
+    );
+    lines.at(1, format!("is sealed with {}", list(&floors.ciphers)));
+    lines.at(1, format!("is carried by {}", list(&floors.carriers)));
+    if floors.complete {
+        lines.at(1, "and no reference value may be left open");
+    }
+}
+
+fn list<T: Display>(values: &BTreeSet<T>) -> String {
+    values.iter().map(shorten).collect::<Vec<_>>().join(" or ")
+}
+
+#[derive(Default)]
+struct Lines(String);
+
+impl Lines {
+    fn at(&mut self, depth: usize, text: impl Display) {
+        // Writing to a String cannot fail.
+        let _ = writeln!(self.0, "{:indent$}{text}", "", indent = 2 * depth);
+    }
+}

@@ -1,0 +1,152 @@
+//! What a draft is made from, and the document that comes of it. Pure: whoever calls it has gathered
+//! everything.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sealane_policy::{
+    Authorities, Document, Entry, Floors, Permissions, PolicyPeer, SessionKind, SessionRule, Tcb, Timestamp,
+    digest_of,
+};
+use sealane_types::{
+    Assurance, Digest, HostData, Measurement, Namespace, PeerName, Platform, PolicyName, Product, SessionName,
+};
+
+/// A permitted flow as it was declared.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Flow {
+    pub(super) name: Option<SessionName>,
+    pub(super) from: PeerName,
+    pub(super) to: BTreeSet<PeerName>,
+}
+
+/// What replicas have to prove, the same for every Peer except for HOST_DATA.
+#[derive(Debug, Clone)]
+pub(super) enum Proof {
+    Simulated {
+        root: Digest,
+        measurements: BTreeSet<Measurement>,
+    },
+    SevSnp {
+        assurance: Assurance,
+        measurements: BTreeSet<Measurement>,
+        products: BTreeSet<Product>,
+        min_tcb: Tcb,
+    },
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Draft {
+    pub(super) namespace: Namespace,
+    pub(super) name: PolicyName,
+    pub(super) epoch: u64,
+    pub(super) previous: Option<Digest>,
+    pub(super) not_before: Timestamp,
+    pub(super) expires: Timestamp,
+    pub(super) authorities: Authorities,
+    pub(super) peers: BTreeSet<PeerName>,
+    pub(super) flows: Vec<Flow>,
+    pub(super) proof: Proof,
+    pub(super) host_data: BTreeMap<PeerName, BTreeSet<HostData>>,
+}
+
+impl Draft {
+    pub(super) fn document(self) -> Document {
+        let Self {
+            namespace,
+            name,
+            epoch,
+            previous,
+            not_before,
+            expires,
+            authorities,
+            peers,
+            flows,
+            proof,
+            mut host_data,
+        } = self;
+        let peers = peers
+            .into_iter()
+            .map(|peer| {
+                let host_data = host_data.remove(&peer).unwrap_or_default();
+                let entry = entry(&proof, host_data, &namespace, &peer);
+                (peer, PolicyPeer { entries: vec![entry], shared_evidence: false })
+            })
+            .collect();
+        let sessions = flows
+            .into_iter()
+            .map(|Flow { name, from, to }| SessionRule { name, from, to, kind: SessionKind::Stream })
+            .collect();
+        Document {
+            version: 1,
+            namespace,
+            name,
+            epoch,
+            not_before,
+            expires,
+            previous,
+            authorities,
+            peers,
+            sessions,
+            floors: Floors::default(),
+            auditors: None,
+        }
+    }
+}
+
+/// The initdata that a simulated pod of `peer` gets from the webhook unless it brings its own. Its digest is
+/// the pod's HOST_DATA, so the text is part of the contract between webhook and policies.
+fn simulated_initdata(namespace: &Namespace, peer: &PeerName) -> String {
+    format!("sealane simulated initdata\nnamespace: {namespace}\npeer: {peer}\n")
+}
+
+fn entry(proof: &Proof, host_data: BTreeSet<HostData>, namespace: &Namespace, peer: &PeerName) -> Entry {
+    let empty = Entry {
+        kind: Platform::SevSnp,
+        assurance: Assurance::Pod,
+        measurements: BTreeSet::new(),
+        host_data,
+        products: BTreeSet::new(),
+        chip_ids: BTreeSet::new(),
+        min_tcb: Tcb::default(),
+        workload: None,
+        permissions: Permissions::default(),
+        public_keys: BTreeSet::new(),
+        root: None,
+    };
+    match proof {
+        Proof::Simulated { root, measurements } => {
+            let initdata = digest_of(simulated_initdata(namespace, peer).as_bytes());
+            let default = [HostData::new(*initdata.as_bytes())].into();
+            let host_data = if empty.host_data.is_empty() { default } else { empty.host_data };
+            Entry {
+                kind: Platform::Simulated,
+                assurance: Assurance::Simulated,
+                measurements: measurements.clone(),
+                host_data,
+                root: Some(*root),
+                ..empty
+            }
+        }
+        Proof::SevSnp { assurance, measurements, products, min_tcb } => Entry {
+            assurance: *assurance,
+            measurements: measurements.clone(),
+            products: products.clone(),
+            min_tcb: *min_tcb,
+            ..empty
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn simulated_host_data_is_that_of_the_webhooks_text() {
+        let text = simulated_initdata(&"demo".parse().unwrap(), &"embedder".parse().unwrap());
+        assert_eq!(text, "sealane simulated initdata\nnamespace: demo\npeer: embedder\n");
+        let digest = digest_of(text.as_bytes()).to_string();
+        // printf 'sealane simulated initdata\nnamespace: demo\npeer: embedder\n' | sha256sum
+        assert_eq!(digest, "345cc109be33c7a593ebecf33bcd17a01670ff552041969a1f633b657003b57d");
+    }
+}

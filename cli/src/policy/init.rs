@@ -1,0 +1,279 @@
+//! `policy init`: drafts the next document.
+
+mod flags;
+mod gather;
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail, ensure};
+use sealane_policy::limits::DEFAULT_LIFETIME_SECONDS;
+use sealane_policy::{Authorities, Document, Timestamp, digest_of, lint};
+use sealane_types::{Assurance, Digest, Measurement, Namespace, PeerName, PolicyName, Product, PublicKey};
+
+use self::flags::{HostDataFlag, SessionFlag, TcbFlag};
+use self::gather::Declared;
+use super::draft::{Draft, Flow, Proof};
+use super::owner::{OwnerKey, authorities_of};
+use crate::clock;
+use crate::cluster::{Connection, RELEASE_NAMESPACE};
+use crate::lifetime::Lifetime;
+use crate::output;
+use crate::source::Source;
+
+/// How far clocks may be behind the author's before they refuse a fresh document.
+const CLOCK_SKEW_SECONDS: u64 = 60;
+
+/// Drafts an unsigned document and prints it in its signed form (RFC 8785).
+///
+/// Peers, TransferSessions and the epoch come from the namespace; with --peer or --session from the flags alone,
+/// without a cluster. Read the draft (`policy show`), edit it if need be, then let the owners sign it.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// Name of the TrustPolicy; by default the one that the Peers of the namespace name.
+    #[arg(long, value_name = "NAME")]
+    name: Option<PolicyName>,
+    /// An owner: the file of a key, or a public key in hex. Repeat it, or separate with commas. By default
+    /// the owners of the policy in effect.
+    #[arg(long, visible_alias = "keys", value_name = "FILE|HEX", value_delimiter = ',')]
+    owner_key: Vec<OwnerKey>,
+    /// How many owners must sign; by default more than half of them.
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
+    threshold: Option<u32>,
+    /// Epoch of the document; by default one more than that of the policy in effect, or 1.
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
+    epoch: Option<u64>,
+    /// The policy in effect, from a file instead of the cluster: a bundle or TrustPolicy.
+    #[arg(long, value_name = "FILE")]
+    after: Option<PathBuf>,
+    /// Do not name the document before this one.
+    #[arg(long)]
+    no_previous: bool,
+    /// How long the document is in force; by default 7d.
+    #[arg(long, value_name = "SPAN")]
+    expires_in: Option<Lifetime>,
+    /// From when on it is in force; by default one minute ago, for clocks that are behind.
+    #[arg(long, value_name = "TIME")]
+    not_before: Option<Timestamp>,
+    /// Print the draft indented, for editing; `policy sign` makes the signed form of it.
+    #[arg(long)]
+    pretty: bool,
+
+    /// A Peer that takes part. Repeat it.
+    #[arg(long, value_name = "NAME", help_heading = "Without a cluster")]
+    peer: Vec<PeerName>,
+    /// A permitted flow: FROM:TO, FROM:TO,TO or SESSION=FROM:TO. Repeat it.
+    #[arg(long, value_name = "FLOW", help_heading = "Without a cluster")]
+    session: Vec<SessionFlag>,
+
+    /// Accepted launch measurement of the guest image. Repeat it.
+    #[arg(long, value_name = "HEX", help_heading = "What replicas must prove")]
+    measurement: Vec<Measurement>,
+    /// Accepted HOST_DATA of a Peer, the SHA-256 of its initdata: PEER=HEX. Repeat it.
+    #[arg(long, value_name = "PEER=HEX", help_heading = "What replicas must prove")]
+    host_data: Vec<HostDataFlag>,
+    /// TCB floor: bootloader=4,tee=0,snp=24,microcode=219.
+    #[arg(
+        long,
+        value_name = "FLOOR",
+        help_heading = "What replicas must prove",
+        conflicts_with = "simulated"
+    )]
+    min_tcb: Option<TcbFlag>,
+    /// Accepted AMD processor family: Milan, Genoa or Turin. Repeat it.
+    #[arg(
+        long,
+        value_name = "FAMILY",
+        help_heading = "What replicas must prove",
+        conflicts_with = "simulated"
+    )]
+    product: Vec<Product>,
+    /// Pod: the pod itself is the guest. Node: the node is.
+    #[arg(long, value_name = "WORD", help_heading = "What replicas must prove", conflicts_with = "simulated",
+        default_value = "Pod", value_parser = ["Pod", "Node"])]
+    assurance: String,
+
+    /// Accept simulated evidence, which proves nothing: for machines without a TEE.
+    #[arg(long, help_heading = "Simulation")]
+    simulated: bool,
+    /// Fingerprint of the simulated root; by default that in ConfigMap sealane-simulation of the release.
+    #[arg(long, value_name = "HEX", help_heading = "Simulation", requires = "simulated")]
+    simulated_root: Option<Digest>,
+    /// Namespace of the release.
+    #[arg(long, value_name = "NAMESPACE", help_heading = "Simulation", default_value = RELEASE_NAMESPACE)]
+    release_namespace: String,
+}
+
+pub(crate) fn run(arguments: &Arguments, connection: &Connection) -> Result<()> {
+    let declared = declared(arguments, connection)?;
+    let before = match declared.existing.as_ref().map(Before::read).transpose() {
+        Err(error) if arguments.epoch.is_some() => {
+            output::say(&format!("note: the policy in effect cannot be read: {}", output::causes(&error)));
+            None
+        }
+        read => read.context("the policy in effect cannot be read; --epoch drafts without it")?,
+    };
+    let rotates = before.clone();
+    let document = draft(arguments, declared, before)?.document();
+    let bytes = document.to_bytes();
+    if arguments.pretty {
+        output::print_json(&serde_json::from_slice::<serde_json::Value>(&bytes).context("cannot indent")?)?;
+    } else {
+        output::print(&String::from_utf8(bytes).context("the draft is not text")?)?;
+    }
+    advise(&document, rotates.as_ref());
+    Ok(())
+}
+
+/// The policy that the draft follows.
+#[derive(Debug, Clone)]
+struct Before {
+    epoch: u64,
+    digest: Digest,
+    authorities: Authorities,
+}
+
+impl Before {
+    fn read(source: &Source) -> Result<Self> {
+        let Document { epoch, authorities, .. } = source.as_it_is()?;
+        Ok(Self { epoch, digest: digest_of(&source.bytes), authorities })
+    }
+}
+
+/// Peers, flows and the policy in effect, from the flags or from the cluster.
+fn declared(arguments: &Arguments, connection: &Connection) -> Result<Declared> {
+    let after = arguments.after.as_deref().map(Source::read).transpose()?;
+    let mut declared = if arguments.peer.is_empty() && arguments.session.is_empty() {
+        let simulated = arguments.simulated && arguments.simulated_root.is_none();
+        let release = simulated.then_some(arguments.release_namespace.as_str());
+        gather::everything(connection, arguments.name.as_ref(), release)?
+    } else {
+        from_flags(arguments, connection)?
+    };
+    if after.is_some() {
+        declared.existing = after;
+    }
+    Ok(declared)
+}
+
+fn from_flags(arguments: &Arguments, connection: &Connection) -> Result<Declared> {
+    let name =
+        arguments.name.clone().context("--name is needed without a cluster, for example --name demo")?;
+    let namespace = connection.namespace.as_deref();
+    let namespace =
+        namespace.context("--namespace is needed without a cluster, for example --namespace demo")?;
+    let flows: Vec<Flow> = arguments.session.iter().map(|SessionFlag(flow)| flow.clone()).collect();
+    let mentioned = flows.iter().flat_map(|flow| std::iter::once(&flow.from).chain(&flow.to));
+    let peers: BTreeSet<PeerName> = arguments.peer.iter().chain(mentioned).cloned().collect();
+    let simulation = if arguments.simulated && arguments.simulated_root.is_none() {
+        Some(gather::simulation_alone(connection, &arguments.release_namespace)?)
+    } else {
+        None
+    };
+    Ok(Declared { namespace: Namespace::new(namespace)?, name, peers, flows, existing: None, simulation })
+}
+
+fn draft(arguments: &Arguments, declared: Declared, before: Option<Before>) -> Result<Draft> {
+    let proof = proof(arguments, &declared)?;
+    let Declared { namespace, name, peers, flows, existing: _, simulation: _ } = declared;
+    let epoch = match (arguments.epoch, &before) {
+        (Some(epoch), _) => epoch,
+        (None, Some(before)) => before.epoch + 1,
+        (None, None) => 1,
+    };
+    let direct = before.as_ref().filter(|before| before.epoch + 1 == epoch && !arguments.no_previous);
+    let not_before = arguments.not_before.unwrap_or_else(|| {
+        let now = clock::now().unix();
+        sealane_types::UnixSeconds(now.0.saturating_sub(CLOCK_SKEW_SECONDS)).into()
+    });
+    let lifetime = arguments.expires_in.map_or(DEFAULT_LIFETIME_SECONDS, |lifetime| lifetime.seconds);
+    let from = not_before.max(clock::now());
+    let mut host_data = std::collections::BTreeMap::<PeerName, BTreeSet<_>>::new();
+    for HostDataFlag { peer, value } in &arguments.host_data {
+        ensure!(peers.contains(peer), "--host-data names {peer}, which is not one of the Peers");
+        host_data.entry(peer.clone()).or_default().insert(*value);
+    }
+    Ok(Draft {
+        namespace,
+        name,
+        epoch,
+        previous: direct.map(|before| before.digest),
+        not_before,
+        expires: from.plus(lifetime),
+        authorities: authorities(arguments, before.as_ref())?,
+        peers,
+        flows,
+        proof,
+        host_data,
+    })
+}
+
+fn authorities(arguments: &Arguments, before: Option<&Before>) -> Result<Authorities> {
+    let keys: Result<BTreeSet<PublicKey>> = arguments.owner_key.iter().map(OwnerKey::public_key).collect();
+    let mut keys = keys?;
+    if let (true, Some(before)) = (keys.is_empty(), before) {
+        let threshold = arguments.threshold.unwrap_or(before.authorities.threshold);
+        keys.clone_from(&before.authorities.keys);
+        return authorities_of(threshold, keys);
+    }
+    if keys.is_empty() {
+        bail!(
+            "name the owners who must sign: --owner-key FILE for each (`kubectl sealane policy keygen --out FILE` makes one)"
+        );
+    }
+    let majority = u32::try_from(keys.len() / 2 + 1).unwrap_or(u32::MAX);
+    authorities_of(arguments.threshold.unwrap_or(majority), keys)
+}
+
+fn proof(arguments: &Arguments, declared: &Declared) -> Result<Proof> {
+    let mut measurements: BTreeSet<Measurement> = arguments.measurement.iter().copied().collect();
+    if !arguments.simulated {
+        let assurance = if arguments.assurance == "Node" { Assurance::Node } else { Assurance::Pod };
+        let products = arguments.product.iter().copied().collect();
+        let min_tcb = arguments.min_tcb.map(|TcbFlag(tcb)| tcb).unwrap_or_default();
+        return Ok(Proof::SevSnp { assurance, measurements, products, min_tcb });
+    }
+    let simulation = declared.simulation.as_ref();
+    let root = arguments.simulated_root.or(simulation.map(|simulation| simulation.root));
+    let root = root.context("--simulated needs --simulated-root without a simulated installation")?;
+    if measurements.is_empty() {
+        measurements.insert(match simulation {
+            Some(simulation) => simulation.measurement,
+            None => gather::SIMULATED_MEASUREMENT.parse().context("the simulated measurement")?,
+        });
+    }
+    Ok(Proof::Simulated { root, measurements })
+}
+
+fn count(number: usize, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
+/// What the author has to do next.
+fn advise(document: &Document, before: Option<&Before>) {
+    let Document { namespace, name, epoch, authorities, peers, sessions, expires, .. } = document;
+    output::say(&format!(
+        "Drafted epoch {epoch} of {namespace}/{name}: {}, {}, {} of {} owners must sign, expires {expires}.",
+        count(peers.len(), "Peer"),
+        count(sessions.len(), "session"),
+        authorities.threshold,
+        authorities.keys.len(),
+    ));
+    if before.is_some_and(|before| before.authorities != *authorities) {
+        output::say(
+            "The owners change: the old quorum and the new one must both sign, and `policy manifest --roots` must be given the TrustPolicy in effect.",
+        );
+    }
+    let findings = lint(document);
+    if !findings.is_empty() {
+        output::say(
+            "To be filled in or corrected before it can be signed (--pretty makes it easier to edit):",
+        );
+        for finding in findings {
+            output::say(&format!("  - {finding}"));
+        }
+    }
+    output::say(
+        "Next: read it, then every owner signs it:\n  kubectl sealane policy show DRAFT\n  kubectl sealane policy sign --key FILE DRAFT",
+    );
+}

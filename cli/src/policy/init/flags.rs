@@ -1,0 +1,119 @@
+//! Flag values of `policy init`.
+
+use std::str::FromStr;
+
+use sealane_policy::Tcb;
+use sealane_types::{HostData, PeerName};
+
+use crate::policy::draft::Flow;
+
+/// `FROM:TO[,TO…]`, or `SESSION=FROM:TO[,TO…]`.
+#[derive(Debug, Clone)]
+pub(super) struct SessionFlag(pub(super) Flow);
+
+#[derive(Debug, thiserror::Error)]
+#[error("expected FROM:TO, FROM:TO,TO or SESSION=FROM:TO, like activations=embedder:ranker")]
+pub(super) struct InvalidFlow;
+
+impl FromStr for SessionFlag {
+    type Err = InvalidFlow;
+    fn from_str(text: &str) -> Result<Self, InvalidFlow> {
+        let (name, ends) = match text.split_once('=') {
+            Some((name, ends)) => (Some(name.parse().map_err(|_| InvalidFlow)?), ends),
+            None => (None, text),
+        };
+        let (from, to) = ends.split_once(':').ok_or(InvalidFlow)?;
+        let from = from.parse().map_err(|_| InvalidFlow)?;
+        let to = to.split(',').map(str::parse).collect::<Result<_, _>>().map_err(|_| InvalidFlow)?;
+        Ok(Self(Flow { name, from, to }))
+    }
+}
+
+/// `PEER=HEX`.
+#[derive(Debug, Clone)]
+pub(super) struct HostDataFlag {
+    pub(super) peer: PeerName,
+    pub(super) value: HostData,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("expected PEER=HEX with 64 lower-case hex digits")]
+pub(super) struct InvalidHostData;
+
+impl FromStr for HostDataFlag {
+    type Err = InvalidHostData;
+    fn from_str(text: &str) -> Result<Self, InvalidHostData> {
+        let (peer, value) = text.split_once('=').ok_or(InvalidHostData)?;
+        let peer = peer.parse().map_err(|_| InvalidHostData)?;
+        let value = value.parse().map_err(|_| InvalidHostData)?;
+        Ok(Self { peer, value })
+    }
+}
+
+/// `bootloader=4,tee=0,snp=24,microcode=219`, with `fmc` on Turin.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct TcbFlag(pub(super) Tcb);
+
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "expected numbers from 0 to 255 for fmc, bootloader, tee, snp or microcode, like bootloader=4,snp=24"
+)]
+pub(super) struct InvalidTcb;
+
+impl FromStr for TcbFlag {
+    type Err = InvalidTcb;
+    fn from_str(text: &str) -> Result<Self, InvalidTcb> {
+        let mut tcb = Tcb::default();
+        for part in text.split(',') {
+            let (name, value) = part.split_once('=').ok_or(InvalidTcb)?;
+            let component = match name {
+                "fmc" => &mut tcb.fmc,
+                "bootloader" => &mut tcb.bootloader,
+                "tee" => &mut tcb.tee,
+                "snp" => &mut tcb.snp,
+                "microcode" => &mut tcb.microcode,
+                _ => return Err(InvalidTcb),
+            };
+            let value = value.parse().map_err(|_| InvalidTcb)?;
+            if component.replace(value).is_some() {
+                return Err(InvalidTcb);
+            }
+        }
+        Ok(Self(tcb))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flows_read_as_written() {
+        let SessionFlag(flow) = "activations=embedder:ranker,auditor".parse().unwrap();
+        assert_eq!(flow.name.unwrap().as_str(), "activations");
+        assert_eq!((flow.from.as_str(), flow.to.len()), ("embedder", 2));
+        let SessionFlag(flow) = "a:b".parse().unwrap();
+        assert_eq!(flow.name, None);
+        for other in ["", "a", "a:", ":b", "a:b,", "=a:b", "A:b", "a:b:c"] {
+            assert!(other.parse::<SessionFlag>().is_err(), "{other}");
+        }
+    }
+
+    #[test]
+    fn floors_read_as_written() {
+        let TcbFlag(tcb) = "bootloader=4,snp=24".parse().unwrap();
+        assert_eq!((tcb.bootloader, tcb.snp, tcb.tee), (Some(4), Some(24), None));
+        for other in ["", "snp", "snp=256", "snp=1,snp=2", "ucode=1"] {
+            assert!(other.parse::<TcbFlag>().is_err(), "{other}");
+        }
+    }
+
+    #[test]
+    fn host_data_names_its_peer() {
+        let flag: HostDataFlag = format!("embedder={}", "0a".repeat(32)).parse().unwrap();
+        assert_eq!(flag.peer.as_str(), "embedder");
+        for other in ["embedder", "embedder=00", "=00"] {
+            assert!(other.parse::<HostDataFlag>().is_err(), "{other}");
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! What a namespace declares.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context, Result, bail};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::ListParams;
+use kube::{Api, Client};
+use sealane_operator_api::{Peer, TransferSession, TrustPolicy};
+use sealane_types::{Digest, Measurement, Namespace, PeerName, PolicyName, SessionName};
+
+use crate::cluster::{Connection, explain};
+use crate::policy::draft::Flow;
+use crate::source::Source;
+
+/// Launch measurement of every simulated guest, SHA-384 of `sealane simulated guest 1`; a test compares it with
+/// the platform's own.
+pub(super) const SIMULATED_MEASUREMENT: &str =
+    "14196d12732ffc7307de8892823154bd7d5177bedf17fe676dfba9be7d61f5d7c9364e327fdbddfd62aa5b7c3b9e0da3";
+
+/// ConfigMap of a simulated installation.
+const SIMULATION: &str = "sealane-simulation";
+
+/// Everything that a draft is made of and the author did not say.
+#[derive(Debug)]
+pub(super) struct Declared {
+    pub(super) namespace: Namespace,
+    pub(super) name: PolicyName,
+    pub(super) peers: BTreeSet<PeerName>,
+    pub(super) flows: Vec<Flow>,
+    pub(super) existing: Option<Source>,
+    pub(super) simulation: Option<Simulation>,
+}
+
+/// What a simulated installation says about itself.
+#[derive(Debug)]
+pub(super) struct Simulation {
+    pub(super) root: Digest,
+    pub(super) measurement: Measurement,
+}
+
+/// Reads Peers, TransferSessions, the TrustPolicy and, where `release` is given, its simulation.
+pub(super) fn everything(
+    connection: &Connection,
+    name: Option<&PolicyName>,
+    release: Option<&str>,
+) -> Result<Declared> {
+    connection.with_client(async |client, namespace| {
+        let list = ListParams::default();
+        let peers = Api::<Peer>::namespaced(client.clone(), &namespace).list(&list).await;
+        let peers = peers.map_err(|error| explain(error, "Peers"))?.items;
+        let sessions = Api::<TransferSession>::namespaced(client.clone(), &namespace).list(&list).await;
+        let sessions = sessions.map_err(|error| explain(error, "TransferSessions"))?.items;
+        let name = match name {
+            Some(name) => name.clone(),
+            None => named_by(&peers, &namespace)?,
+        };
+        let existing = Api::<TrustPolicy>::namespaced(client.clone(), &namespace).get_opt(name.as_str()).await;
+        let existing = existing.map_err(|error| explain(error, "TrustPolicies"))?;
+        let simulation = match release {
+            Some(release) => Some(simulation(client, release).await?),
+            None => None,
+        };
+        let peers = members(&peers, &name)?;
+        if peers.is_empty() {
+            bail!(
+                "no Peer of namespace {namespace} has trustPolicyRef {name}; apply the Peers first, or name them with --peer"
+            );
+        }
+        let flows = flows(&sessions, &peers)?;
+        let existing = existing.as_ref().map(Source::from_manifest).transpose()?;
+        Ok(Declared { namespace: Namespace::new(namespace)?, name, peers, flows, existing, simulation })
+    })
+}
+
+/// Reads only what a simulated installation says about itself.
+pub(super) fn simulation_alone(connection: &Connection, release: &str) -> Result<Simulation> {
+    connection
+        .with_client(async |client, _| simulation(client, release).await)
+        .context("without --simulated-root the fingerprint is read from the cluster")
+}
+
+async fn simulation(client: Client, release: &str) -> Result<Simulation> {
+    let map = Api::<ConfigMap>::namespaced(client, release).get_opt(SIMULATION).await;
+    let map = map.map_err(|error| explain(error, "ConfigMaps"))?.with_context(|| {
+        format!("there is no ConfigMap {SIMULATION} in namespace {release}: this installation is not simulated (`make install SIMULATED=1`), or --release-namespace is another")
+    })?;
+    let data = map.data.unwrap_or_default();
+    let value = |key: &str| {
+        data.get(key).with_context(|| format!("ConfigMap {release}/{SIMULATION} has no key {key}"))
+    };
+    Ok(Simulation {
+        root: value("fingerprint")?.trim().parse().context("key fingerprint")?,
+        measurement: value("measurement")?.trim().parse().context("key measurement")?,
+    })
+}
+
+/// The one TrustPolicy that the Peers name.
+fn named_by(peers: &[Peer], namespace: &str) -> Result<PolicyName> {
+    let names: BTreeSet<&str> = peers.iter().map(|peer| peer.spec.trust_policy_ref.name.as_str()).collect();
+    match names.iter().copied().collect::<Vec<_>>()[..] {
+        [name] => Ok(name.parse()?),
+        [] => bail!("namespace {namespace} has no Peers; apply them first, or name them with --peer"),
+        _ => bail!(
+            "the Peers of namespace {namespace} name several TrustPolicies ({}); choose one with --name",
+            names.into_iter().collect::<Vec<_>>().join(", ")
+        ),
+    }
+}
+
+fn members(peers: &[Peer], policy: &PolicyName) -> Result<BTreeSet<PeerName>> {
+    let members = peers.iter().filter(|peer| peer.spec.trust_policy_ref.name == policy.as_str());
+    members.map(|peer| Ok(PeerName::new(peer.metadata.name.clone().unwrap_or_default())?)).collect()
+}
+
+/// Sessions whose Peers all follow this policy.
+fn flows(sessions: &[TransferSession], peers: &BTreeSet<PeerName>) -> Result<Vec<Flow>> {
+    let mut flows = Vec::new();
+    for session in sessions {
+        let name = SessionName::new(session.metadata.name.clone().unwrap_or_default())?;
+        let from = PeerName::new(session.spec.from.peer.clone())?;
+        let to = session.spec.to.iter().map(|to| PeerName::new(to.peer.clone()));
+        let to: BTreeSet<PeerName> = to.collect::<Result<_, _>>()?;
+        if peers.contains(&from) && to.is_subset(peers) && session.spec.stream.is_some() {
+            flows.push(Flow { name: Some(name), from, to });
+        } else {
+            crate::output::say(&format!(
+                "note: TransferSession {name} is left out: it is no stream between Peers of this policy"
+            ));
+        }
+    }
+    Ok(flows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_simulated_measurement_is_the_platforms() {
+        assert_eq!(SIMULATED_MEASUREMENT, sealane_simulated::MEASUREMENT.to_string());
+    }
+
+    fn peer(name: &str, policy: &str) -> Peer {
+        let spec = serde_json::json!({"selector": {}, "trustPolicyRef": {"name": policy}});
+        Peer::new(name, serde_json::from_value(spec).unwrap())
+    }
+
+    fn session(name: &str, from: &str, to: &str) -> TransferSession {
+        let spec = serde_json::json!({"from": {"peer": from}, "to": [{"peer": to}], "stream": {}});
+        TransferSession::new(name, serde_json::from_value(spec).unwrap())
+    }
+
+    #[test]
+    fn only_sessions_between_members_are_drafted() {
+        let peers = [peer("embedder", "demo"), peer("ranker", "demo"), peer("other", "else")];
+        let members = members(&peers, &"demo".parse().unwrap()).unwrap();
+        assert_eq!(members.len(), 2);
+        let sessions = [session("a", "embedder", "ranker"), session("b", "embedder", "other")];
+        let flows = flows(&sessions, &members).unwrap();
+        assert_eq!(flows.len(), 1);
+        assert_eq!(flows[0].name.as_ref().unwrap().as_str(), "a");
+    }
+
+    #[test]
+    fn the_policy_is_inferred_where_only_one_is_named() {
+        assert_eq!(named_by(&[peer("a", "demo"), peer("b", "demo")], "ns").unwrap().as_str(), "demo");
+        let error = named_by(&[peer("a", "demo"), peer("b", "else")], "ns").unwrap_err();
+        assert!(error.to_string().contains("--name"), "{error}");
+        assert!(named_by(&[], "ns").unwrap_err().to_string().contains("--peer"));
+    }
+}

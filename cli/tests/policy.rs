@@ -1,0 +1,393 @@
+//! The policy flow as a newcomer goes through it, without a cluster.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+const ROOT: &str = "0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a";
+
+/// A folder with the keys of alice, bob and carol.
+struct Desk {
+    folder: TempDir,
+}
+
+impl Desk {
+    fn new() -> Self {
+        let desk = Self { folder: TempDir::new().unwrap() };
+        for owner in ["alice", "bob", "carol"] {
+            desk.good(&["policy", "keygen", "--out", &format!("{owner}.pem")]);
+        }
+        desk
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        Command::new(env!("CARGO_BIN_EXE_kubectl-sealane"))
+            .args(arguments)
+            .current_dir(self.folder.path())
+            .env("KUBECONFIG", "/nonexistent")
+            .env("HOME", self.folder.path())
+            .output()
+            .unwrap()
+    }
+
+    /// Stdout of a command that succeeds.
+    #[track_caller]
+    fn good(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Stderr of a command that fails with `code`.
+    #[track_caller]
+    fn bad(&self, code: i32, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {errors}");
+        errors
+    }
+
+    /// Drafts into `file`; `more` are further flags of `policy init`.
+    #[track_caller]
+    fn draft(&self, file: &str, more: &[&str]) {
+        let mut init = vec!["policy", "init", "--namespace", "demo", "--name", "demo"];
+        init.extend(["--session", "activations=embedder:ranker"]);
+        init.extend(more);
+        fs::write(self.path(file), self.good(&init)).unwrap();
+    }
+
+    fn draft_simulated(&self, file: &str, more: &[&str]) {
+        let mut flags = vec!["--simulated", "--simulated-root", ROOT];
+        flags.extend(more);
+        self.draft(file, &flags);
+    }
+
+    #[track_caller]
+    fn sign(&self, owner: &str, file: &str) {
+        self.good(&["policy", "sign", "--key", &format!("{owner}.pem"), file]);
+    }
+
+    fn json(&self, file: &str) -> Value {
+        serde_json::from_str(&fs::read_to_string(self.path(file)).unwrap()).unwrap()
+    }
+
+    fn edit(&self, file: &str, change: impl FnOnce(&mut Value)) {
+        let mut value = self.json(file);
+        change(&mut value);
+        fs::write(self.path(file), format!("{value:#}\n")).unwrap();
+    }
+}
+
+const OWNERS: [&str; 4] = ["--owner-key", "alice.pem", "--owner-key", "bob.pem"];
+
+#[test]
+fn from_keys_to_a_manifest() {
+    let desk = Desk::new();
+    desk.draft_simulated("policy.json", &OWNERS);
+    assert!(desk.good(&["policy", "show", "policy.json"]).contains("embedder -> ranker"));
+    desk.sign("alice", "policy.json");
+    let errors = desk.bad(1, &["policy", "verify", "policy.json"]);
+    assert!(errors.contains("1 of the 2 valid signatures"), "{errors}");
+    desk.sign("bob", "policy.json");
+    let verified = desk.good(&["policy", "verify", "policy.json"]);
+    assert!(verified.contains("epoch 1 of demo/demo"), "{verified}");
+
+    let manifest = desk.good(&["policy", "manifest", "--name", "demo", "--namespace", "demo", "policy.json"]);
+    fs::write(desk.path("trustpolicy.yaml"), &manifest).unwrap();
+    assert!(manifest.contains("kind: TrustPolicy"), "{manifest}");
+    let manifest: Value =
+        serde_json::from_str(&desk.good(&["policy", "manifest", "-o", "json", "policy.json"])).unwrap();
+    assert_eq!(manifest["metadata"], json!({"name": "demo", "namespace": "demo"}));
+    assert_eq!(manifest["spec"]["roots"]["threshold"], 2);
+    assert_eq!(manifest["spec"]["signatures"].as_array().unwrap().len(), 2);
+    // The manifest is a policy in its own right for every other command.
+    for command in ["show", "verify"] {
+        desk.good(&["policy", command, "trustpolicy.yaml"]);
+    }
+    let json = desk.good(&["policy", "verify", "-o", "json", "trustpolicy.yaml"]);
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&json["epoch"], &json["threshold"]), (&json!(1), &json!(2)));
+}
+
+#[test]
+fn a_draft_is_the_signed_form_and_pins_simulation() {
+    let desk = Desk::new();
+    desk.draft_simulated("policy.json", &OWNERS);
+    let text = fs::read(desk.path("policy.json")).unwrap();
+    let text = text.strip_suffix(b"\n").unwrap();
+    let document = sealane_policy::parse(text).unwrap();
+    assert_eq!(document.epoch, 1);
+    let lifetime = document.expires.unix().0 - document.not_before.unix().0;
+    assert!((604_800..604_900).contains(&lifetime), "seven days: {lifetime}");
+    let entry = &document.peers[&"embedder".parse().unwrap()].entries[0];
+    assert_eq!(entry.root.unwrap().to_string(), ROOT);
+    assert!(entry.measurements.contains(&sealane_simulated::MEASUREMENT));
+    let initdata = b"sealane simulated initdata\nnamespace: demo\npeer: embedder\n";
+    assert_eq!(entry.host_data, [sealane_simulated::host_data(Some(initdata))].into());
+    assert_eq!(document.sessions[0].name.as_ref().unwrap().as_str(), "activations");
+}
+
+#[test]
+fn a_draft_for_hardware_says_what_is_still_missing() {
+    let desk = Desk::new();
+    desk.draft("policy.json", &[OWNERS.as_slice(), &["--pretty"]].concat());
+    let shown = desk.good(&["policy", "show", "policy.json"]);
+    assert!(shown.contains("Sidecars refuse it as it is"), "{shown}");
+    let errors = desk.bad(1, &["policy", "sign", "--key", "alice.pem", "policy.json"]);
+    assert!(errors.contains("`peers.embedder.entries[0].measurements`"), "{errors}");
+    assert!(errors.contains("`peers.ranker.entries[0].minTcb`"), "{errors}");
+
+    let measurement = "ab".repeat(48);
+    let [first, second] = [1, 2].map(|byte: u8| format!("{byte:02x}").repeat(32));
+    let mut flags = OWNERS.to_vec();
+    let (first, second) = (format!("embedder={first}"), format!("ranker={second}"));
+    flags.extend(["--measurement", &measurement, "--host-data", &first, "--host-data", &second]);
+    flags.extend(["--product", "Milan", "--min-tcb", "bootloader=4,tee=0,snp=24,microcode=219"]);
+    desk.draft("policy.json", &flags);
+    desk.sign("alice", "policy.json");
+    let shown = desk.good(&["policy", "show", "policy.json"]);
+    assert!(shown.contains("bootloader 4, TEE 0, SNP 24, microcode 219"), "{shown}");
+    assert!(!shown.contains("NOT PINNED"), "{shown}");
+}
+
+#[test]
+fn an_edited_draft_is_signed_in_its_signed_form() {
+    let desk = Desk::new();
+    desk.draft_simulated("policy.json", &OWNERS);
+    desk.edit("policy.json", |draft| draft["floors"]["postQuantum"] = json!(false));
+    desk.sign("alice", "policy.json");
+    desk.sign("bob", "policy.json");
+    desk.good(&["policy", "verify", "policy.json"]);
+    assert!(desk.good(&["policy", "show", "policy.json"]).contains("MAY fall back"));
+}
+
+#[test]
+fn a_wrong_draft_is_not_signed_and_says_where() {
+    let desk = Desk::new();
+    desk.draft_simulated("policy.json", &OWNERS);
+    desk.edit("policy.json", |draft| draft["sessions"][0]["to"] = json!("nobody"));
+    let before = fs::read(desk.path("policy.json")).unwrap();
+    let errors = desk.bad(1, &["policy", "sign", "--key", "alice.pem", "policy.json"]);
+    assert!(errors.contains("`sessions[0]` names the Peer `nobody`"), "{errors}");
+    assert_eq!(fs::read(desk.path("policy.json")).unwrap(), before);
+
+    fs::write(desk.path("twice.json"), r#"{"version": 1, "version": 1}"#).unwrap();
+    let errors = desk.bad(1, &["policy", "sign", "--key", "alice.pem", "twice.json"]);
+    assert!(errors.contains("`version` appears twice"), "{errors}");
+}
+
+#[test]
+fn signing_twice_with_one_key_is_one_signature() {
+    let desk = Desk::new();
+    desk.draft_simulated("policy.json", &OWNERS);
+    desk.sign("alice", "policy.json");
+    desk.sign("alice", "policy.json");
+    assert_eq!(desk.json("policy.json")["signatures"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn owners_can_sign_copies() {
+    let desk = Desk::new();
+    desk.draft_simulated("draft.json", &OWNERS);
+    desk.good(&["policy", "sign", "--key", "alice.pem", "--out", "a.json", "draft.json"]);
+    desk.good(&["policy", "sign", "--key", "bob.pem", "--out", "b.json", "draft.json"]);
+    let manifest = desk.good(&["policy", "manifest", "a.json", "b.json"]);
+    fs::write(desk.path("trustpolicy.yaml"), manifest).unwrap();
+    desk.good(&["policy", "verify", "trustpolicy.yaml"]);
+
+    desk.draft_simulated("other.json", &[OWNERS.as_slice(), &["--epoch", "2"]].concat());
+    desk.sign("bob", "other.json");
+    let errors = desk.bad(1, &["policy", "manifest", "a.json", "other.json"]);
+    assert!(errors.contains("another document"), "{errors}");
+}
+
+#[test]
+fn an_incomplete_manifest_is_printed_with_a_warning() {
+    let desk = Desk::new();
+    desk.draft_simulated("policy.json", &OWNERS);
+    desk.sign("alice", "policy.json");
+    let output = desk.run(&["policy", "manifest", "policy.json"]);
+    assert!(output.status.success());
+    assert!(String::from_utf8_lossy(&output.stderr).contains("every sidecar will refuse"));
+}
+
+#[test]
+fn a_manifest_names_the_policy_it_was_made_for() {
+    let desk = Desk::new();
+    desk.draft_simulated("policy.json", &OWNERS);
+    let errors = desk.bad(1, &["policy", "manifest", "--name", "other", "policy.json"]);
+    assert!(errors.contains("--name is other, but the document was made for demo"), "{errors}");
+    let errors = desk.bad(1, &["policy", "manifest", "--namespace", "other", "policy.json"]);
+    assert!(errors.contains("--namespace"), "{errors}");
+}
+
+#[test]
+fn the_next_epoch_follows_the_one_before() {
+    let desk = Desk::new();
+    desk.draft_simulated("one.json", &OWNERS);
+    desk.sign("alice", "one.json");
+    desk.sign("bob", "one.json");
+    desk.draft_simulated("two.json", &["--after", "one.json"]);
+    let two = desk.json("two.json");
+    let one: Value =
+        serde_json::from_str(&desk.good(&["policy", "verify", "-o", "json", "one.json"])).unwrap();
+    assert_eq!((&two["epoch"], &two["previous"]), (&json!(2), &one["digest"]));
+    assert_eq!(two["authorities"]["threshold"], 2, "the owners are kept");
+    let changes = desk.good(&["policy", "diff", "one.json", "two.json"]);
+    assert!(changes.contains("~ epoch: 1 -> 2"), "{changes}");
+    let changes = desk.good(&["policy", "diff", "-o", "json", "one.json", "two.json"]);
+    let changes: Value = serde_json::from_str(&changes).unwrap();
+    assert_eq!(changes[0], json!({"path": "epoch", "before": 1, "after": 2}));
+}
+
+/// alice and bob hand over to bob and carol.
+fn handover(desk: &Desk) {
+    desk.draft_simulated("one.json", &OWNERS);
+    desk.sign("alice", "one.json");
+    desk.sign("bob", "one.json");
+    fs::write(desk.path("one.yaml"), desk.good(&["policy", "manifest", "one.json"])).unwrap();
+    let new = ["--owner-key", "bob.pem", "--owner-key", "carol.pem"];
+    desk.draft_simulated("two.json", &[new.as_slice(), &["--after", "one.json"]].concat());
+    for owner in ["alice", "bob", "carol"] {
+        desk.sign(owner, "two.json");
+    }
+    let two = desk.good(&["policy", "manifest", "--roots", "one.yaml", "two.json"]);
+    fs::write(desk.path("two.yaml"), two).unwrap();
+}
+
+#[test]
+fn owners_change_and_the_roots_stay() {
+    let desk = Desk::new();
+    handover(&desk);
+    desk.good(&["policy", "verify", "two.yaml"]);
+    desk.draft_simulated("three.json", &["--after", "two.yaml"]);
+    desk.sign("bob", "three.json");
+    desk.sign("carol", "three.json");
+    let three = desk.good(&["policy", "manifest", "--roots", "two.yaml", "three.json"]);
+    fs::write(desk.path("three.yaml"), &three).unwrap();
+    let verified = desk.good(&["policy", "verify", "--roots", "one.yaml", "three.yaml"]);
+    assert!(verified.contains("rotations  1"), "{verified}");
+    let read =
+        |file: &str| serde_norway::from_str::<Value>(&fs::read_to_string(desk.path(file)).unwrap()).unwrap();
+    assert_eq!(read("three.yaml")["spec"]["roots"], read("one.yaml")["spec"]["roots"]);
+
+    // A fourth epoch keeps the one rotation and adds none.
+    desk.draft_simulated("four.json", &["--after", "three.yaml"]);
+    desk.sign("bob", "four.json");
+    desk.sign("carol", "four.json");
+    let four = desk.good(&["policy", "manifest", "--roots", "three.yaml", "-o", "json", "four.json"]);
+    let four: Value = serde_json::from_str(&four).unwrap();
+    assert_eq!(four["spec"]["rotations"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn a_rotation_that_the_old_owners_did_not_sign_is_refused() {
+    let desk = Desk::new();
+    handover(&desk);
+    desk.edit("two.json", |bundle| drop(bundle["signatures"].as_array_mut().unwrap().remove(0)));
+    fs::write(desk.path("roots.json"), {
+        let owner = |name: &str| {
+            let text = desk.good(&["policy", "show", "-o", "json", "one.json"]);
+            let document: Value = serde_json::from_str(&text).unwrap();
+            document[name].clone()
+        };
+        let authorities = owner("authorities");
+        json!({
+            "namespace": "demo", "policy": "demo", "minimumEpoch": 1,
+            "threshold": authorities["threshold"], "keys": authorities["keys"],
+        })
+        .to_string()
+    })
+    .unwrap();
+    let errors = desk.bad(1, &["policy", "verify", "--roots", "roots.json", "two.json"]);
+    assert!(errors.contains("the owners in the roots"), "{errors}");
+}
+
+#[test]
+fn dates_are_checked_for_the_moment_asked() {
+    let desk = Desk::new();
+    desk.draft_simulated("policy.json", &OWNERS);
+    desk.sign("alice", "policy.json");
+    desk.sign("bob", "policy.json");
+    let errors = desk.bad(1, &["policy", "verify", "--at", "2099-01-01T00:00:00Z", "policy.json"]);
+    assert!(errors.contains("expired"), "{errors}");
+    let errors = desk.bad(1, &["policy", "verify", "--at", "2020-01-01T00:00:00Z", "policy.json"]);
+    assert!(errors.contains("not in force before"), "{errors}");
+}
+
+#[test]
+fn keys_are_private_and_never_overwritten() {
+    let desk = Desk::new();
+    let mode = fs::metadata(desk.path("alice.pem")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let before = fs::read(desk.path("alice.pem")).unwrap();
+    let errors = desk.bad(1, &["policy", "keygen", "--out", "alice.pem"]);
+    assert!(errors.contains("never overwritten"), "{errors}");
+    assert_eq!(fs::read(desk.path("alice.pem")).unwrap(), before);
+    let json = desk.good(&["policy", "keygen", "--out", "dora.pem", "-o", "json"]);
+    let json: Value = serde_json::from_str(&json).unwrap();
+    // Owners are named by their public keys where the private one is not at hand.
+    let key = json["publicKey"].as_str().unwrap();
+    desk.draft_simulated("policy.json", &["--owner-key", "alice.pem", "--keys", key, "--threshold", "1"]);
+    let owners = &desk.json("policy.json")["authorities"];
+    assert!(owners["keys"].as_array().unwrap().contains(&json!(key)));
+    assert_eq!(owners["threshold"], 1);
+}
+
+#[test]
+fn bad_usage_exits_2() {
+    let desk = Desk::new();
+    for arguments in [
+        &["policy", "sign"][..],
+        &["policy", "unheard-of"],
+        &["policy", "verify", "-o", "xml", "policy.json"],
+        &["policy", "init", "--session", "embedder"],
+        &["policy", "init", "--threshold", "0"],
+        &["policy", "init", "--simulated-root", ROOT],
+        &[],
+    ] {
+        desk.bad(2, arguments);
+    }
+    assert!(desk.good(&["--version"]).contains(env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn what_is_missing_is_named() {
+    let desk = Desk::new();
+    let errors = desk.bad(1, &["policy", "init", "-n", "demo", "--name", "demo", "--peer", "a"]);
+    assert!(errors.contains("--owner-key"), "{errors}");
+    let errors = desk.bad(1, &["policy", "init", "--peer", "a"]);
+    assert!(errors.contains("--name is needed"), "{errors}");
+    let many = [
+        "policy",
+        "init",
+        "-n",
+        "demo",
+        "--name",
+        "demo",
+        "--peer",
+        "a",
+        "--owner-key",
+        "alice.pem",
+        "--threshold",
+        "2",
+    ];
+    assert!(desk.bad(1, &many).contains("more signatures than there are owners"));
+    let errors = desk.bad(1, &["policy", "show", "nothing.json"]);
+    assert!(errors.contains("cannot read nothing.json"), "{errors}");
+    let errors = desk.bad(1, &["policy", "sign", "--key", "nothing.pem", "alice.pem"]);
+    assert!(errors.contains("alice.pem"), "{errors}");
+    for command in ["status", "check"] {
+        assert!(desk.bad(1, &[command]).contains("kubeconfig"), "{command}");
+    }
+}
