@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 
@@ -56,12 +56,19 @@ pub(crate) fn is_absent(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 404)
 }
 
-/// Explains a failed request for a custom resource.
-pub(crate) fn explain(error: kube::Error, what: &str) -> anyhow::Error {
-    let hint = if is_absent(&error) {
-        format!("this cluster does not know {what}: is Sealane installed? `kubectl sealane check` tells")
+/// The API server's own words, without the structure around them.
+pub(crate) fn words(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => status.message.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// Explains a failed request for objects of the kind `what`.
+pub(crate) fn explain(error: &kube::Error, what: &str) -> anyhow::Error {
+    if is_absent(error) {
+        anyhow!("this cluster does not know {what}: is Sealane installed? `kubectl sealane check` tells")
     } else {
-        format!("cannot read {what} from the cluster")
-    };
-    anyhow::Error::new(error).context(hint)
+        anyhow!("cannot read {what} from the cluster: {}", words(error))
+    }
 }

@@ -36,9 +36,9 @@ pub(crate) fn run(arguments: &Arguments, connection: &Connection) -> Result<()> 
         let policies = Api::<TrustPolicy>::namespaced(client, &namespace).list(&list).await;
         Ok(Declared {
             namespace,
-            peers: peers.map_err(|error| explain(error, "Peers"))?.items,
-            sessions: sessions.map_err(|error| explain(error, "TransferSessions"))?.items,
-            policies: policies.map_err(|error| explain(error, "TrustPolicies"))?.items,
+            peers: peers.map_err(|error| explain(&error, "Peers"))?.items,
+            sessions: sessions.map_err(|error| explain(&error, "TransferSessions"))?.items,
+            policies: policies.map_err(|error| explain(&error, "TrustPolicies"))?.items,
         })
     })?;
     match arguments.output {
@@ -159,9 +159,15 @@ fn text(declared: &Declared) -> String {
 
 fn all_unready(declared: &Declared) -> Vec<Unready> {
     let Declared { namespace: _, peers, sessions, policies } = declared;
-    let peers = peers.iter().filter_map(|peer| {
+    let peers = peers.iter().flat_map(|peer| {
         let status = peer.status.clone().unwrap_or_default();
-        unready("peer", &peer.name_any(), &status.conditions)
+        let own = unready("peer", &peer.name_any(), &status.conditions);
+        let replicas = status.replicas.into_iter().filter(|replica| !replica.ready);
+        own.into_iter().chain(replicas.map(|replica| Unready {
+            what: format!("pod/{}", replica.pod),
+            reason: replica.reason.unwrap_or_else(|| "NotReported".to_owned()),
+            message: replica.message.unwrap_or_default(),
+        }))
     });
     let sessions = sessions.iter().filter_map(|session| {
         let status = session.status.clone().unwrap_or_default();
@@ -201,7 +207,10 @@ mod tests {
         let peer = json!({
             "apiVersion": "sealane.dev/v1alpha1", "kind": "Peer", "metadata": {"name": "embedder"},
             "spec": {"selector": {}, "trustPolicyRef": {"name": "demo"}},
-            "status": {"desired": 2, "ready": 1, "platform": "Simulated", "conditions": [{
+            "status": {"desired": 2, "ready": 1, "platform": "Simulated", "replicas": [
+                {"pod": "embedder-0", "ready": true},
+                {"pod": "embedder-1", "ready": false, "reason": "PolicyExpired", "message": "sign the next epoch"},
+            ], "conditions": [{
                 "type": "Ready", "status": "False", "reason": "PodsNotInjected", "message": "1 of 2 pods has no sidecar",
                 "lastTransitionTime": "2026-11-20T00:00:00Z",
             }]},
@@ -225,6 +234,8 @@ mod tests {
         assert!(text.contains("transfersession/activations: NotReported"), "{text}");
         assert!(text.contains("embedder -> ranker"), "{text}");
         assert!(text.contains("1/2"), "{text}");
+        assert!(text.contains("pod/embedder-1: PolicyExpired: sign the next epoch"), "{text}");
+        assert!(!text.contains("embedder-0"), "{text}");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use kube::{Api, Client, Resource};
 use sealane_operator_api::{Peer, TrustPolicy, well_known};
 use serde::de::DeserializeOwned;
 
-use crate::cluster::is_absent;
+use crate::cluster::{is_absent, words};
 
 /// A deployment of this name runs the operator; its Lease has the same name.
 const OPERATOR: &str = "sealane-operator";
@@ -82,7 +82,7 @@ where
 }
 
 async fn one<K: Clone + DeserializeOwned + std::fmt::Debug>(api: &Api<K>, name: &str) -> Fact<Option<K>> {
-    api.get_opt(name).await.map_err(|error| error.to_string())
+    api.get_opt(name).await.map_err(|error| words(&error))
 }
 
 /// Every object; none where the API server does not know the kind, since the CRDs have their own line.
@@ -93,7 +93,7 @@ async fn all<K: Clone + DeserializeOwned + std::fmt::Debug>(
     match api.list(parameters).await {
         Ok(list) => Ok(list.items),
         Err(error) if is_absent(&error) => Ok(Vec::new()),
-        Err(error) => Err(error.to_string()),
+        Err(error) => Err(words(&error)),
     }
 }
 

@@ -131,12 +131,18 @@ struct Before {
     epoch: u64,
     digest: Digest,
     authorities: Authorities,
+    /// The owners are no longer those of the roots, so a manifest must keep roots and rotations.
+    rotated: bool,
 }
 
 impl Before {
     fn read(source: &Source) -> Result<Self> {
         let Document { epoch, authorities, .. } = source.as_it_is()?;
-        Ok(Self { epoch, digest: digest_of(&source.bytes), authorities })
+        let first = source.roots.as_ref();
+        let kept =
+            first.is_none_or(|roots| roots.keys.iter().copied().collect::<BTreeSet<_>>() == authorities.keys);
+        let rotated = !source.chain.rotations.is_empty() || !kept;
+        Ok(Self { epoch, digest: digest_of(&source.bytes), authorities, rotated })
     }
 }
 
@@ -260,9 +266,12 @@ fn advise(document: &Document, before: Option<&Before>) {
         authorities.keys.len(),
     ));
     if before.is_some_and(|before| before.authorities != *authorities) {
-        output::say(
-            "The owners change: the old quorum and the new one must both sign, and `policy manifest --roots` must be given the TrustPolicy in effect.",
-        );
+        output::say("The owners change: the old quorum and the new one must both sign.");
+    }
+    if before.is_some_and(|before| before.rotated || before.authorities != *authorities) {
+        output::say(&format!(
+            "The manifest must keep roots and rotations:\n  kubectl get trustpolicy {name} -n {namespace} -o yaml > current.yaml\n  kubectl sealane policy manifest --roots current.yaml DRAFT",
+        ));
     }
     let findings = lint(document);
     if !findings.is_empty() {

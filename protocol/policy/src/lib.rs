@@ -6,7 +6,8 @@
 //! the document was in force at the `now` that was given.
 //!
 //! Signatures are checked before anything is parsed: in [`verify`], bytes that no quorum signed reach no
-//! parser. Deliberately absent: clocks, files, networks, Kubernetes, and any judgement of evidence.
+//! parser. The format and its rules are in `POLICY.md`. Deliberately absent: clocks, files, networks,
+//! Kubernetes, and any judgement of evidence.
 
 mod decode;
 mod diff;

@@ -48,15 +48,15 @@ pub(super) fn everything(
     connection.with_client(async |client, namespace| {
         let list = ListParams::default();
         let peers = Api::<Peer>::namespaced(client.clone(), &namespace).list(&list).await;
-        let peers = peers.map_err(|error| explain(error, "Peers"))?.items;
+        let peers = peers.map_err(|error| explain(&error, "Peers"))?.items;
         let sessions = Api::<TransferSession>::namespaced(client.clone(), &namespace).list(&list).await;
-        let sessions = sessions.map_err(|error| explain(error, "TransferSessions"))?.items;
+        let sessions = sessions.map_err(|error| explain(&error, "TransferSessions"))?.items;
         let name = match name {
             Some(name) => name.clone(),
             None => named_by(&peers, &namespace)?,
         };
         let existing = Api::<TrustPolicy>::namespaced(client.clone(), &namespace).get_opt(name.as_str()).await;
-        let existing = existing.map_err(|error| explain(error, "TrustPolicies"))?;
+        let existing = existing.map_err(|error| explain(&error, "TrustPolicies"))?;
         let simulation = match release {
             Some(release) => Some(simulation(client, release).await?),
             None => None,
@@ -82,7 +82,7 @@ pub(super) fn simulation_alone(connection: &Connection, release: &str) -> Result
 
 async fn simulation(client: Client, release: &str) -> Result<Simulation> {
     let map = Api::<ConfigMap>::namespaced(client, release).get_opt(SIMULATION).await;
-    let map = map.map_err(|error| explain(error, "ConfigMaps"))?.with_context(|| {
+    let map = map.map_err(|error| explain(&error, "ConfigMaps"))?.with_context(|| {
         format!("there is no ConfigMap {SIMULATION} in namespace {release}: this installation is not simulated (`make install SIMULATED=1`), or --release-namespace is another")
     })?;
     let data = map.data.unwrap_or_default();

@@ -51,6 +51,9 @@ fn simulated(object: &mut Object<'_>) -> Result<Entry, FieldError> {
     stated.map(|assurance| assurance.word(&words)).transpose()?;
     let root = object.required("root", r#""root": "<fingerprint that the simulated install prints>""#)?;
     let root = root.parse(DIGEST)?;
+    // Simulated evidence states no workload anyway, so this permission grants nothing: the same entry can be
+    // written for both platforms.
+    flag(object, "allowUnverifiedWorkload", r#""allowUnverifiedWorkload": true"#, false)?;
     let entry = launched(object, Platform::Simulated, Assurance::Simulated)?;
     Ok(Entry { root: Some(root), ..entry })
 }

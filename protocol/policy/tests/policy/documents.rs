@@ -229,6 +229,7 @@ fn simulated_entries_never_claim_more_than_simulated() {
         let mut entry = base.clone();
         if let Some(assurance) = assurance {
             entry["assurance"] = json!(assurance);
+            entry["allowUnverifiedWorkload"] = json!(true);
         }
         let read = read(&with("/peers/ranker/entries/0", entry)).unwrap();
         let entry = &read.peers[&"ranker".parse().unwrap()].entries[0];

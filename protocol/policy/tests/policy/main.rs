@@ -5,5 +5,6 @@
 mod chain;
 mod documents;
 mod lint;
+mod manual;
 mod support;
 mod vectors;
