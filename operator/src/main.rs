@@ -1,1 +1,38 @@
-fn main() {}
+//! `sealane-operator`: parses its configuration, starts logging and runs.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use sealane_operator::config::{Arguments, Config};
+use tracing_subscriber::EnvFilter;
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let Ok(filter) = EnvFilter::try_new(&arguments.log) else {
+        return usage(&format!("`{}` is not a log filter", arguments.log));
+    };
+    let logging = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    if arguments.log_json {
+        logging.json().init()
+    } else {
+        logging.init()
+    }
+    let config = match Config::new(arguments) {
+        Ok(config) => config,
+        Err(error) => return usage(&format!("{:#}", anyhow::Error::new(error))),
+    };
+    match sealane_operator::run::run(config).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::error!(error = &*error as &dyn std::error::Error, "stopped");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "logging is not set up when the configuration is wrong")]
+fn usage(message: &str) -> ExitCode {
+    eprintln!("sealane-operator: {message}");
+    ExitCode::from(2)
+}

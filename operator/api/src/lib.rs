@@ -5,6 +5,11 @@
 //! schema is still read and answered with a condition. Deliberately absent: clients, behaviour, and fields or
 //! enum values that no code implements yet.
 
+#![expect(
+    clippy::duplicated_attributes,
+    reason = "printer columns repeat their type, each in a list of its own"
+)]
+
 mod peer;
 mod quantity;
 mod schema;

@@ -1,0 +1,67 @@
+//! Health and metrics over plain HTTP, for kubelet and Prometheus.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::IntoResponse;
+use axum::routing::get;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::certificates::Resolver;
+use crate::metrics::Metrics;
+
+/// What the answers depend on.
+#[derive(Debug, Clone)]
+pub struct Admin {
+    pub resolver: Arc<Resolver>,
+    /// Empty until the webhook configurations hold the authorities.
+    pub authorities: watch::Receiver<Arc<str>>,
+    pub metrics: Arc<Metrics>,
+}
+
+impl Admin {
+    /// Whether pods can be admitted through this replica.
+    fn is_ready(&self) -> bool {
+        self.resolver.is_loaded() && !self.authorities.borrow().is_empty()
+    }
+}
+
+/// Serves until `stop`.
+///
+/// # Errors
+/// The server's I/O errors.
+pub async fn serve(listener: TcpListener, admin: Admin, stop: CancellationToken) -> std::io::Result<()> {
+    axum::serve(listener, router(admin)).with_graceful_shutdown(stop.cancelled_owned()).await
+}
+
+fn router(admin: Admin) -> Router {
+    Router::new()
+        .route("/healthz", get(|| async { "ok" }))
+        .route("/readyz", get(ready))
+        .route("/metrics", get(metrics))
+        .with_state(admin)
+}
+
+async fn ready(State(admin): State<Admin>) -> (StatusCode, &'static str) {
+    if admin.is_ready() {
+        (StatusCode::OK, "ok")
+    } else {
+        (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "the webhook configurations do not hold this operator's authorities yet",
+        )
+    }
+}
+
+async fn metrics(State(admin): State<Admin>) -> axum::response::Response {
+    match admin.metrics.expose() {
+        Ok(text) => ([(CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text)
+            .into_response(),
+        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
+}

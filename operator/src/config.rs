@@ -1,0 +1,206 @@
+//! What the operator is told at start: flags, or the environment that the chart sets. Parsed once.
+
+use std::path::PathBuf;
+
+use clap::Parser;
+use k8s_openapi::api::core::v1::ResourceRequirements;
+use sealane_operator_api::well_known::{DATA_PORT, SIDECAR_ADMIN_PORT};
+use sealane_types::Namespace;
+
+/// Operator of Sealane: injects sidecars, tells them whom to talk to, and shows what they report.
+#[derive(Debug, Clone, Parser)]
+#[command(name = "sealane-operator", version)]
+pub struct Arguments {
+    /// Namespace of the release.
+    #[arg(long, env = "SEALANE_NAMESPACE")]
+    namespace: Namespace,
+    /// Name of the operator's own pod.
+    #[arg(long, env = "SEALANE_POD_NAME")]
+    pod_name: String,
+    /// What to log: error, warn, info, debug, trace, or a filter such as `info,sealane_operator=debug`.
+    #[arg(long, env = "SEALANE_LOG", default_value = "info")]
+    pub log: String,
+    /// Log lines as JSON.
+    #[arg(long, env = "SEALANE_LOG_JSON")]
+    pub log_json: bool,
+    #[command(flatten)]
+    sidecar: SidecarArguments,
+    /// Inject the simulated platform: software evidence that proves nothing.
+    #[arg(long, env = "SEALANE_SIMULATED", requires = "simulation_file")]
+    simulated: bool,
+    /// File with the simulated platform, written by `sealane-sidecar-sim root`.
+    #[arg(long, env = "SEALANE_SIMULATION_FILE", value_name = "FILE")]
+    simulation_file: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, clap::Args)]
+struct SidecarArguments {
+    /// Image of the injected sidecar.
+    #[arg(long, env = "SEALANE_SIDECAR_IMAGE")]
+    sidecar_image: String,
+    /// Pull policy of the injected sidecar.
+    #[arg(long, env = "SEALANE_SIDECAR_PULL_POLICY", default_value = "IfNotPresent",
+          value_parser = ["Always", "IfNotPresent", "Never"])]
+    sidecar_pull_policy: String,
+    /// Pull secrets added to injected pods, separated by commas.
+    #[arg(long, env = "SEALANE_SIDECAR_PULL_SECRETS", value_delimiter = ',')]
+    sidecar_pull_secrets: Vec<String>,
+    /// Resources of the injected sidecar as JSON: {"requests": {…}, "limits": {…}}.
+    #[arg(long, env = "SEALANE_SIDECAR_RESOURCES", value_parser = parse_resources,
+          default_value = r#"{"requests":{"cpu":"50m","memory":"64Mi"},"limits":{"memory":"1Gi"}}"#)]
+    sidecar_resources: ResourceRequirements,
+    /// Bytes of tensors that may wait between application and sidecar of one pod.
+    #[arg(long, env = "SEALANE_SIDECAR_ARENA_BYTES", default_value_t = 512 << 20)]
+    sidecar_arena_bytes: u64,
+    #[arg(long, env = "SEALANE_SIDECAR_DATA_PORT", default_value_t = DATA_PORT,
+          value_parser = clap::value_parser!(u16).range(1..))]
+    sidecar_data_port: u16,
+    #[arg(long, env = "SEALANE_SIDECAR_ADMIN_PORT", default_value_t = SIDECAR_ADMIN_PORT,
+          value_parser = clap::value_parser!(u16).range(1..))]
+    sidecar_admin_port: u16,
+    /// Log filter of the injected sidecar.
+    #[arg(long, env = "SEALANE_SIDECAR_LOG", default_value = "info")]
+    sidecar_log: String,
+}
+
+fn parse_resources(text: &str) -> Result<ResourceRequirements, serde_json::Error> {
+    serde_json::from_str(text)
+}
+
+/// A configuration that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    #[error("cannot read the simulated platform from {path}")]
+    Simulation {
+        path: PathBuf,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error("{path} is not the JSON that `sealane-sidecar-sim root` writes")]
+    SimulationJson {
+        path: PathBuf,
+        #[source]
+        source: serde_json::Error,
+    },
+    #[error("--sidecar-data-port and --sidecar-admin-port must differ")]
+    SamePorts,
+}
+
+/// Everything the operator is told.
+#[derive(Debug, Clone)]
+pub struct Config {
+    pub namespace: Namespace,
+    pub pod_name: String,
+    pub sidecar: SidecarSettings,
+}
+
+/// How sidecars are injected.
+#[derive(Debug, Clone)]
+pub struct SidecarSettings {
+    pub image: String,
+    pub pull_policy: String,
+    pub pull_secrets: Vec<String>,
+    pub resources: ResourceRequirements,
+    pub arena_bytes: u64,
+    pub data_port: u16,
+    pub admin_port: u16,
+    pub log: String,
+    /// JSON of the simulated platform, which injected sidecars get in their environment.
+    pub simulation: Option<String>,
+}
+
+impl Config {
+    /// # Errors
+    /// [`ConfigError`] when files or values do not fit.
+    pub fn new(arguments: Arguments) -> Result<Self, ConfigError> {
+        let Arguments { namespace, pod_name, log: _, log_json: _, sidecar, simulated, simulation_file } =
+            arguments;
+        if sidecar.sidecar_data_port == sidecar.sidecar_admin_port {
+            return Err(ConfigError::SamePorts);
+        }
+        let simulation = simulation_file.filter(|_| simulated).map(read_simulation).transpose()?;
+        let SidecarArguments {
+            sidecar_image,
+            sidecar_pull_policy,
+            sidecar_pull_secrets,
+            sidecar_resources,
+            sidecar_arena_bytes,
+            sidecar_data_port,
+            sidecar_admin_port,
+            sidecar_log,
+        } = sidecar;
+        Ok(Self {
+            namespace,
+            pod_name,
+            sidecar: SidecarSettings {
+                image: sidecar_image,
+                pull_policy: sidecar_pull_policy,
+                pull_secrets: sidecar_pull_secrets.into_iter().filter(|name| !name.is_empty()).collect(),
+                resources: sidecar_resources,
+                arena_bytes: sidecar_arena_bytes,
+                data_port: sidecar_data_port,
+                admin_port: sidecar_admin_port,
+                log: sidecar_log,
+                simulation,
+            },
+        })
+    }
+}
+
+/// The file's JSON in its shortest form, so that it fits an environment variable.
+fn read_simulation(path: PathBuf) -> Result<String, ConfigError> {
+    let text = std::fs::read_to_string(&path)
+        .map_err(|source| ConfigError::Simulation { path: path.clone(), source })?;
+    let json: serde_json::Value =
+        serde_json::from_str(&text).map_err(|source| ConfigError::SimulationJson { path, source })?;
+    Ok(json.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(extra: &[&str]) -> Result<Arguments, clap::Error> {
+        let base = [
+            "sealane-operator",
+            "--namespace",
+            "sealane-system",
+            "--pod-name",
+            "operator-0",
+            "--sidecar-image",
+            "localhost/sealane-sidecar:1",
+        ];
+        Arguments::try_parse_from(base.iter().chain(extra))
+    }
+
+    #[test]
+    fn defaults_are_complete() {
+        let config = Config::new(parse(&[]).unwrap()).unwrap();
+        assert_eq!((config.sidecar.data_port, config.sidecar.admin_port), (14710, 14711));
+        assert!(config.sidecar.resources.limits.unwrap().contains_key("memory"));
+        assert!(config.sidecar.simulation.is_none());
+    }
+
+    #[test]
+    fn simulation_needs_its_file_and_both_to_be_meant() {
+        assert!(parse(&["--simulated"]).is_err());
+        let file = std::env::temp_dir().join(format!("sealane-simulation-{}.json", std::process::id()));
+        std::fs::write(&file, "{ \"a\": 1 }").unwrap();
+        let path = file.to_str().unwrap();
+        let unmeant = Config::new(parse(&["--simulation-file", path]).unwrap()).unwrap();
+        assert_eq!(unmeant.sidecar.simulation, None);
+        let meant = Config::new(parse(&["--simulated", "--simulation-file", path]).unwrap()).unwrap();
+        assert_eq!(meant.sidecar.simulation.as_deref(), Some("{\"a\":1}"));
+        std::fs::write(&file, "not json").unwrap();
+        assert!(Config::new(parse(&["--simulated", "--simulation-file", path]).unwrap()).is_err());
+        std::fs::remove_file(file).unwrap();
+    }
+
+    #[test]
+    fn usage_errors_are_found_before_anything_starts() {
+        assert!(parse(&["--sidecar-data-port", "0"]).is_err());
+        assert!(parse(&["--sidecar-resources", "{"]).is_err());
+        assert!(parse(&["--namespace", "Not_A_Name"]).is_err());
+        assert!(Config::new(parse(&["--sidecar-data-port", "14711"]).unwrap()).is_err());
+    }
+}

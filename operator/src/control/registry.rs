@@ -1,0 +1,265 @@
+//! The sidecars that are attached, what they reported, and what they were told. Bounded; lost with leadership.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use sealane_sidecar_api::control::{Configuration, Report};
+use sealane_types::PodIdentity;
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::report::Registration;
+use crate::limits::{RETIRED_SESSIONS_MAX, SIDECARS_MAX};
+
+/// Why a sidecar cannot attach here and now; another try may succeed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum AttachError {
+    #[error("{SIDECARS_MAX} sidecars are attached already")]
+    Full,
+    #[error("this replica leads no longer")]
+    NotLeading,
+}
+
+/// What a sidecar is to receive next; only the newest matters, so a slow one never queues.
+pub type Outgoing = watch::Receiver<Option<Configuration>>;
+
+/// One open control stream.
+#[derive(Debug)]
+pub struct Attachment {
+    /// Tells this stream from an earlier or later one of the same pod.
+    pub id: u64,
+    pub outgoing: Outgoing,
+    /// Cancelled when another stream takes its place or leadership is lost.
+    pub ended: CancellationToken,
+}
+
+/// A sidecar as the reconciliation sees it.
+#[derive(Debug, Clone)]
+pub struct Registered {
+    pub identity: PodIdentity,
+    pub registration: Registration,
+    pub report: Option<Arc<Report>>,
+    /// How long there has been no control stream.
+    pub detached: Option<Duration>,
+}
+
+/// Tensors and bytes that receivers have taken.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Totals {
+    pub tensors: u64,
+    pub bytes: u64,
+}
+
+/// What a report changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    Nothing,
+    Counters,
+    State,
+}
+
+#[derive(Debug, Default)]
+pub struct Registry {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    closed: bool,
+    attachments: u64,
+    /// By pod uid.
+    sidecars: HashMap<String, Sidecar>,
+    /// By namespace and session uid: totals of processes that are gone. A sidecar speaks for its namespace only.
+    retired: HashMap<(String, String), Totals>,
+}
+
+#[derive(Debug)]
+struct Sidecar {
+    identity: PodIdentity,
+    registration: Registration,
+    attachment: u64,
+    stream: Option<Stream>,
+    detached_at: Option<Instant>,
+    report: Option<Arc<Report>>,
+}
+
+#[derive(Debug)]
+struct Stream {
+    outgoing: watch::Sender<Option<Configuration>>,
+    ended: CancellationToken,
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.ended.cancel();
+    }
+}
+
+impl Registry {
+    /// Opens the stream of a pod's sidecar, in place of one that the pod may have.
+    ///
+    /// # Errors
+    /// [`AttachError`].
+    pub fn attach(
+        &self,
+        identity: PodIdentity,
+        registration: Registration,
+    ) -> Result<Attachment, AttachError> {
+        let mut inner = self.inner();
+        if inner.closed {
+            return Err(AttachError::NotLeading);
+        }
+        let uid = identity.uid().to_owned();
+        if inner.sidecars.len() >= SIDECARS_MAX && !inner.sidecars.contains_key(&uid) {
+            return Err(AttachError::Full);
+        }
+        inner.attachments += 1;
+        let id = inner.attachments;
+        let (sender, outgoing) = watch::channel(None);
+        let ended = CancellationToken::new();
+        let stream = Stream { outgoing: sender, ended: ended.clone() };
+        let held = inner.sidecars.remove(&uid);
+        let (continued, replaced): (Vec<_>, Vec<_>) =
+            held.into_iter().partition(|held| held.registration.incarnation == registration.incarnation);
+        replaced.iter().for_each(|process| inner.retire(process));
+        let report = continued.into_iter().find_map(|mut held| held.report.take());
+        let sidecar = Sidecar {
+            identity,
+            registration,
+            attachment: id,
+            stream: Some(stream),
+            detached_at: None,
+            report,
+        };
+        inner.sidecars.insert(uid, sidecar);
+        Ok(Attachment { id, outgoing, ended })
+    }
+
+    /// Keeps what a sidecar reports, unless another stream has taken its place.
+    pub fn report(&self, uid: &str, attachment: u64, report: Report) -> Change {
+        let mut inner = self.inner();
+        let Some(sidecar) = inner.sidecars.get_mut(uid).filter(|sidecar| sidecar.attachment == attachment)
+        else {
+            return Change::Nothing;
+        };
+        let change = match &sidecar.report {
+            Some(held) if **held == report => Change::Nothing,
+            Some(held) if without_counters(held) == without_counters(&report) => Change::Counters,
+            Some(_) | None => Change::State,
+        };
+        sidecar.report = Some(Arc::new(report));
+        change
+    }
+
+    /// The stream has ended; what it reported stays for as long as the pod does.
+    pub fn detach(&self, uid: &str, attachment: u64) {
+        let mut inner = self.inner();
+        if let Some(sidecar) = inner.sidecars.get_mut(uid).filter(|sidecar| sidecar.attachment == attachment)
+        {
+            sidecar.stream = None;
+            sidecar.detached_at = Some(Instant::now());
+        }
+    }
+
+    /// Every sidecar of a namespace, in the order of pod names.
+    #[must_use]
+    pub fn in_namespace(&self, namespace: &str) -> Vec<Registered> {
+        let inner = self.inner();
+        let mut registered: Vec<_> = inner
+            .sidecars
+            .values()
+            .filter(|sidecar| sidecar.identity.namespace() == namespace)
+            .map(|sidecar| Registered {
+                identity: sidecar.identity.clone(),
+                registration: sidecar.registration.clone(),
+                report: sidecar.report.clone(),
+                detached: sidecar.detached_at.map(|at| at.elapsed()),
+            })
+            .collect();
+        drop(inner);
+        registered.sort_by(|left, right| left.identity.cmp(&right.identity));
+        registered
+    }
+
+    /// Totals of processes that are gone, by session uid.
+    #[must_use]
+    pub fn retired(&self, namespace: &str) -> BTreeMap<String, Totals> {
+        let inner = self.inner();
+        let here = inner.retired.iter().filter(|((of, _), _)| of == namespace);
+        here.map(|((_, uid), totals)| (uid.clone(), *totals)).collect()
+    }
+
+    /// Tells a sidecar its configuration if it differs from what it was told; tells whether it did.
+    pub fn push(&self, uid: &str, configuration: Configuration) -> bool {
+        let inner = self.inner();
+        let Some(stream) = inner.sidecars.get(uid).and_then(|sidecar| sidecar.stream.as_ref()) else {
+            return false;
+        };
+        stream.outgoing.send_if_modified(|told| {
+            let generation = told.as_ref().map_or(0, |told| told.generation);
+            let next = Configuration { generation, ..configuration };
+            let changed = told.as_ref() != Some(&next);
+            if changed {
+                *told = Some(Configuration { generation: generation + 1, ..next });
+            }
+            changed
+        })
+    }
+
+    /// Forgets a pod that is gone, but not what it transferred.
+    pub fn remove(&self, uid: &str) {
+        let mut inner = self.inner();
+        if let Some(sidecar) = inner.sidecars.remove(uid) {
+            inner.retire(&sidecar);
+        }
+    }
+
+    /// Forgets totals of sessions that are gone.
+    pub fn keep_sessions(&self, namespace: &str, keep: impl Fn(&str) -> bool) {
+        self.inner().retired.retain(|(of, uid), _| of != namespace || keep(uid));
+    }
+
+    /// Ends every stream and takes no new one: another replica leads now.
+    pub fn close(&self) {
+        *self.inner() = Inner { closed: true, ..Inner::default() };
+    }
+
+    /// Sidecars with an open stream.
+    #[must_use]
+    pub fn attached(&self) -> usize {
+        self.inner().sidecars.values().filter(|sidecar| sidecar.stream.is_some()).count()
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    fn retire(&mut self, sidecar: &Sidecar) {
+        for session in sidecar.report.iter().flat_map(|report| &report.sessions) {
+            let key = (sidecar.identity.namespace().to_owned(), session.uid.clone());
+            if self.retired.len() >= RETIRED_SESSIONS_MAX && !self.retired.contains_key(&key) {
+                continue;
+            }
+            let totals = self.retired.entry(key).or_default();
+            totals.tensors = totals.tensors.saturating_add(session.tensors);
+            totals.bytes = totals.bytes.saturating_add(session.bytes);
+        }
+    }
+}
+
+fn without_counters(report: &Report) -> Report {
+    let mut report = report.clone();
+    for session in &mut report.sessions {
+        session.bytes = 0;
+        session.tensors = 0;
+        session.handshake_micros = 0;
+    }
+    report
+}
+
+#[cfg(test)]
+mod tests;

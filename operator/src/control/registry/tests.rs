@@ -1,0 +1,110 @@
+use sealane_sidecar_api::control::{EvidenceReport, SessionReport};
+
+use super::*;
+
+fn identity(uid: &str) -> PodIdentity {
+    PodIdentity::new("demo", "embedder-0", uid).unwrap()
+}
+
+fn registration(incarnation: u8) -> Registration {
+    Registration {
+        node: "node-1".to_owned(),
+        addresses: vec!["10.0.0.7".parse().unwrap()],
+        data_port: 14710,
+        static_key: [1; 32],
+        incarnation: [incarnation; 16],
+    }
+}
+
+fn report(tensors: u64) -> Report {
+    let session = SessionReport { uid: "s".to_owned(), tensors, bytes: tensors * 10, ..Default::default() };
+    Report { sessions: vec![session], ..Default::default() }
+}
+
+fn configuration(peer: &str) -> Configuration {
+    Configuration { peer: peer.to_owned(), ..Default::default() }
+}
+
+#[tokio::test]
+async fn only_changes_are_pushed_and_the_newest_wins() {
+    let registry = Registry::default();
+    let mut attachment = registry.attach(identity("u"), registration(1)).unwrap();
+    assert!(registry.push("u", configuration("a")));
+    assert!(!registry.push("u", configuration("a")));
+    assert!(registry.push("u", configuration("b")));
+    attachment.outgoing.changed().await.unwrap();
+    let told = attachment.outgoing.borrow_and_update().clone().unwrap();
+    assert_eq!((told.peer.as_str(), told.generation), ("b", 2));
+    assert!(!registry.push("unknown", configuration("a")));
+}
+
+#[tokio::test]
+async fn a_second_stream_of_a_pod_ends_the_first() {
+    let registry = Registry::default();
+    let first = registry.attach(identity("u"), registration(1)).unwrap();
+    let second = registry.attach(identity("u"), registration(1)).unwrap();
+    assert!(first.ended.is_cancelled() && !second.ended.is_cancelled());
+    // What the first one still says or how it ends changes nothing.
+    assert_eq!(registry.report("u", first.id, report(1)), Change::Nothing);
+    registry.detach("u", first.id);
+    assert_eq!(registry.attached(), 1);
+    assert!(registry.push("u", configuration("a")), "a new stream is told everything again");
+}
+
+#[tokio::test]
+async fn counters_are_told_from_state() {
+    let registry = Registry::default();
+    let attachment = registry.attach(identity("u"), registration(1)).unwrap();
+    assert_eq!(registry.report("u", attachment.id, report(1)), Change::State);
+    assert_eq!(registry.report("u", attachment.id, report(1)), Change::Nothing);
+    assert_eq!(registry.report("u", attachment.id, report(2)), Change::Counters);
+    let attested =
+        Report { evidence: Some(EvidenceReport { verified: true, ..Default::default() }), ..report(3) };
+    assert_eq!(registry.report("u", attachment.id, attested), Change::State);
+}
+
+#[tokio::test]
+async fn totals_survive_their_process_once() {
+    let registry = Registry::default();
+    let retired = || registry.retired("demo").get("s").copied().unwrap_or_default();
+    let first = registry.attach(identity("u"), registration(1)).unwrap();
+    registry.report("u", first.id, report(5));
+    // The same process comes back: nothing is counted twice.
+    registry.detach("u", first.id);
+    let again = registry.attach(identity("u"), registration(1)).unwrap();
+    assert_eq!(retired(), Totals::default());
+    assert_eq!(registry.in_namespace("demo")[0].report.as_ref().unwrap().sessions[0].tensors, 5);
+    // Another process in the same pod starts from zero.
+    registry.attach(identity("u"), registration(2)).unwrap();
+    assert_eq!(retired(), Totals { tensors: 5, bytes: 50 });
+    assert_eq!(registry.report("u", again.id, report(9)), Change::Nothing);
+    assert!(registry.in_namespace("demo")[0].report.is_none());
+    // The pod is gone, then the session.
+    registry.remove("u");
+    assert_eq!(retired(), Totals { tensors: 5, bytes: 50 });
+    registry.keep_sessions("other", |_| false);
+    assert_eq!(retired(), Totals { tensors: 5, bytes: 50 });
+    registry.keep_sessions("demo", |uid| uid != "s");
+    assert_eq!(retired(), Totals::default());
+}
+
+#[tokio::test]
+async fn a_detached_sidecar_stays_known_with_its_absence() {
+    let registry = Registry::default();
+    let attachment = registry.attach(identity("u"), registration(1)).unwrap();
+    assert_eq!(registry.in_namespace("demo")[0].detached, None);
+    registry.detach("u", attachment.id);
+    assert!(registry.in_namespace("demo")[0].detached.unwrap() < Duration::from_secs(60));
+    assert!(registry.in_namespace("other").is_empty());
+}
+
+#[tokio::test]
+async fn losing_leadership_ends_every_stream() {
+    let registry = Registry::default();
+    let attachment = registry.attach(identity("u"), registration(1)).unwrap();
+    registry.close();
+    assert!(attachment.ended.is_cancelled());
+    assert_eq!(registry.attached(), 0);
+    let refused = registry.attach(identity("u"), registration(1));
+    assert_eq!(refused.unwrap_err(), AttachError::NotLeading);
+}

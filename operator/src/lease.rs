@@ -1,0 +1,72 @@
+//! Leadership: a Lease decides, and a label on the leader's pod makes the control Service follow.
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{ListParams, Patch, PatchParams};
+use kube::{Api, Client, ResourceExt};
+use kube_lease_manager::{LeaseManager, LeaseManagerBuilder, LeaseManagerError};
+use sealane_operator_api::well_known::LEADER_LABEL;
+use serde_json::json;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::config::Config;
+use crate::names::LEASE;
+
+/// How long a lease holds without being renewed, and how long before its end it is renewed.
+const DURATION_SECONDS: u64 = 15;
+const GRACE_SECONDS: u64 = 5;
+
+/// Whether this replica leads, and the task that finds out. Dropping the receiver gives the lease back.
+#[derive(Debug)]
+pub struct Campaign {
+    pub leading: watch::Receiver<bool>,
+    pub task: JoinHandle<Result<LeaseManager, LeaseManagerError>>,
+}
+
+/// Starts to compete for the lease.
+///
+/// # Errors
+/// The Lease cannot be read or made.
+pub async fn campaign(client: &Client, config: &Config) -> Result<Campaign, LeaseManagerError> {
+    let manager = LeaseManagerBuilder::new(client.clone(), LEASE)
+        .with_namespace(config.namespace.as_str())
+        .with_identity(config.pod_name.as_str())
+        .with_duration(DURATION_SECONDS)
+        .with_grace(GRACE_SECONDS)
+        .build()
+        .await?;
+    let (leading, task) = manager.watch().await;
+    Ok(Campaign { leading, task })
+}
+
+/// Puts the leader label on this replica's pod and takes it from every other one: a leader that was cut off could
+/// not take it from itself.
+///
+/// # Errors
+/// The API server refused.
+pub async fn put_label(client: &Client, config: &Config) -> Result<(), kube::Error> {
+    let pods = pods(client, config);
+    set(&pods, &config.pod_name, Some("true")).await?;
+    let labelled = pods.list_metadata(&ListParams::default().labels(&format!("{LEADER_LABEL}=true"))).await?;
+    for pod in labelled.items.iter().filter(|pod| pod.name_any() != config.pod_name) {
+        set(&pods, &pod.name_any(), None).await?;
+    }
+    Ok(())
+}
+
+/// Takes the leader label from this replica's pod.
+///
+/// # Errors
+/// The API server refused.
+pub async fn take_label(client: &Client, config: &Config) -> Result<(), kube::Error> {
+    set(&pods(client, config), &config.pod_name, None).await
+}
+
+fn pods(client: &Client, config: &Config) -> Api<Pod> {
+    Api::namespaced(client.clone(), config.namespace.as_str())
+}
+
+async fn set(pods: &Api<Pod>, name: &str, value: Option<&str>) -> Result<(), kube::Error> {
+    let patch = json!({"metadata": {"labels": {LEADER_LABEL: value}}});
+    pods.patch_metadata(name, &PatchParams::default(), &Patch::Merge(patch)).await.map(|_| ())
+}

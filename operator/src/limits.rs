@@ -1,0 +1,51 @@
+//! Every bound of the operator, units last.
+
+use std::time::Duration;
+
+/// Largest admission review: a pod or TrustPolicy of at most 3 MiB (the API server's limit) in an envelope.
+pub const REVIEW_BYTES_MAX: usize = 4 << 20;
+/// Webhook calls served at once; the API server waits at most 5 s for each.
+pub const REVIEWS_MAX: usize = 128;
+/// A webhook answers within this time or not at all: a little less than the API server waits.
+pub const REVIEW_TIME: Duration = Duration::from_millis(4_500);
+/// TLS handshakes in progress at once, and how long one may take.
+pub const HANDSHAKES_MAX: usize = 256;
+pub const HANDSHAKE_TIME: Duration = Duration::from_secs(5);
+
+/// Sidecars attached at once.
+pub const SIDECARS_MAX: usize = 20_000;
+/// Token reviews in progress at once.
+pub const TOKEN_REVIEWS_MAX: usize = 32;
+/// How long a sidecar may take from opening a stream to its registration.
+pub const REGISTER_TIME: Duration = Duration::from_secs(10);
+/// Largest message from a sidecar.
+pub const SIDECAR_MESSAGE_BYTES_MAX: usize = 1 << 20;
+/// Addresses of one pod.
+pub const ADDRESSES_MAX: usize = 16;
+/// Sessions whose totals are kept after a sidecar's process is gone.
+pub const RETIRED_SESSIONS_MAX: usize = 65_536;
+/// Sessions in one report.
+pub const REPORTED_SESSIONS_MAX: usize = 1024;
+/// Text in a report: a name or word, and a message.
+pub const REPORTED_WORD_BYTES_MAX: usize = 256;
+pub const REPORTED_MESSAGE_BYTES_MAX: usize = 1024;
+/// Replicas of one Peer told to one sidecar; beyond it the session is Degraded `TooManyReplicas`.
+pub const REMOTE_REPLICAS_MAX: usize = 1024;
+
+/// Replicas in one Peer's status.
+pub const STATUS_REPLICAS_MAX: usize = 50;
+/// Counters reach a status at most this often.
+pub const COUNTERS_PERIOD: Duration = Duration::from_secs(15);
+/// Changes within this time share one reconciliation.
+pub const DEBOUNCE: Duration = Duration::from_millis(100);
+/// Namespaces reconciled at once.
+pub const RECONCILES_MAX: usize = 8;
+/// A reconciliation that failed is tried again after this time.
+pub const RETRY: Duration = Duration::from_secs(5);
+/// How long a sidecar without a control stream counts as present: a leader change takes about this long.
+pub const DETACHED_GRACE: Duration = Duration::from_secs(30);
+/// A policy is called expiring this long before it expires.
+pub const EXPIRY_NOTICE_SECONDS: u64 = 24 * 60 * 60;
+
+const _: () = assert!(STATUS_REPLICAS_MAX <= 50, "the schema of Peer.status.replicas admits 50");
+const _: () = assert!(HANDSHAKE_TIME.as_millis() < REGISTER_TIME.as_millis());

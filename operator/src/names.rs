@@ -1,0 +1,37 @@
+//! Names of the objects that the operator and the chart share.
+
+/// Field manager of everything that the operator applies.
+pub const FIELD_MANAGER: &str = "sealane-operator";
+/// The Lease that elects the leader.
+pub const LEASE: &str = "sealane-operator";
+/// The Secret with the operator's own authorities and serving certificate; made by the operator.
+pub const CERTIFICATES_SECRET: &str = "sealane-certificates";
+/// Key in [`CERTIFICATES_SECRET`] with everything the operator needs.
+pub const CERTIFICATES_KEY: &str = "certificates.json";
+/// Key in [`CERTIFICATES_SECRET`] with the bundle that clients trust, for people and tools.
+pub const AUTHORITIES_KEY: &str = "ca.crt";
+/// Webhook configurations, rendered by the chart without `caBundle`.
+pub const MUTATING_WEBHOOK: &str = "sealane-inject";
+pub const VALIDATING_WEBHOOK: &str = "sealane-validate";
+/// Services in the release namespace.
+pub const WEBHOOK_SERVICE: &str = "sealane-webhook";
+pub const CONTROL_SERVICE: &str = "sealane-control";
+/// `reportingController` of events.
+pub const CONTROLLER: &str = "sealane.dev/operator";
+
+/// Every DNS name under which the operator is dialled, for its certificate.
+#[must_use]
+pub fn serving_names(namespace: &str) -> Vec<String> {
+    [WEBHOOK_SERVICE, CONTROL_SERVICE]
+        .iter()
+        .flat_map(|service| {
+            [format!("{service}.{namespace}.svc"), format!("{service}.{namespace}.svc.cluster.local")]
+        })
+        .collect()
+}
+
+/// Where injected sidecars dial the control channel.
+#[must_use]
+pub fn control_address(namespace: &str, port: u16) -> String {
+    format!("https://{CONTROL_SERVICE}.{namespace}.svc:{port}")
+}

@@ -1,0 +1,36 @@
+//! One reconciliation of one namespace, as a pipeline. What each step may touch is in its signature: only the
+//! first and the last two hold anything that lives outside this function.
+
+pub mod apply;
+mod context;
+pub mod gather;
+pub mod plan;
+pub mod resources;
+pub mod status;
+pub mod validate;
+mod worker;
+
+use std::time::Duration;
+
+pub use context::Context;
+pub use worker::run;
+
+use status::write::WriteError;
+
+/// Brings sidecars and statuses of `namespace` up to date. Returns when to look again without a change.
+///
+/// # Errors
+/// [`WriteError`] when a status cannot be written.
+pub async fn reconcile(context: &Context, namespace: &str) -> Result<Option<Duration>, WriteError> {
+    let snapshot = gather::gather(context, namespace);
+    let valid = validate::validate(snapshot);
+    let planned = plan::plan(&valid);
+    let applied = apply::apply(context, &valid, planned);
+    let statuses = status::status(&valid, &applied);
+    status::write::write(context, &valid, statuses).await
+}
+
+#[cfg(test)]
+mod fixture;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,94 @@
+//! What the impure steps share.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use kube::Client;
+use kube::runtime::events::{Recorder, Reporter};
+use sealane_policy::VerifiedPolicy;
+
+use crate::control::Registry;
+use crate::limits::COUNTERS_PERIOD;
+use crate::metrics::Metrics;
+use crate::names::CONTROLLER;
+use crate::watch::Stores;
+
+/// By namespace, then by TrustPolicy uid.
+type Held = BTreeMap<String, BTreeMap<String, Arc<VerifiedPolicy>>>;
+
+/// Everything outside a reconciliation that it reads or changes.
+pub struct Context {
+    pub client: Client,
+    pub stores: Stores,
+    pub registry: Arc<Registry>,
+    pub metrics: Arc<Metrics>,
+    pub recorder: Recorder,
+    held: Mutex<Held>,
+    /// When the counters of an object were written last, by object uid.
+    counted: Mutex<BTreeMap<String, Instant>>,
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context").finish_non_exhaustive()
+    }
+}
+
+impl Context {
+    #[must_use]
+    pub fn new(
+        client: Client,
+        stores: Stores,
+        registry: Arc<Registry>,
+        metrics: Arc<Metrics>,
+        pod_name: &str,
+    ) -> Self {
+        let reporter = Reporter { controller: CONTROLLER.to_owned(), instance: Some(pod_name.to_owned()) };
+        let recorder = Recorder::new(client.clone(), reporter);
+        Self {
+            client,
+            stores,
+            registry,
+            metrics,
+            recorder,
+            held: Mutex::default(),
+            counted: Mutex::default(),
+        }
+    }
+
+    /// The newest verified policies of a namespace.
+    #[must_use]
+    pub fn held(&self, namespace: &str) -> BTreeMap<String, Arc<VerifiedPolicy>> {
+        locked(&self.held).get(namespace).cloned().unwrap_or_default()
+    }
+
+    /// Replaces what is held for a namespace.
+    pub fn hold(&self, namespace: &str, policies: BTreeMap<String, Arc<VerifiedPolicy>>) {
+        let mut held = locked(&self.held);
+        if policies.is_empty() {
+            held.remove(namespace);
+        } else {
+            held.insert(namespace.to_owned(), policies);
+        }
+    }
+
+    /// How long the counters of an object must still wait.
+    #[must_use]
+    pub fn counters_wait(&self, uid: &str) -> Option<Duration> {
+        let written = *locked(&self.counted).get(uid)?;
+        COUNTERS_PERIOD.checked_sub(written.elapsed()).filter(|wait| !wait.is_zero())
+    }
+
+    /// The object's counters were written now.
+    pub fn counted(&self, uid: &str) {
+        let mut counted = locked(&self.counted);
+        counted.retain(|_, written| written.elapsed() < COUNTERS_PERIOD);
+        counted.insert(uid.to_owned(), Instant::now());
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

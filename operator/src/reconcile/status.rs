@@ -1,0 +1,63 @@
+//! Step five, pure up to [`write`]: what each object's status should say, from what was applied and reported.
+
+mod condition;
+mod peer;
+mod policy;
+mod replica;
+mod session;
+mod summary;
+pub mod write;
+
+use std::time::Duration;
+
+use sealane_operator_api::{PeerStatus, TransferSessionStatus, TrustPolicyStatus};
+use sealane_types::{PeerName, SessionName};
+
+use super::resources::{Applied, Resources};
+use crate::spec::Valid;
+
+/// The statuses of a namespace, and when they change by the passing of time alone.
+#[derive(Debug, Default)]
+pub struct Statuses {
+    pub peers: Vec<(PeerName, PeerStatus)>,
+    pub sessions: Vec<(SessionName, TransferSessionStatus)>,
+    pub policies: Vec<(String, TrustPolicyStatus)>,
+    pub again_in: Option<Duration>,
+}
+
+/// Computes every status.
+#[must_use]
+pub fn status(valid: &Valid, applied: &Resources<Applied>) -> Statuses {
+    let replicas = replica::by_peer(valid, applied);
+    let standing: std::collections::BTreeMap<_, _> =
+        replicas.iter().map(|(peer, replicas)| (*peer, peer::Standing::of(replicas))).collect();
+    let mut again_in = None;
+    let policies = valid
+        .policies
+        .iter()
+        .map(|(name, verdict)| {
+            let (status, change) = policy::status(valid, verdict);
+            again_in = earlier(again_in, change);
+            (name.clone(), status)
+        })
+        .collect();
+    Statuses {
+        peers: replicas
+            .iter()
+            .map(|(peer, replicas)| ((*peer).clone(), peer::status(valid, peer, replicas)))
+            .collect(),
+        sessions: valid
+            .sessions
+            .iter()
+            .map(|(name, session)| (name.clone(), session::status(valid, name, session, &standing)))
+            .collect(),
+        policies,
+        again_in,
+    }
+}
+
+/// The earlier of two times that may be absent.
+#[must_use]
+pub(super) fn earlier(left: Option<Duration>, right: Option<Duration>) -> Option<Duration> {
+    left.into_iter().chain(right).min()
+}

@@ -1,0 +1,106 @@
+//! Conditions as Kubernetes defines them: a transition is a change of status, and only it moves the time.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::jiff::Timestamp;
+use sealane_types::UnixSeconds;
+
+use crate::spec::Problem;
+
+/// Bounds of messages in conditions.
+const MESSAGE_CHARS_MAX: usize = 1024;
+
+/// One finding about an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Finding {
+    type_: &'static str,
+    status: &'static str,
+    reason: String,
+    message: String,
+}
+
+impl Finding {
+    pub(super) fn yes(type_: &'static str, reason: &str, message: impl Into<String>) -> Self {
+        Self { type_, status: "True", reason: reason.to_owned(), message: message.into() }
+    }
+
+    pub(super) fn no(type_: &'static str, reason: &str, message: impl Into<String>) -> Self {
+        Self { type_, status: "False", reason: reason.to_owned(), message: message.into() }
+    }
+
+    pub(super) fn unknown(type_: &'static str, reason: &str, message: impl Into<String>) -> Self {
+        Self { type_, status: "Unknown", reason: reason.to_owned(), message: message.into() }
+    }
+
+    /// False with the problem's words.
+    pub(super) fn not(type_: &'static str, problem: &Problem) -> Self {
+        Self::no(type_, problem.reason, problem.message.clone())
+    }
+
+    pub(super) fn holds(&self) -> bool {
+        self.status == "True"
+    }
+
+    /// What is wrong when the finding does not hold.
+    pub(super) fn complaint(&self) -> Option<(&str, &str)> {
+        (!self.holds()).then_some((self.reason.as_str(), self.message.as_str()))
+    }
+}
+
+/// The conditions to write, in the order of `findings`.
+pub(super) fn conditions(
+    previous: &[Condition],
+    findings: Vec<Finding>,
+    generation: Option<i64>,
+    now: UnixSeconds,
+) -> Vec<Condition> {
+    let now = time(now);
+    findings
+        .into_iter()
+        .map(|Finding { type_, status, reason, message }| {
+            let before = previous.iter().find(|before| before.type_ == type_ && before.status == status);
+            Condition {
+                type_: type_.to_owned(),
+                status: status.to_owned(),
+                reason,
+                message: message.chars().take(MESSAGE_CHARS_MAX).collect(),
+                observed_generation: generation,
+                last_transition_time: before
+                    .map_or_else(|| now.clone(), |before| before.last_transition_time.clone()),
+            }
+        })
+        .collect()
+}
+
+/// Whether the condition `type_` of `conditions` is True.
+pub(super) fn is_true(conditions: &[Condition], type_: &str) -> bool {
+    conditions.iter().any(|condition| condition.type_ == type_ && condition.status == "True")
+}
+
+/// A time as statuses write it; beyond the calendar it is the calendar's end.
+pub(super) fn time(seconds: UnixSeconds) -> Time {
+    let seconds = i64::try_from(seconds.0).unwrap_or(i64::MAX);
+    Time(Timestamp::from_second(seconds).unwrap_or(Timestamp::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_change_of_status_is_a_transition() {
+        let first = conditions(&[], vec![Finding::no("Ready", "A", "a")], Some(1), UnixSeconds(100));
+        let reworded = conditions(&first, vec![Finding::no("Ready", "B", "b")], Some(2), UnixSeconds(200));
+        assert_eq!(reworded[0].last_transition_time, first[0].last_transition_time);
+        assert_eq!((reworded[0].reason.as_str(), reworded[0].observed_generation), ("B", Some(2)));
+        let turned = conditions(&reworded, vec![Finding::yes("Ready", "C", "c")], Some(2), UnixSeconds(300));
+        assert_eq!(turned[0].last_transition_time, time(UnixSeconds(300)));
+        assert!(is_true(&turned, "Ready") && !is_true(&reworded, "Ready"));
+    }
+
+    #[test]
+    fn messages_are_bounded_and_times_never_fail() {
+        let long =
+            conditions(&[], vec![Finding::no("Ready", "A", "ä".repeat(5000))], None, UnixSeconds(u64::MAX));
+        assert_eq!(long[0].message.chars().count(), MESSAGE_CHARS_MAX);
+    }
+}

@@ -1,0 +1,181 @@
+//! What a Peer's status says.
+
+use sealane_operator_api::PeerStatus;
+use sealane_operator_api::well_known::condition::{
+    COLLATERAL_FRESH, DEGRADED, EVIDENCE_VERIFIED, POLICY_VERIFIED, READY, TCB_UP_TO_DATE,
+};
+use sealane_types::{Assurance, PeerName, Reason, TcbStatus, UnixSeconds};
+
+use super::condition::{Finding, conditions, time};
+use super::replica::Replica;
+use super::summary::{count, joined, weakest};
+use crate::limits::STATUS_REPLICAS_MAX;
+use crate::spec::{Problem, Valid, word};
+
+/// What sessions need to know about a Peer.
+#[derive(Debug, Clone)]
+pub(super) struct Standing {
+    pub(super) wanted: usize,
+    pub(super) attested: usize,
+    pub(super) problem: Option<Problem>,
+}
+
+impl Standing {
+    pub(super) fn of(replicas: &[Replica<'_>]) -> Self {
+        Self {
+            wanted: replicas.len(),
+            attested: replicas.iter().filter(|replica| replica.problem().is_none()).count(),
+            problem: replicas.iter().find_map(Replica::problem),
+        }
+    }
+}
+
+pub(super) fn status(valid: &Valid, name: &PeerName, replicas: &[Replica<'_>]) -> PeerStatus {
+    let peer = valid.peers.get(name).and_then(|peer| Some((peer, valid.snapshot.peers.get(peer.index)?)));
+    let generation = peer.and_then(|(_, object)| object.metadata.generation);
+    let previous = peer.and_then(|(_, object)| object.status.as_ref());
+    let previous = previous.map(|status| status.conditions.as_slice()).unwrap_or_default();
+    let problem = peer.and_then(|(peer, _)| peer.problem.as_ref());
+    let now = valid.snapshot.now;
+    let findings = findings(valid, problem, replicas);
+    let evidence = || replicas.iter().filter_map(Replica::attested);
+    let weakest_tcb: Option<TcbStatus> = weakest(evidence().map(|evidence| evidence.tcb_status.as_str()));
+    let weakest_assurance: Option<Assurance> =
+        weakest(evidence().map(|evidence| evidence.assurance.as_str()));
+    PeerStatus {
+        observed_generation: generation,
+        conditions: conditions(previous, findings, generation, now),
+        desired: Some(count(replicas.len())),
+        ready: Some(count(replicas.iter().filter(|replica| replica.problem().is_none()).count())),
+        attested: Some(count(evidence().count())),
+        degraded: Some(count(replicas.iter().filter(|replica| !replica.degradations().is_empty()).count())),
+        platform: joined(evidence().map(|evidence| evidence.platform.as_str())).map(cut),
+        assurance: weakest_assurance.map(|assurance| assurance.as_str().to_owned()),
+        tcb_status: weakest_tcb.map(|tcb| tcb.as_str().to_owned()),
+        oldest_evidence: evidence()
+            .map(|evidence| evidence.evidence_time)
+            .filter(|seconds| *seconds > 0)
+            .min()
+            .map(|seconds| time(UnixSeconds(seconds))),
+        earliest_expiry: earliest_expiry(replicas).map(|seconds| time(UnixSeconds(seconds))),
+        replicas: listed(replicas),
+    }
+}
+
+fn cut(text: String) -> String {
+    text.chars().take(64).collect()
+}
+
+/// The earliest end among collateral and policy in use.
+fn earliest_expiry(replicas: &[Replica<'_>]) -> Option<u64> {
+    let collateral =
+        replicas.iter().filter_map(Replica::attested).map(|evidence| evidence.collateral_expires);
+    let policies = replicas
+        .iter()
+        .filter_map(Replica::policy)
+        .filter(|policy| policy.verified)
+        .map(|policy| policy.expires);
+    collateral.chain(policies).filter(|seconds| *seconds > 0).min()
+}
+
+/// Unready replicas first: they are what one looks for.
+fn listed(replicas: &[Replica<'_>]) -> Vec<sealane_operator_api::ReplicaStatus> {
+    let mut listed: Vec<_> = replicas.iter().map(Replica::status).collect();
+    listed.sort_by_key(|replica| replica.ready);
+    listed.truncate(STATUS_REPLICAS_MAX);
+    listed
+}
+
+fn findings(valid: &Valid, problem: Option<&Problem>, replicas: &[Replica<'_>]) -> Vec<Finding> {
+    let policy = verified(POLICY_VERIFIED, replicas, Replica::policy_problem, "verified the policy");
+    let evidence = verified(EVIDENCE_VERIFIED, replicas, Replica::evidence_problem, "verified its evidence");
+    let collateral = collateral(valid.snapshot.now, replicas);
+    let tcb = tcb(replicas);
+    let ready = match (problem, [&policy, &evidence].into_iter().find_map(Finding::complaint)) {
+        (Some(problem), _) => Finding::not(READY, problem),
+        (None, Some((reason, message))) => Finding::no(READY, reason, message),
+        (None, None) => Finding::yes(READY, word::ALL_READY, format!("{} of {0} replicas", replicas.len())),
+    };
+    vec![ready, policy, evidence, collateral, tcb, degraded(replicas)]
+}
+
+fn no_replicas() -> Problem {
+    Problem::new(Reason::NoReplicas, "the selector matches no running pod")
+}
+
+/// True when the check holds for every replica, and there is one.
+fn verified<'a>(
+    type_: &'static str,
+    replicas: &[Replica<'a>],
+    check: fn(&Replica<'a>) -> Option<Problem>,
+    done: &str,
+) -> Finding {
+    if replicas.is_empty() {
+        let Problem { reason, message } = no_replicas();
+        return Finding::unknown(type_, reason, message);
+    }
+    let problems: Vec<Problem> = replicas.iter().filter_map(check).collect();
+    match problems.first() {
+        None => Finding::yes(type_, word::ALL_VERIFIED, format!("every replica {done}")),
+        Some(first) => {
+            let message = format!("{} of {} replicas: {}", problems.len(), replicas.len(), first.message);
+            Finding::no(type_, first.reason, message)
+        }
+    }
+}
+
+fn nothing_attested(type_: &'static str) -> Finding {
+    Finding::unknown(type_, Reason::EvidenceMissing.as_str(), "no replica has verified evidence")
+}
+
+fn collateral(now: UnixSeconds, replicas: &[Replica<'_>]) -> Finding {
+    let mut attested = replicas.iter().filter_map(|replica| Some((replica, replica.attested()?))).peekable();
+    if attested.peek().is_none() {
+        return nothing_attested(COLLATERAL_FRESH);
+    }
+    let stale = attested
+        .find(|(_, evidence)| evidence.collateral_expires > 0 && evidence.collateral_expires <= now.0);
+    match stale {
+        None => Finding::yes(COLLATERAL_FRESH, word::ALL_FRESH, "no collateral in use has expired"),
+        Some((replica, evidence)) => Finding::no(
+            COLLATERAL_FRESH,
+            Reason::CollateralExpired.as_str(),
+            format!(
+                "collateral of pod `{}` expired at {}",
+                replica.pod.name,
+                time(UnixSeconds(evidence.collateral_expires)).0
+            ),
+        ),
+    }
+}
+
+fn tcb(replicas: &[Replica<'_>]) -> Finding {
+    let stated = replicas.iter().filter_map(Replica::attested).map(|evidence| evidence.tcb_status.as_str());
+    match weakest(stated) {
+        None => nothing_attested(TCB_UP_TO_DATE),
+        Some(TcbStatus::UpToDate) => {
+            Finding::yes(TCB_UP_TO_DATE, word::ALL_UP_TO_DATE, "every replica runs the newest required TCB")
+        }
+        Some(weaker) => Finding::no(
+            TCB_UP_TO_DATE,
+            weaker.as_str(),
+            format!("at least one replica's TCB is {weaker}; see status.replicas"),
+        ),
+    }
+}
+
+fn degraded(replicas: &[Replica<'_>]) -> Finding {
+    let degraded: Vec<_> = replicas
+        .iter()
+        .map(|replica| (replica, replica.degradations()))
+        .filter(|(_, words)| !words.is_empty())
+        .collect();
+    let Some((reason, _)) = degraded.first().and_then(|(_, words)| words.split_first()) else {
+        return Finding::no(DEGRADED, word::AS_DECLARED, "no replica is accepted with a degradation");
+    };
+    let words = joined(degraded.iter().flat_map(|(_, words)| words.iter().copied())).unwrap_or_default();
+    let example = degraded.first().map(|(replica, _)| replica.pod.name.as_str()).unwrap_or_default();
+    let message =
+        format!("{} of {} replicas ({words}), among them pod `{example}`", degraded.len(), replicas.len());
+    Finding::yes(DEGRADED, reason, message)
+}

@@ -1,0 +1,191 @@
+//! One replica: a pod of a Peer, its sidecar, and what the sidecar says about itself.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use sealane_operator_api::ReplicaStatus;
+use sealane_sidecar_api::control::{EvidenceReport, PolicyReport, Report};
+use sealane_types::{PeerName, Platform, Reason, RootSource, TcbStatus, UnixSeconds};
+
+use super::condition::time;
+use crate::control::registry::Registered;
+use crate::limits::DETACHED_GRACE;
+use crate::reconcile::resources::{Applied, Resources};
+use crate::spec::{PodView, Problem, Valid, word};
+
+/// A replica as status sees it.
+#[derive(Debug)]
+pub(super) struct Replica<'a> {
+    pub(super) pod: &'a PodView,
+    sidecar: Option<&'a Registered>,
+    report: Option<&'a Arc<Report>>,
+    /// Why there is no word from its sidecar.
+    silence: Option<Problem>,
+}
+
+/// The wanted replicas of every Peer, in the order of pod names.
+pub(super) fn by_peer<'a>(
+    valid: &'a Valid,
+    applied: &Resources<Applied>,
+) -> BTreeMap<&'a PeerName, Vec<Replica<'a>>> {
+    let mut replicas: BTreeMap<_, Vec<_>> = valid.peers.keys().map(|peer| (peer, Vec::new())).collect();
+    for pod in valid.snapshot.pods.iter().filter(|pod| pod.is_wanted()) {
+        if let Some(of_peer) = valid.peer_of(&pod.uid).and_then(|peer| replicas.get_mut(peer)) {
+            of_peer.push(Replica::new(pod, valid.sidecar_of(&pod.uid), applied));
+        }
+    }
+    replicas
+}
+
+impl<'a> Replica<'a> {
+    fn new(pod: &'a PodView, sidecar: Option<&'a Registered>, applied: &Resources<Applied>) -> Self {
+        let silence = silence(pod, sidecar);
+        // A report made under another Peer says nothing about this one.
+        let told = applied.configuration(&pod.uid).is_some();
+        let report =
+            sidecar.and_then(|sidecar| sidecar.report.as_ref()).filter(|_| told && silence.is_none());
+        let waiting = || {
+            Problem::new(
+                Reason::NotConfigured,
+                format!("the sidecar of pod `{}` has not reported yet", pod.name),
+            )
+        };
+        let silence = silence.or_else(|| report.is_none().then(waiting));
+        Self { pod, sidecar, report, silence }
+    }
+
+    pub(super) fn policy(&self) -> Option<&PolicyReport> {
+        self.report?.policy.as_ref()
+    }
+
+    pub(super) fn evidence(&self) -> Option<&EvidenceReport> {
+        self.report?.evidence.as_ref()
+    }
+
+    /// Evidence that the replica itself verified under the policy.
+    pub(super) fn attested(&self) -> Option<&EvidenceReport> {
+        self.evidence().filter(|evidence| evidence.verified)
+    }
+
+    pub(super) fn policy_problem(&self) -> Option<Problem> {
+        if let Some(silence) = &self.silence {
+            return Some(silence.clone());
+        }
+        match self.policy() {
+            Some(policy) if policy.verified => None,
+            Some(policy) => Some(self.said(&policy.reason, &policy.message)),
+            None => Some(Problem::new(
+                Reason::PolicyMissing,
+                format!("pod `{}` has no policy: is the TrustPolicy there?", self.pod.name),
+            )),
+        }
+    }
+
+    pub(super) fn evidence_problem(&self) -> Option<Problem> {
+        if let Some(silence) = &self.silence {
+            return Some(silence.clone());
+        }
+        match self.evidence() {
+            Some(evidence) if evidence.verified => None,
+            Some(evidence) => Some(self.said(&evidence.reason, &evidence.message)),
+            None => Some(Problem::new(
+                Reason::EvidenceMissing,
+                format!("pod `{}` has not proved itself yet", self.pod.name),
+            )),
+        }
+    }
+
+    /// Why the replica is not ready.
+    pub(super) fn problem(&self) -> Option<Problem> {
+        self.policy_problem().or_else(|| self.evidence_problem())
+    }
+
+    /// How an accepted replica is less than it could be.
+    pub(super) fn degradations(&self) -> Vec<&'static str> {
+        let Some(evidence) = self.attested() else { return Vec::new() };
+        let simulated = evidence.platform == Platform::Simulated.as_str();
+        simulated
+            .then_some(word::SIMULATED_EVIDENCE)
+            .into_iter()
+            .chain(evidence.degraded.iter().map(|word| reason(word).as_str()))
+            .collect()
+    }
+
+    fn said(&self, word: &str, message: &str) -> Problem {
+        Problem::new(reason(word), format!("pod `{}`: {message}", self.pod.name))
+    }
+
+    pub(super) fn status(&self) -> ReplicaStatus {
+        let problem = self.problem();
+        let degradations = self.degradations();
+        let (evidence, registration) = (self.attested(), self.sidecar.map(|sidecar| &sidecar.registration));
+        let known = |word: &str, known: bool| (known && !word.is_empty()).then(|| word.to_owned());
+        let when = |seconds: u64| (seconds > 0).then(|| time(UnixSeconds(seconds)));
+        let address = registration.and_then(|stated| {
+            let address = stated.addresses.iter().find(|address| self.pod.addresses.contains(address))?;
+            Some(std::net::SocketAddr::new(*address, stated.data_port).to_string())
+        });
+        ReplicaStatus {
+            pod: self.pod.name.clone(),
+            ready: problem.is_none(),
+            reason: problem
+                .as_ref()
+                .map(|problem| problem.reason.to_owned())
+                .or_else(|| degradations.first().map(|word| (*word).to_owned())),
+            message: problem.map(|problem| problem.message.chars().take(1024).collect()),
+            node: self.pod.node.clone(),
+            address,
+            platform: evidence.and_then(|evidence| {
+                known(&evidence.platform, evidence.platform.parse::<Platform>().is_ok())
+            }),
+            assurance: evidence.and_then(|evidence| {
+                known(&evidence.assurance, evidence.assurance.parse::<sealane_types::Assurance>().is_ok())
+            }),
+            root_source: self.policy().and_then(|policy| {
+                known(&policy.root_source, policy.root_source.parse::<RootSource>().is_ok())
+            }),
+            measurement: evidence
+                .and_then(|evidence| known(&evidence.measurement, is_hex(&evidence.measurement))),
+            public_key: registration.map(|stated| hex::encode(stated.static_key)),
+            tcb_status: evidence.and_then(|evidence| {
+                known(&evidence.tcb_status, evidence.tcb_status.parse::<TcbStatus>().is_ok())
+            }),
+            evidence_time: evidence.and_then(|evidence| when(evidence.evidence_time)),
+            collateral_expires: evidence.and_then(|evidence| when(evidence.collateral_expires)),
+        }
+    }
+}
+
+/// Why nothing can be said about a pod's sidecar.
+fn silence(pod: &PodView, sidecar: Option<&Registered>) -> Option<Problem> {
+    if !pod.injected {
+        return Some(Problem::new(
+            Reason::PodsNotInjected,
+            format!(
+                "pod `{}` has no sidecar: it was made before its Peer or its namespace's label `sealane.dev/injection: enabled`, or it opted out; make it again",
+                pod.name
+            ),
+        ));
+    }
+    let problem = |message| Problem { reason: word::NOT_ATTACHED, message };
+    match sidecar {
+        None => Some(problem(format!("the sidecar of pod `{}` has not reached the operator yet", pod.name))),
+        Some(sidecar) => sidecar.detached.filter(|absent| *absent > DETACHED_GRACE).map(|absent| {
+            problem(format!(
+                "the sidecar of pod `{}` lost its control stream more than {} s ago",
+                pod.name,
+                // Coarse, so that the message does not change with every look.
+                absent.as_secs() / 60 * 60 + if absent.as_secs() < 60 { DETACHED_GRACE.as_secs() } else { 0 }
+            ))
+        }),
+    }
+}
+
+/// The reason word of a report; one that this release does not know is unspecified.
+pub(super) fn reason(word: &str) -> Reason {
+    word.parse().unwrap_or(Reason::Unspecified)
+}
+
+fn is_hex(text: &str) -> bool {
+    text.len() <= 128 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}

@@ -1,0 +1,210 @@
+//! What a TransferSession's status says.
+
+mod observed;
+
+use std::collections::BTreeMap;
+
+use sealane_operator_api::well_known::condition::{
+    COMPLETE, DEGRADED, ESTABLISHED, FAILED, PEERS_ATTESTED, READY,
+};
+use sealane_operator_api::{Phase, TransferSession, TransferSessionStatus};
+use sealane_types::{PeerName, Reason, SessionName};
+
+use self::observed::Observed;
+use super::condition::{Finding, conditions, is_true, time};
+use super::peer::Standing;
+use crate::spec::{PodPhase, Problem, SessionShape, Valid, ValidSession, word};
+
+pub(super) fn status(
+    valid: &Valid,
+    name: &SessionName,
+    session: &ValidSession,
+    standing: &BTreeMap<&PeerName, Standing>,
+) -> TransferSessionStatus {
+    let Some(object) = valid.snapshot.sessions.get(session.index) else {
+        return TransferSessionStatus::default();
+    };
+    let generation = object.metadata.generation;
+    let previous = object.status.clone().unwrap_or_default();
+    let now = valid.snapshot.now;
+    let observed = Observed::of(valid, session, &previous);
+    let ending = ending(valid, session, &previous);
+    let attested = attested(valid, name, session, standing);
+    let established = established(object, &observed, &attested);
+    let phase = phase(object, &ending, &attested, &established);
+    let findings = findings(object, &observed, ending, attested, established);
+    let finished = matches!(phase, Phase::Complete | Phase::Failed);
+    TransferSessionStatus {
+        observed_generation: generation,
+        conditions: conditions(&previous.conditions, findings, generation, now),
+        phase: Some(phase),
+        connections: Some(observed.connections),
+        connections_desired: Some(observed.desired),
+        bytes_transferred: Some(observed.bytes),
+        tensors_transferred: Some(observed.tensors),
+        carrier: observed.carrier.or(previous.carrier),
+        cipher: observed.cipher.or(previous.cipher),
+        post_quantum: observed.post_quantum.or(previous.post_quantum),
+        start_time: previous.start_time.or_else(|| (observed.connections > 0).then(|| time(now))),
+        completion_time: previous
+            .completion_time
+            .filter(|_| finished)
+            .or_else(|| finished.then(|| time(now))),
+        last_error: observed.error.map(|problem| clip(&problem)).or(previous.last_error),
+    }
+}
+
+fn clip(problem: &Problem) -> String {
+    format!("{}: {}", problem.reason, problem.message).chars().take(1024).collect()
+}
+
+/// How the sending pods have ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    Active,
+    Succeeded,
+    Failed,
+}
+
+/// A stream is complete only when every sending pod has succeeded: a sidecar alone cannot tell an application
+/// that ended from one that crashed. Once told, it stays told although the pods are cleaned up.
+fn ending(valid: &Valid, session: &ValidSession, previous: &TransferSessionStatus) -> Ending {
+    let Ok(shape) = &session.shape else { return Ending::Active };
+    let mut pods = valid.pods_of(&shape.from).map(|pod| pod.phase).peekable();
+    if pods.peek().is_none() {
+        return match previous.phase {
+            Some(Phase::Complete) => Ending::Succeeded,
+            Some(Phase::Failed) => Ending::Failed,
+            Some(_) | None => Ending::Active,
+        };
+    }
+    pods.fold(Ending::Succeeded, |ending, phase| match (ending, phase) {
+        (Ending::Active, _) | (_, PodPhase::Live) => Ending::Active,
+        (Ending::Failed, _) | (_, PodPhase::Failed) => Ending::Failed,
+        (Ending::Succeeded, PodPhase::Succeeded) => Ending::Succeeded,
+    })
+}
+
+/// Whether every side has an attested replica and the policy lets them talk.
+fn attested(
+    valid: &Valid,
+    name: &SessionName,
+    session: &ValidSession,
+    standing: &BTreeMap<&PeerName, Standing>,
+) -> Finding {
+    let shape = match &session.shape {
+        Ok(shape) => shape,
+        Err(problem) => return Finding::not(PEERS_ATTESTED, problem),
+    };
+    if let Some(problem) = not_permitted(valid, name, shape) {
+        return Finding::not(PEERS_ATTESTED, &problem);
+    }
+    for peer in std::iter::once(&shape.from).chain(&shape.to) {
+        let Some(standing) = standing.get(peer) else { continue };
+        if standing.wanted == 0 {
+            let problem = Problem::new(Reason::NoReplicas, format!("Peer `{peer}` has no running pod"));
+            return Finding::not(PEERS_ATTESTED, &problem);
+        }
+        if standing.attested == 0 {
+            let (reason, message) = standing
+                .problem
+                .as_ref()
+                .map_or((Reason::EvidenceMissing.as_str(), "not proved yet"), |problem| {
+                    (problem.reason, problem.message.as_str())
+                });
+            return Finding::no(PEERS_ATTESTED, reason, format!("Peer `{peer}`: {message}"));
+        }
+    }
+    Finding::yes(PEERS_ATTESTED, word::ATTESTED, "every Peer has an attested replica that the policy accepts")
+}
+
+/// The operator's reading of the policy; the sidecars' own is what counts.
+fn not_permitted(valid: &Valid, name: &SessionName, shape: &SessionShape) -> Option<Problem> {
+    let Some(policy) = valid.policies.get(shape.policy.as_str()) else {
+        let message = format!("there is no TrustPolicy `{}` in this namespace", shape.policy);
+        return Some(Problem::new(Reason::PolicyMissing, message));
+    };
+    match &policy.verdict {
+        Err(problem) => Some(Problem {
+            reason: problem.reason,
+            message: format!("TrustPolicy `{}`: {}", shape.policy, problem.message),
+        }),
+        Ok(verified) => shape.to.iter().find_map(|to| {
+            let error = verified.permits(name, &shape.from, to).err()?;
+            Some(Problem::new(error.reason(), error.to_string()))
+        }),
+    }
+}
+
+fn established(object: &TransferSession, observed: &Observed, attested: &Finding) -> Finding {
+    if object.spec.suspend {
+        return Finding::no(ESTABLISHED, Reason::SessionSuspended.as_str(), "spec.suspend is true");
+    }
+    if observed.connections > 0 {
+        let message = format!("{} of {} connections", observed.connections, observed.desired);
+        return Finding::yes(ESTABLISHED, word::CONNECTED, message);
+    }
+    match (&observed.error, attested.complaint()) {
+        (_, Some((reason, message))) => Finding::no(ESTABLISHED, reason, message),
+        (Some(problem), None) => Finding::not(ESTABLISHED, problem),
+        (None, None) => Finding::no(ESTABLISHED, word::CONNECTING, "the sending replicas are dialling"),
+    }
+}
+
+fn phase(object: &TransferSession, ending: &Ending, attested: &Finding, established: &Finding) -> Phase {
+    match ending {
+        Ending::Succeeded => Phase::Complete,
+        Ending::Failed => Phase::Failed,
+        Ending::Active if object.spec.suspend => Phase::Suspended,
+        Ending::Active if established.holds() => Phase::Active,
+        Ending::Active if attested.holds() => Phase::Connecting,
+        Ending::Active => Phase::Pending,
+    }
+}
+
+fn findings(
+    object: &TransferSession,
+    observed: &Observed,
+    ending: Ending,
+    attested: Finding,
+    established: Finding,
+) -> Vec<Finding> {
+    let was_complete = object.status.as_ref().is_some_and(|status| is_true(&status.conditions, COMPLETE));
+    let (complete, failed) = match ending {
+        Ending::Active if was_complete => (
+            Finding::no(COMPLETE, word::SENDERS_ACTIVE, "a new sending pod runs"),
+            Finding::no(FAILED, word::SENDERS_ACTIVE, "a new sending pod runs"),
+        ),
+        Ending::Active => (
+            Finding::no(COMPLETE, word::SENDERS_ACTIVE, "not every sending pod has succeeded"),
+            Finding::no(FAILED, word::SENDERS_ACTIVE, "no sending pod has failed for good"),
+        ),
+        Ending::Succeeded => (
+            Finding::yes(COMPLETE, word::SENDERS_SUCCEEDED, "every sending pod has succeeded"),
+            Finding::no(FAILED, word::SENDERS_SUCCEEDED, "every sending pod has succeeded"),
+        ),
+        Ending::Failed => (
+            Finding::no(COMPLETE, word::SENDERS_FAILED, "a sending pod has failed"),
+            Finding::yes(FAILED, word::SENDERS_FAILED, "a sending pod has failed and none is running"),
+        ),
+    };
+    let ready = match (ending, established.complaint()) {
+        (Ending::Succeeded, _) => Finding::yes(READY, word::COMPLETE, "the stream is complete"),
+        (Ending::Failed, _) => Finding::no(READY, word::SENDERS_FAILED, "a sending pod has failed"),
+        (Ending::Active, Some((reason, message))) => Finding::no(READY, reason, message),
+        (Ending::Active, None) => Finding::yes(READY, word::CONNECTED, "attested connections are open"),
+    };
+    let degraded = degraded(observed);
+    vec![ready, attested, established, complete, failed, degraded]
+}
+
+fn degraded(observed: &Observed) -> Finding {
+    match observed.degraded.first() {
+        None => Finding::no(DEGRADED, word::AS_DECLARED, "connections are as declared"),
+        Some(first) => Finding::yes(DEGRADED, first.reason, {
+            let messages: Vec<&str> =
+                observed.degraded.iter().map(|problem| problem.message.as_str()).collect();
+            messages.join("; ")
+        }),
+    }
+}

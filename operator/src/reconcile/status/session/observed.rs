@@ -1,0 +1,126 @@
+//! What the replicas of both sides report about one session, as one.
+
+use sealane_operator_api::TransferSessionStatus;
+use sealane_sidecar_api::control::SessionReport;
+use sealane_types::{Carrier, Cipher, PeerName};
+
+use super::super::replica::reason;
+use super::super::summary::joined;
+use crate::limits::REMOTE_REPLICAS_MAX;
+use crate::spec::{PodView, Problem, Valid, ValidSession, word};
+
+/// The session as its replicas see it.
+#[derive(Debug, Default)]
+pub(super) struct Observed {
+    pub(super) connections: i32,
+    pub(super) desired: i32,
+    pub(super) bytes: i64,
+    pub(super) tensors: i64,
+    pub(super) carrier: Option<String>,
+    pub(super) cipher: Option<String>,
+    pub(super) post_quantum: Option<bool>,
+    pub(super) error: Option<Problem>,
+    pub(super) degraded: Vec<Problem>,
+}
+
+impl Observed {
+    pub(super) fn of(valid: &Valid, session: &ValidSession, previous: &TransferSessionStatus) -> Self {
+        let Ok(shape) = &session.shape else { return Self::default().not_less_than(previous) };
+        let sent: Vec<_> = reports(valid, session, &shape.from).collect();
+        let taken: Vec<_> = shape.to.iter().flat_map(|peer| reports(valid, session, peer)).collect();
+        // Connections are counted where they are dialled, what was taken is counted where it was taken.
+        let dialling: Vec<_> = sent.iter().filter(|(pod, _)| pod.is_wanted()).collect();
+        let connected = || dialling.iter().map(|(_, report)| *report).filter(|report| report.connections > 0);
+        let sum = |field: fn(&SessionReport) -> u32| {
+            let total: u64 = dialling.iter().map(|(_, report)| u64::from(field(report))).sum();
+            i32::try_from(total).unwrap_or(i32::MAX)
+        };
+        let retired = valid.snapshot.retired.get(&session.uid).copied().unwrap_or_default();
+        let total = |start: u64, field: fn(&SessionReport) -> u64| {
+            let total = taken.iter().fold(start, |total, (_, report)| total.saturating_add(field(report)));
+            i64::try_from(total).unwrap_or(i64::MAX)
+        };
+        let known = |word: &&str| word.parse::<Carrier>().is_ok() || word.parse::<Cipher>().is_ok();
+        Self {
+            connections: sum(|report| report.connections),
+            desired: sum(|report| report.connections_desired),
+            bytes: total(retired.bytes, |report| report.bytes),
+            tensors: total(retired.tensors, |report| report.tensors),
+            carrier: joined(connected().map(|report| report.carrier.as_str()).filter(known)),
+            cipher: joined(connected().map(|report| report.cipher.as_str()).filter(known)),
+            post_quantum: connected().next().map(|_| connected().all(|report| report.post_quantum)),
+            error: sent.iter().chain(&taken).find_map(|(pod, report)| error(pod, report)),
+            degraded: Vec::new(),
+        }
+        .with_degradations(&sent, &taken, crowded(valid, session))
+        .not_less_than(previous)
+    }
+
+    fn with_degradations(
+        mut self,
+        sent: &[(&PodView, &SessionReport)],
+        taken: &[(&PodView, &SessionReport)],
+        crowded: Option<Problem>,
+    ) -> Self {
+        self.degraded.extend(crowded);
+        if self.connections > 0 && self.connections < self.desired {
+            let message = format!("only {} of {} connections are open", self.connections, self.desired);
+            self.degraded.push(Problem { reason: word::SOME_UNCONNECTED, message });
+        }
+        if self.post_quantum == Some(false) {
+            let message = "at least one connection has classical keys only".to_owned();
+            self.degraded.push(Problem { reason: word::CLASSICAL_KEYS, message });
+        }
+        let mut words: Vec<_> = sent
+            .iter()
+            .chain(taken)
+            .flat_map(|(pod, report)| report.degraded.iter().map(move |word| (reason(word), *pod)))
+            .collect();
+        words.sort_by_key(|(reason, _)| *reason);
+        words.dedup_by_key(|(reason, _)| *reason);
+        self.degraded.extend(
+            words
+                .iter()
+                .map(|(reason, pod)| Problem::new(*reason, format!("{reason} at pod `{}`", pod.name))),
+        );
+        self
+    }
+
+    /// Totals never go back: what a lost operator knew is in the status.
+    fn not_less_than(mut self, previous: &TransferSessionStatus) -> Self {
+        self.bytes = self.bytes.max(previous.bytes_transferred.unwrap_or_default());
+        self.tensors = self.tensors.max(previous.tensors_transferred.unwrap_or_default());
+        self
+    }
+}
+
+/// Reports about this very session, not an earlier one of the same name, of every pod that is still there.
+fn reports<'a>(
+    valid: &'a Valid,
+    session: &'a ValidSession,
+    peer: &'a PeerName,
+) -> impl Iterator<Item = (&'a PodView, &'a SessionReport)> {
+    valid.pods_of(peer).filter_map(|pod| {
+        let report = valid.sidecar_of(&pod.uid)?.report.as_ref()?;
+        Some((pod, report.sessions.iter().find(|report| report.uid == session.uid)?))
+    })
+}
+
+fn error(pod: &PodView, report: &SessionReport) -> Option<Problem> {
+    let failing = pod.is_wanted() && !report.reason.is_empty();
+    failing.then(|| Problem::new(reason(&report.reason), format!("pod `{}`: {}", pod.name, report.message)))
+}
+
+/// More replicas than one sidecar is told about.
+fn crowded(valid: &Valid, session: &ValidSession) -> Option<Problem> {
+    let shape = session.shape.as_ref().ok()?;
+    std::iter::once(&shape.from).chain(&shape.to).find_map(|peer| {
+        let pods = valid.pods_of(peer).filter(|pod| pod.is_wanted()).count();
+        (pods > REMOTE_REPLICAS_MAX).then(|| {
+            Problem::new(
+                sealane_types::Reason::TooManyReplicas,
+                format!("Peer `{peer}` has {pods} replicas; sidecars are told about {REMOTE_REPLICAS_MAX}"),
+            )
+        })
+    })
+}

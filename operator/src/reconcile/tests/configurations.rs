@@ -1,0 +1,144 @@
+use sealane_sidecar_api::control::Configuration;
+
+use crate::reconcile::fixture::{document, peer, pod, policy, run, session, sidecar, snapshot};
+use crate::spec::{PodPhase, Snapshot};
+
+fn told(snapshot: Snapshot, uid: &str) -> Configuration {
+    run(snapshot).1.configuration(uid).unwrap().clone()
+}
+
+#[test]
+fn both_sides_learn_of_each_other_and_get_the_signed_chain() {
+    let sender = told(snapshot(), "embedder-1-uid");
+    assert_eq!((sender.peer.as_str(), sender.provider.as_str(), sender.generation), ("embedder", "Auto", 0));
+    let chain: sealane_types::SignedChain =
+        serde_json::from_str(&sender.policy.as_ref().unwrap().chain).unwrap();
+    assert_eq!(chain.signatures.len(), 1);
+    let roots: sealane_types::Roots = serde_json::from_str(&sender.policy.unwrap().roots).unwrap();
+    assert_eq!((roots.policy.as_str(), roots.threshold), ("demo", 1));
+    let session = &sender.sessions[0];
+    assert!(session.sending);
+    assert_eq!((session.delivery.as_str(), session.fanout), ("RoundRobin", 16));
+    assert_eq!((session.carrier.as_str(), session.cipher.as_str()), ("Auto", "Auto"));
+    assert_eq!(
+        (session.rekey_bytes, session.rekey_messages, session.rekey_seconds),
+        (64 << 30, 1_000_000_000, 600)
+    );
+    assert_eq!(session.remotes[0].peer, "ranker");
+    assert_eq!(session.remotes[0].replicas[0].addresses, ["10.0.0.2"]);
+    assert_eq!(session.remotes[0].replicas[0].port, 14710);
+
+    let receiver = told(snapshot(), "ranker-2-uid");
+    assert!(!receiver.sessions[0].sending);
+    assert_eq!(receiver.sessions[0].remotes[0].peer, "embedder");
+}
+
+#[test]
+fn only_addresses_of_the_pod_itself_are_told() {
+    let mut snapshot = snapshot();
+    snapshot.sidecars[1].registration.addresses =
+        vec!["10.0.0.99".parse().unwrap(), "10.0.0.2".parse().unwrap()];
+    let remotes = |snapshot: &Snapshot| told(snapshot.clone(), "embedder-1-uid").sessions[0].remotes.clone();
+    assert_eq!(remotes(&snapshot)[0].replicas[0].addresses, ["10.0.0.2"]);
+    snapshot.sidecars[1].registration.addresses.truncate(1);
+    assert!(remotes(&snapshot)[0].replicas.is_empty(), "a foreign address is no replica");
+    // Before the kubelet has written the status there is nothing to compare with.
+    snapshot.sidecars[1].registration.addresses = vec!["10.0.0.2".parse().unwrap()];
+    snapshot.pods[1].addresses.clear();
+    assert!(remotes(&snapshot)[0].replicas.is_empty());
+}
+
+#[test]
+fn pods_that_end_are_not_dialled_but_stay_configured() {
+    for change in [
+        |snapshot: &mut Snapshot| snapshot.pods[1].leaving = true,
+        |snapshot: &mut Snapshot| snapshot.pods[1].phase = PodPhase::Succeeded,
+    ] {
+        let mut snapshot = snapshot();
+        change(&mut snapshot);
+        assert!(told(snapshot.clone(), "embedder-1-uid").sessions[0].remotes[0].replicas.is_empty());
+        assert_eq!(told(snapshot, "ranker-2-uid").sessions.len(), 1);
+    }
+}
+
+#[test]
+fn a_pod_of_no_peer_or_of_two_gets_no_policy_and_no_session() {
+    let mut none = snapshot();
+    none.peers.remove(0);
+    let mut two = snapshot();
+    let mut twin = peer("twin");
+    twin.spec.selector = two.peers[0].spec.selector.clone();
+    two.peers.push(twin);
+    for snapshot in [none, two] {
+        let told = told(snapshot, "embedder-1-uid");
+        assert_eq!((told.peer.as_str(), told.reason.as_str()), ("", "PeerUnknown"));
+        assert!(told.policy.is_none() && told.sessions.is_empty());
+    }
+}
+
+#[test]
+fn a_deleted_session_or_policy_is_gone_from_the_configuration() {
+    let mut snapshot = snapshot();
+    snapshot.sessions.clear();
+    assert!(told(snapshot.clone(), "embedder-1-uid").sessions.is_empty());
+    snapshot.policies.clear();
+    assert!(told(snapshot, "embedder-1-uid").policy.is_none());
+}
+
+#[test]
+fn sessions_without_both_peers_or_one_policy_are_told_to_nobody() {
+    let mut unknown = snapshot();
+    unknown.peers.remove(1);
+    let mut mismatch = snapshot();
+    mismatch.peers[1].spec.trust_policy_ref.name = "other".to_owned();
+    for snapshot in [unknown, mismatch] {
+        assert!(told(snapshot, "embedder-1-uid").sessions.is_empty());
+    }
+}
+
+#[test]
+fn suspension_is_told_and_nobody_elses_session_is() {
+    let mut snapshot = snapshot();
+    snapshot.sessions[0].spec.suspend = true;
+    snapshot.peers.push(peer("bystander"));
+    snapshot.pods.push(pod("bystander", 3));
+    let bystander = sidecar(&snapshot.pods[2]);
+    snapshot.sidecars.push(bystander);
+    assert!(told(snapshot.clone(), "embedder-1-uid").sessions[0].suspend);
+    let bystander = told(snapshot, "bystander-3-uid");
+    assert_eq!(bystander.peer, "bystander");
+    assert!(bystander.policy.is_some() && bystander.sessions.is_empty());
+}
+
+#[test]
+fn a_document_that_the_operator_refuses_is_still_handed_on() {
+    let mut snapshot = snapshot();
+    let expired = document(1, |document| {
+        document["notBefore"] = "2026-01-01T00:00:00Z".into();
+        document["expires"] = "2026-01-02T00:00:00Z".into();
+    });
+    snapshot.policies = vec![policy(&expired)];
+    assert!(told(snapshot, "embedder-1-uid").policy.is_some(), "the verdict is the sidecar's");
+}
+
+#[test]
+fn sidecars_of_vanished_pods_are_forgotten_once_they_are_detached() {
+    let mut snapshot = snapshot();
+    snapshot.pods.remove(1);
+    let (_, applied, _) = run(snapshot.clone());
+    assert!(applied.gone().is_empty(), "the cache may be behind: it was alive when it attached");
+    assert!(applied.configuration("ranker-2-uid").is_none());
+    snapshot.sidecars[1].detached = Some(std::time::Duration::ZERO);
+    assert_eq!(run(snapshot).1.gone(), ["ranker-2-uid"]);
+}
+
+#[test]
+fn the_plan_of_the_same_namespace_is_the_same() {
+    let (_, first, _) = run(snapshot());
+    let mut shuffled = snapshot();
+    shuffled.sessions = vec![session()];
+    let (_, second, _) = run(shuffled);
+    for uid in ["embedder-1-uid", "ranker-2-uid"] {
+        assert_eq!(first.configuration(uid), second.configuration(uid));
+    }
+}

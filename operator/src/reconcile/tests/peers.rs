@@ -1,0 +1,185 @@
+use std::time::Duration;
+
+use sealane_operator_api::PeerStatus;
+
+use super::{condition, message};
+use crate::reconcile::fixture::{NOW, peer, pod, rereport, run, sidecar, snapshot};
+use crate::spec::{PodPhase, Snapshot};
+
+fn embedder(snapshot: Snapshot) -> PeerStatus {
+    let (_, _, statuses) = run(snapshot);
+    statuses.peers.into_iter().find(|(name, _)| name.as_str() == "embedder").unwrap().1
+}
+
+#[test]
+fn a_working_peer_says_so_with_ready_first() {
+    let status = embedder(snapshot());
+    let types: Vec<_> = status.conditions.iter().map(|condition| condition.type_.as_str()).collect();
+    assert_eq!(
+        types,
+        ["Ready", "PolicyVerified", "EvidenceVerified", "CollateralFresh", "TCBUpToDate", "Degraded"]
+    );
+    assert_eq!(condition(&status.conditions, "Ready"), "True AllReady");
+    assert_eq!(condition(&status.conditions, "Degraded"), "False AsDeclared");
+    assert_eq!(
+        (status.desired, status.ready, status.attested, status.degraded),
+        (Some(1), Some(1), Some(1), Some(0))
+    );
+    assert_eq!((status.platform.as_deref(), status.assurance.as_deref()), (Some("SevSnp"), Some("Pod")));
+    assert_eq!(status.tcb_status.as_deref(), Some("UpToDate"));
+    assert_eq!(status.earliest_expiry.unwrap().0.as_second() as u64, NOW + 3600);
+    assert_eq!(status.observed_generation, Some(2));
+    let replica = &status.replicas[0];
+    assert_eq!((replica.pod.as_str(), replica.address.as_deref()), ("embedder-1", Some("10.0.0.1:14710")));
+    assert_eq!((replica.ready, replica.root_source.as_deref()), (true, Some("Injected")));
+}
+
+#[test]
+fn each_reason_not_to_be_ready_is_named() {
+    type Case = (fn(&mut Snapshot), &'static str);
+    let cases: [Case; 8] = [
+        (|snapshot| snapshot.pods.clear(), "False NoReplicas"),
+        (|snapshot| snapshot.pods[0].phase = PodPhase::Succeeded, "False NoReplicas"),
+        (|snapshot| snapshot.pods[0].injected = false, "False PodsNotInjected"),
+        (|snapshot| snapshot.sidecars.clear(), "False NotAttached"),
+        (|snapshot| snapshot.sidecars[0].report = None, "False NotConfigured"),
+        (
+            |snapshot| rereport(&mut snapshot.sidecars[0], |report| report.policy = None),
+            "False PolicyMissing",
+        ),
+        (
+            |snapshot| {
+                rereport(&mut snapshot.sidecars[0], |report| {
+                    let policy = report.policy.as_mut().unwrap();
+                    policy.verified = false;
+                    policy.reason = "PolicyUnderSigned".to_owned();
+                });
+            },
+            "False PolicyUnderSigned",
+        ),
+        (
+            |snapshot| {
+                rereport(&mut snapshot.sidecars[0], |report| {
+                    let evidence = report.evidence.as_mut().unwrap();
+                    evidence.verified = false;
+                    evidence.reason = "HostDataMismatch".to_owned();
+                });
+            },
+            "False HostDataMismatch",
+        ),
+    ];
+    for (change, expected) in cases {
+        let mut snapshot = snapshot();
+        change(&mut snapshot);
+        assert_eq!(condition(&embedder(snapshot).conditions, "Ready"), expected);
+    }
+}
+
+#[test]
+fn a_reason_from_nowhere_is_not_repeated() {
+    let mut snapshot = snapshot();
+    rereport(&mut snapshot.sidecars[0], |report| {
+        let evidence = report.evidence.as_mut().unwrap();
+        evidence.verified = false;
+        evidence.reason = "made up".to_owned();
+        evidence.platform = "Quantum".to_owned();
+    });
+    let status = embedder(snapshot);
+    assert_eq!(condition(&status.conditions, "EvidenceVerified"), "False Unspecified");
+    assert_eq!(status.platform, None);
+}
+
+#[test]
+fn two_peers_on_one_pod_are_both_told() {
+    let mut snapshot = snapshot();
+    let mut twin = peer("twin");
+    twin.spec.selector = snapshot.peers[0].spec.selector.clone();
+    snapshot.peers.push(twin);
+    let (_, _, statuses) = run(snapshot);
+    for (name, status) in &statuses.peers {
+        let conflict = name.as_str() != "ranker";
+        assert_eq!(condition(&status.conditions, "Ready") == "False TwoPeers", conflict, "{name}");
+        if conflict {
+            assert!(message(&status.conditions, "Ready").contains("`embedder` and `twin`"));
+        }
+    }
+}
+
+#[test]
+fn a_lost_control_stream_is_forgiven_for_a_while() {
+    let mut snapshot = snapshot();
+    snapshot.sidecars[0].detached = Some(Duration::from_secs(29));
+    assert_eq!(condition(&embedder(snapshot.clone()).conditions, "Ready"), "True AllReady");
+    snapshot.sidecars[0].detached = Some(Duration::from_secs(31));
+    assert_eq!(condition(&embedder(snapshot).conditions, "Ready"), "False NotAttached");
+}
+
+#[test]
+fn simulation_is_accepted_and_never_hidden() {
+    let mut snapshot = snapshot();
+    rereport(&mut snapshot.sidecars[0], |report| {
+        let evidence = report.evidence.as_mut().unwrap();
+        evidence.platform = "Simulated".to_owned();
+        evidence.assurance = "Simulated".to_owned();
+        evidence.degraded = vec!["ReferenceValueMissing".to_owned()];
+    });
+    let status = embedder(snapshot);
+    assert_eq!(condition(&status.conditions, "Ready"), "True AllReady");
+    assert_eq!(condition(&status.conditions, "Degraded"), "True SimulatedEvidence");
+    assert!(message(&status.conditions, "Degraded").contains("ReferenceValueMissing+SimulatedEvidence"));
+    assert_eq!((status.assurance.as_deref(), status.degraded), (Some("Simulated"), Some(1)));
+}
+
+#[test]
+fn stale_collateral_and_an_old_tcb_are_conditions() {
+    let mut snapshot = snapshot();
+    rereport(&mut snapshot.sidecars[0], |report| {
+        let evidence = report.evidence.as_mut().unwrap();
+        evidence.collateral_expires = NOW;
+        evidence.tcb_status = "OutOfDate".to_owned();
+    });
+    let status = embedder(snapshot.clone());
+    assert_eq!(condition(&status.conditions, "CollateralFresh"), "False CollateralExpired");
+    assert_eq!(condition(&status.conditions, "TCBUpToDate"), "False OutOfDate");
+    snapshot.sidecars.clear();
+    let status = embedder(snapshot);
+    assert_eq!(condition(&status.conditions, "CollateralFresh"), "Unknown EvidenceMissing");
+}
+
+#[test]
+fn at_most_fifty_replicas_are_listed_and_the_unready_come_first() {
+    let mut snapshot = snapshot();
+    snapshot.pods = (1..=60).map(|number| pod("embedder", number)).collect();
+    snapshot.sidecars = snapshot.pods.iter().map(sidecar).collect();
+    snapshot.sidecars[57].report = None;
+    let status = embedder(snapshot);
+    assert_eq!((status.desired, status.ready), (Some(60), Some(59)));
+    assert_eq!(status.replicas.len(), 50);
+    assert_eq!((status.replicas[0].pod.as_str(), status.replicas[0].ready), ("embedder-58", false));
+}
+
+#[test]
+fn the_weakest_of_many_is_shown() {
+    let mut snapshot = snapshot();
+    snapshot.pods = vec![pod("embedder", 1), pod("embedder", 2)];
+    snapshot.sidecars = snapshot.pods.iter().map(sidecar).collect();
+    rereport(&mut snapshot.sidecars[1], |report| {
+        let evidence = report.evidence.as_mut().unwrap();
+        evidence.platform = "Tdx".to_owned();
+        evidence.assurance = "Node".to_owned();
+        evidence.tcb_status = "SoftwareHardeningNeeded".to_owned();
+    });
+    let status = embedder(snapshot);
+    assert_eq!(status.platform.as_deref(), Some("SevSnp+Tdx"));
+    assert_eq!(status.assurance.as_deref(), Some("Node"));
+    assert_eq!(status.tcb_status.as_deref(), Some("SoftwareHardeningNeeded"));
+}
+
+#[test]
+fn nothing_new_writes_nothing_new() {
+    let mut snapshot = snapshot();
+    let first = embedder(snapshot.clone());
+    snapshot.peers[0].status = Some(first.clone());
+    snapshot.now = snapshot.now.plus(1000);
+    assert_eq!(embedder(snapshot), first, "transition times are kept");
+}

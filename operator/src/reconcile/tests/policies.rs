@@ -1,0 +1,79 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use sealane_operator_api::TrustPolicyStatus;
+use sealane_types::UnixSeconds;
+
+use super::{condition, message};
+use crate::reconcile::fixture::{EXPIRES, NOW, document, policy, run, snapshot};
+use crate::spec::Snapshot;
+
+fn demo(snapshot: Snapshot) -> (TrustPolicyStatus, Option<Duration>) {
+    let (_, _, statuses) = run(snapshot);
+    (statuses.policies.into_iter().next().unwrap().1, statuses.again_in)
+}
+
+#[test]
+fn a_verified_policy_shows_what_was_signed_and_by_whom() {
+    let (status, again) = demo(snapshot());
+    assert_eq!(condition(&status.conditions, "Ready"), "True InForce");
+    assert_eq!(condition(&status.conditions, "Verified"), "True Verified");
+    assert_eq!(condition(&status.conditions, "Expiring"), "False InForce");
+    assert_eq!((status.epoch, status.threshold, status.signers.len()), (Some(1), Some(1), 1));
+    assert_eq!(status.digest.unwrap().len(), 64);
+    assert_eq!(status.expires.unwrap().0.as_second() as u64, EXPIRES);
+    // It looks again a day before the end.
+    assert_eq!(again, Some(Duration::from_secs(EXPIRES - 24 * 60 * 60 - NOW)));
+}
+
+#[test]
+fn the_last_day_is_announced_and_the_end_is_the_end() {
+    let mut snapshot = snapshot();
+    snapshot.now = UnixSeconds(EXPIRES - 3600);
+    let (status, again) = demo(snapshot.clone());
+    assert_eq!(condition(&status.conditions, "Ready"), "True InForce");
+    assert_eq!(condition(&status.conditions, "Expiring"), "True PolicyExpiring");
+    assert_eq!(again, Some(Duration::from_secs(3600)));
+    snapshot.policies[0].status = Some(status);
+    snapshot.now = UnixSeconds(EXPIRES);
+    let (status, _) = demo(snapshot);
+    assert_eq!(condition(&status.conditions, "Ready"), "False PolicyExpired");
+    assert_eq!(condition(&status.conditions, "Expiring"), "True PolicyExpired");
+    assert_eq!(status.epoch, Some(1), "what was in force stays visible");
+}
+
+#[test]
+fn a_document_that_a_sidecar_would_refuse_is_refused_here_in_the_same_word() {
+    let mut unsigned = snapshot();
+    unsigned.policies[0].spec.signatures[0].signature = format!("{}==", "A".repeat(86));
+    assert_eq!(condition(&demo(unsigned).0.conditions, "Verified"), "False PolicyUnderSigned");
+    let mut later = snapshot();
+    later.policies =
+        vec![policy(&document(1, |document| document["notBefore"] = "2026-11-22T00:00:00Z".into()))];
+    let (status, again) = demo(later);
+    assert_eq!(condition(&status.conditions, "Ready"), "False PolicyNotYetValid");
+    assert!(again.is_some());
+    let mut garbled = snapshot();
+    garbled.policies[0].spec.roots.keys[0] = "XY".to_owned();
+    let (status, _) = demo(garbled);
+    assert_eq!(condition(&status.conditions, "Ready"), "False SpecInvalid");
+    assert!(message(&status.conditions, "Ready").starts_with("spec.roots.keys[0]"));
+}
+
+#[test]
+fn an_older_epoch_is_a_rollback_whoever_remembers() {
+    // The status remembers across a restart of the operator.
+    let mut restarted = snapshot();
+    restarted.policies[0].status = Some(TrustPolicyStatus { epoch: Some(2), ..Default::default() });
+    assert_eq!(condition(&demo(restarted).0.conditions, "Verified"), "False PolicyRolledBack");
+    // A running operator remembers the document itself, and so notices a fork too.
+    let mut running = snapshot();
+    running.policies = vec![policy(&document(2, |_| ()))];
+    let (valid, _, _) = run(running);
+    let held = Arc::clone(valid.policies["demo"].verdict.as_ref().unwrap());
+    let mut back = snapshot();
+    back.held.insert("policy-uid".to_owned(), held);
+    assert_eq!(condition(&demo(back.clone()).0.conditions, "Verified"), "False PolicyRolledBack");
+    back.policies = vec![policy(&document(2, |document| document["sessions"] = serde_json::json!([])))];
+    assert_eq!(condition(&demo(back).0.conditions, "Verified"), "False PolicyConflict");
+}

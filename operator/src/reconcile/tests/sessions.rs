@@ -1,0 +1,173 @@
+use sealane_operator_api::{Phase, TransferSessionStatus};
+
+use super::{condition, message};
+use crate::control::registry::Totals;
+use crate::reconcile::fixture::{document, pod, policy, rereport, run, session_report, sidecar, snapshot};
+use crate::spec::{PodPhase, Snapshot};
+
+fn activations(snapshot: Snapshot) -> TransferSessionStatus {
+    let (_, _, statuses) = run(snapshot);
+    statuses.sessions.into_iter().next().unwrap().1
+}
+
+/// The status after `change`, continuing from what was written before it.
+fn next(snapshot: &mut Snapshot, change: impl FnOnce(&mut Snapshot)) -> TransferSessionStatus {
+    snapshot.sessions[0].status = Some(activations(snapshot.clone()));
+    change(snapshot);
+    activations(snapshot.clone())
+}
+
+#[test]
+fn a_working_session_says_what_it_does() {
+    let status = activations(snapshot());
+    let types: Vec<_> = status.conditions.iter().map(|condition| condition.type_.as_str()).collect();
+    assert_eq!(types, ["Ready", "PeersAttested", "Established", "Complete", "Failed", "Degraded"]);
+    assert_eq!(condition(&status.conditions, "Ready"), "True Connected");
+    assert_eq!(status.phase, Some(Phase::Active));
+    assert_eq!((status.connections, status.connections_desired), (Some(1), Some(1)));
+    assert_eq!(
+        (status.tensors_transferred, status.bytes_transferred),
+        (Some(4), Some(400)),
+        "what was taken counts"
+    );
+    assert_eq!((status.carrier.as_deref(), status.cipher.as_deref()), (Some("Tcp"), Some("Aes256Gcm")));
+    assert_eq!(status.post_quantum, Some(true));
+    assert!(status.start_time.is_some() && status.completion_time.is_none());
+}
+
+#[test]
+fn each_reason_not_to_flow_is_named() {
+    type Case = (fn(&mut Snapshot), &'static str, Phase);
+    let cases: [Case; 8] = [
+        (|snapshot| drop(snapshot.peers.remove(1)), "False PeerUnknown", Phase::Pending),
+        (|snapshot| snapshot.policies.clear(), "False PolicyMissing", Phase::Pending),
+        (
+            |snapshot| snapshot.peers[1].spec.trust_policy_ref.name = "other".to_owned(),
+            "False PolicyMismatch",
+            Phase::Pending,
+        ),
+        (
+            |snapshot| {
+                let without = document(1, |document| document["sessions"] = serde_json::json!([]));
+                snapshot.policies = vec![policy(&without)];
+            },
+            "False SessionNotInPolicy",
+            Phase::Pending,
+        ),
+        (|snapshot| snapshot.pods.truncate(1), "False NoReplicas", Phase::Pending),
+        (|snapshot| snapshot.sidecars[1].report = None, "False NotConfigured", Phase::Pending),
+        (
+            |snapshot| {
+                rereport(&mut snapshot.sidecars[0], |report| {
+                    report.sessions[0].reason = "Unreachable".to_owned();
+                    report.sessions[0].message = "10.0.0.2:14710: connection refused".to_owned();
+                });
+            },
+            "False Unreachable",
+            Phase::Connecting,
+        ),
+        (|snapshot| snapshot.sessions[0].spec.suspend = true, "False SessionSuspended", Phase::Suspended),
+    ];
+    for (change, expected, phase) in cases {
+        let mut snapshot = snapshot();
+        rereport(&mut snapshot.sidecars[0], |report| report.sessions[0].connections = 0);
+        change(&mut snapshot);
+        let status = activations(snapshot);
+        assert_eq!(condition(&status.conditions, "Ready"), expected);
+        assert_eq!(status.phase, Some(phase), "{expected}");
+    }
+}
+
+#[test]
+fn complete_means_that_every_sending_pod_has_succeeded() {
+    let mut snapshot = snapshot();
+    snapshot.pods.push(pod("embedder", 3));
+    let second = sidecar(&snapshot.pods[2]);
+    snapshot.sidecars.push(second);
+    let status = next(&mut snapshot, |snapshot| snapshot.pods[0].phase = PodPhase::Succeeded);
+    assert_eq!(condition(&status.conditions, "Complete"), "False SendersActive");
+    let status = next(&mut snapshot, |snapshot| snapshot.pods[2].phase = PodPhase::Succeeded);
+    assert_eq!(status.phase, Some(Phase::Complete));
+    assert_eq!(condition(&status.conditions, "Complete"), "True SendersSucceeded");
+    assert_eq!(condition(&status.conditions, "Ready"), "True Complete");
+    let completed = status.completion_time.unwrap();
+    // The Job's pods are cleaned up: it stays complete, at the same time.
+    let status = next(&mut snapshot, |snapshot| {
+        snapshot.pods.retain(|pod| pod.name.starts_with("ranker"));
+        snapshot.now = snapshot.now.plus(600);
+    });
+    assert_eq!((status.phase, status.completion_time), (Some(Phase::Complete), Some(completed)));
+    // A new run begins.
+    let status = next(&mut snapshot, |snapshot| snapshot.pods.push(pod("embedder", 4)));
+    assert_ne!(status.phase, Some(Phase::Complete));
+    assert_eq!(status.completion_time, None);
+}
+
+#[test]
+fn failed_means_that_a_sending_pod_failed_and_none_runs() {
+    let mut snapshot = snapshot();
+    snapshot.pods.push(pod("embedder", 3));
+    snapshot.pods[0].phase = PodPhase::Failed;
+    assert_eq!(condition(&activations(snapshot.clone()).conditions, "Failed"), "False SendersActive");
+    snapshot.pods[2].phase = PodPhase::Succeeded;
+    let status = activations(snapshot);
+    assert_eq!(
+        (status.phase, condition(&status.conditions, "Failed").as_str()),
+        (Some(Phase::Failed), "True SendersFailed")
+    );
+    assert_eq!(condition(&status.conditions, "Ready"), "False SendersFailed");
+}
+
+#[test]
+fn totals_never_go_back() {
+    let mut snapshot = snapshot();
+    snapshot.retired.insert("session-uid".to_owned(), Totals { tensors: 10, bytes: 1000 });
+    let status = activations(snapshot.clone());
+    assert_eq!((status.tensors_transferred, status.bytes_transferred), (Some(14), Some(1400)));
+    // A new leader knows neither the retired totals nor the sidecar that is gone.
+    let status = next(&mut snapshot, |snapshot| {
+        snapshot.retired.clear();
+        snapshot.sidecars.remove(1);
+    });
+    assert_eq!((status.tensors_transferred, status.bytes_transferred), (Some(14), Some(1400)));
+}
+
+#[test]
+fn reports_about_an_earlier_session_of_the_same_name_do_not_count() {
+    let mut snapshot = snapshot();
+    for sidecar in &mut snapshot.sidecars {
+        rereport(sidecar, |report| report.sessions[0].uid = "earlier-uid".to_owned());
+    }
+    let status = activations(snapshot);
+    assert_eq!((status.connections, status.tensors_transferred), (Some(0), Some(0)));
+    assert_eq!(condition(&status.conditions, "Established"), "False Connecting");
+}
+
+#[test]
+fn every_degradation_is_told() {
+    let mut snapshot = snapshot();
+    rereport(&mut snapshot.sidecars[0], |report| {
+        report.sessions[0].connections_desired = 2;
+        report.sessions[0].post_quantum = false;
+        report.sessions[0].degraded = vec!["Stalled".to_owned()];
+    });
+    let status = activations(snapshot);
+    assert_eq!(condition(&status.conditions, "Ready"), "True Connected");
+    assert_eq!(condition(&status.conditions, "Degraded"), "True SomeUnconnected");
+    let message = message(&status.conditions, "Degraded");
+    for part in ["1 of 2 connections", "classical keys", "Stalled at pod `embedder-1`"] {
+        assert!(message.contains(part), "{message}");
+    }
+    assert_eq!(status.post_quantum, Some(false));
+}
+
+#[test]
+fn the_last_error_stays_after_recovery() {
+    let mut snapshot = snapshot();
+    rereport(&mut snapshot.sidecars[0], |report| report.sessions[0].reason = "LinkLost".to_owned());
+    let status = next(&mut snapshot, |snapshot| {
+        rereport(&mut snapshot.sidecars[0], |report| report.sessions = vec![session_report()]);
+    });
+    assert!(status.last_error.unwrap().starts_with("LinkLost"));
+    assert_eq!(condition(&status.conditions, "Ready"), "True Connected");
+}

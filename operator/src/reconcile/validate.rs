@@ -1,0 +1,81 @@
+//! Step two, pure: everything parsed once; what is wrong becomes a problem in its place.
+
+mod policy;
+mod session;
+
+use std::collections::BTreeMap;
+
+use sealane_operator_api::Peer;
+use sealane_types::{PeerName, PolicyName, SessionName};
+
+use crate::membership::{Membership, PeerSelector};
+use crate::spec::{Problem, Snapshot, Valid, ValidPeer, ValidSession, word};
+
+/// Validates a namespace.
+#[must_use]
+pub fn validate(snapshot: Snapshot) -> Valid {
+    let policies = snapshot
+        .policies
+        .iter()
+        .enumerate()
+        .filter_map(|(index, policy)| {
+            Some((policy.metadata.name.clone()?, policy::check(index, policy, &snapshot)))
+        })
+        .collect();
+    let memberships = memberships(&snapshot);
+    let peers = peers(&snapshot, &memberships);
+    let mut sessions = BTreeMap::new();
+    for (index, session) in snapshot.sessions.iter().enumerate() {
+        let Some(name) = session.metadata.name.clone().and_then(|name| SessionName::new(name).ok()) else {
+            continue;
+        };
+        let uid = session.metadata.uid.clone().unwrap_or_default();
+        sessions.insert(name, ValidSession { index, uid, shape: session::check(session, &peers) });
+    }
+    let by_uid = |(index, sidecar): (usize, &crate::control::registry::Registered)| {
+        (sidecar.identity.uid().to_owned(), index)
+    };
+    let sidecars = snapshot.sidecars.iter().enumerate().map(by_uid).collect();
+    Valid { snapshot, policies, peers, sessions, memberships, sidecars }
+}
+
+fn memberships(snapshot: &Snapshot) -> BTreeMap<String, Membership> {
+    let selectors = PeerSelector::of(&snapshot.peers);
+    snapshot.pods.iter().map(|pod| (pod.uid.clone(), Membership::of(&pod.labels, &selectors))).collect()
+}
+
+fn peers(snapshot: &Snapshot, memberships: &BTreeMap<String, Membership>) -> BTreeMap<PeerName, ValidPeer> {
+    let mut peers = BTreeMap::new();
+    for (index, peer) in snapshot.peers.iter().enumerate() {
+        let Some(name) = peer.metadata.name.clone().and_then(|name| PeerName::new(name).ok()) else {
+            continue;
+        };
+        let Ok(policy) = PolicyName::new(peer.spec.trust_policy_ref.name.clone()) else { continue };
+        let problem = selector_problem(peer, &name).or_else(|| conflict(&name, snapshot, memberships));
+        peers.insert(name, ValidPeer { index, policy, problem });
+    }
+    peers
+}
+
+fn selector_problem(peer: &Peer, name: &PeerName) -> Option<Problem> {
+    let error = PeerSelector::new(name.clone(), &peer.spec.selector).err()?;
+    Some(Problem { reason: word::SELECTOR_INVALID, message: error.to_string() })
+}
+
+/// A pod that two Peers select belongs to neither, and both say so.
+fn conflict(
+    name: &PeerName,
+    snapshot: &Snapshot,
+    memberships: &BTreeMap<String, Membership>,
+) -> Option<Problem> {
+    snapshot.pods.iter().filter(|pod| pod.is_wanted()).find_map(|pod| match memberships.get(&pod.uid) {
+        Some(Membership::Conflict(first, second)) if first == name || second == name => Some(Problem {
+            reason: word::TWO_PEERS,
+            message: format!(
+                "Peers `{first}` and `{second}` both select pod `{}`; a pod belongs to one Peer",
+                pod.name
+            ),
+        }),
+        Some(_) | None => None,
+    })
+}

@@ -1,0 +1,151 @@
+//! Puts the parts together: what every replica does, and what the leader does besides.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use kube::Client;
+use sealane_operator_api::well_known::{OPERATOR_ADMIN_PORT, WEBHOOK_PORT};
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::admin::{self, Admin};
+use crate::certificates::Certificates;
+use crate::config::Config;
+use crate::lead::{Leader, bind_any};
+use crate::lease::{self, Campaign};
+use crate::metrics::Metrics;
+use crate::tls::TlsListener;
+use crate::webhook::{self, Mutator, Webhooks};
+
+/// After the signal to stop, everything has this long.
+const STOP_TIME: Duration = Duration::from_secs(15);
+/// Pause before another term after one that failed.
+const TERM_PAUSE: Duration = Duration::from_secs(2);
+const LEASE_TIME: Duration = Duration::from_secs(5);
+
+/// Runs the operator until it is told to stop.
+///
+/// # Errors
+/// What kept it from starting, or a part that cannot go on.
+pub async fn run(config: Config) -> anyhow::Result<()> {
+    // Several dependencies ask for the process's default; an earlier answer is as good.
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    let client = Client::try_default().await.context("no way to the API server")?;
+    let config = Arc::new(config);
+    let stop = CancellationToken::new();
+    let mut tasks = JoinSet::new();
+    stop_on_signal(&stop)?;
+    let leader = serve_replica(&client, &config, &stop, &mut tasks).await?;
+
+    lease::take_label(&client, &config).await.context("cannot patch the operator's own pod")?;
+    let Campaign { leading, task } =
+        lease::campaign(&client, &config).await.context("cannot use the Lease")?;
+    tasks.spawn(terms(leader, leading, stop.clone()));
+
+    let outcome = tokio::select! {
+        () = stop.cancelled() => Ok(()),
+        Some(ended) = tasks.join_next() => match ended {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => Err(error),
+            Err(panicked) => Err(panicked.into()),
+        },
+    };
+    stop.cancel();
+    let rest = async { while tasks.join_next().await.is_some() {} };
+    if tokio::time::timeout(STOP_TIME, rest).await.is_err() {
+        tracing::warn!("stopping took too long; the rest is dropped");
+    }
+    // The receiver went with the terms, so the lease is being given back.
+    let _ = tokio::time::timeout(LEASE_TIME, task).await;
+    outcome
+}
+
+/// Starts what every replica does: certificates, webhooks, health and metrics.
+async fn serve_replica(
+    client: &Client,
+    config: &Arc<Config>,
+    stop: &CancellationToken,
+    tasks: &mut JoinSet<anyhow::Result<()>>,
+) -> anyhow::Result<Leader> {
+    let metrics = Arc::new(Metrics::default());
+    let certificates = Certificates::new(client.clone(), config.namespace.as_str());
+    let (resolver, authorities) = (certificates.resolver(), certificates.bundle());
+    let tls = resolver.server(b"http/1.1")?;
+    let webhooks = bind_any(WEBHOOK_PORT, |address| TlsListener::bind(address, Arc::clone(&tls))).await?;
+    let health = bind_any(OPERATOR_ADMIN_PORT, TcpListener::bind).await?;
+
+    let admin = Admin {
+        resolver: Arc::clone(&resolver),
+        authorities: authorities.clone(),
+        metrics: Arc::clone(&metrics),
+    };
+    let mutator = Mutator::new(client.clone(), Arc::clone(config), authorities, Arc::clone(&metrics));
+    let service = Arc::new(Webhooks::new(mutator));
+    let stopped = stop.clone();
+    tasks.spawn(async move {
+        tokio::select! {
+            () = certificates.run() => {}
+            () = stopped.cancelled() => {}
+        }
+        Ok(())
+    });
+    let stopped = stop.clone();
+    tasks.spawn(async move { admin::serve(health, admin, stopped).await.context("health and metrics") });
+    let stopped = stop.clone();
+    tasks.spawn(async move { webhook::serve(webhooks, service, stopped).await.context("webhooks") });
+    Ok(Leader { client: client.clone(), config: Arc::clone(config), resolver, metrics })
+}
+
+/// Leads whenever the lease says so.
+async fn terms(
+    leader: Leader,
+    mut leading: watch::Receiver<bool>,
+    stop: CancellationToken,
+) -> anyhow::Result<()> {
+    loop {
+        tokio::select! {
+            won = leading.wait_for(|leading| *leading) => if won.is_err() { bail!("the lease is not watched any more") },
+            () = stop.cancelled() => return Ok(()),
+        }
+        tracing::info!("this replica leads");
+        leader.metrics.leading(true);
+        let term = stop.child_token();
+        let led = async {
+            let led = leader.lead(term.clone()).await;
+            term.cancel();
+            led
+        };
+        let lost = async {
+            tokio::select! {
+                _ = leading.wait_for(|leading| !leading) => term.cancel(),
+                () = term.cancelled() => {}
+            }
+        };
+        let (led, ()) = tokio::join!(led, lost);
+        leader.metrics.leading(false);
+        tracing::info!("this replica leads no longer");
+        if let Err(error) = led {
+            tracing::error!(error = &*error as &dyn std::error::Error, "the term ended early");
+            tokio::time::sleep(TERM_PAUSE).await;
+        }
+    }
+}
+
+fn stop_on_signal(stop: &CancellationToken) -> anyhow::Result<()> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let stop = stop.clone();
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        tracing::info!("stopping");
+        stop.cancel();
+    });
+    Ok(())
+}

@@ -1,0 +1,228 @@
+//! What one reconciliation works on: a namespace as it was at one moment, and the same after validation.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Pod;
+use sealane_operator_api::well_known::SIDECAR_CONTAINER;
+use sealane_operator_api::{Peer, TransferSession, TrustPolicy};
+use sealane_policy::VerifiedPolicy;
+use sealane_types::{PeerName, PolicyName, Reason, SessionName, UnixSeconds};
+
+use crate::control::registry::{Registered, Totals};
+use crate::membership::Membership;
+
+/// A namespace as it was at one moment.
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    pub namespace: String,
+    pub now: UnixSeconds,
+    pub peers: Vec<Peer>,
+    pub sessions: Vec<TransferSession>,
+    pub policies: Vec<TrustPolicy>,
+    pub pods: Vec<PodView>,
+    pub sidecars: Vec<Registered>,
+    /// By session uid.
+    pub retired: BTreeMap<String, Totals>,
+    /// By TrustPolicy uid: the newest document that was verified before.
+    pub held: BTreeMap<String, Arc<VerifiedPolicy>>,
+}
+
+/// Where a pod is in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PodPhase {
+    /// Pending, running or unknown.
+    Live,
+    Succeeded,
+    Failed,
+}
+
+/// The few facts of a pod that matter here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PodView {
+    pub name: String,
+    pub uid: String,
+    pub labels: BTreeMap<String, String>,
+    pub node: Option<String>,
+    pub phase: PodPhase,
+    pub addresses: Vec<IpAddr>,
+    /// Holds a container `sealane`.
+    pub injected: bool,
+    /// Being deleted.
+    pub leaving: bool,
+}
+
+impl PodView {
+    /// `None` for a pod that the API server never returns: one without name or uid.
+    #[must_use]
+    pub fn new(pod: &Pod) -> Option<Self> {
+        let status = pod.status.as_ref();
+        let spec = pod.spec.as_ref();
+        let addresses = status.into_iter().flat_map(|status| status.pod_ips.iter().flatten());
+        let sidecars = spec.into_iter().flat_map(|spec| spec.init_containers.iter().flatten());
+        Some(Self {
+            name: pod.metadata.name.clone()?,
+            uid: pod.metadata.uid.clone()?,
+            labels: pod.metadata.labels.clone().unwrap_or_default(),
+            node: spec.and_then(|spec| spec.node_name.clone()),
+            phase: match status.and_then(|status| status.phase.as_deref()) {
+                Some("Succeeded") => PodPhase::Succeeded,
+                Some("Failed") => PodPhase::Failed,
+                Some(_) | None => PodPhase::Live,
+            },
+            addresses: addresses.filter_map(|address| address.ip.parse().ok()).collect(),
+            injected: sidecars.into_iter().any(|container| container.name == SIDECAR_CONTAINER),
+            leaving: pod.metadata.deletion_timestamp.is_some(),
+        })
+    }
+
+    /// Whether the pod counts as a replica.
+    #[must_use]
+    pub fn is_wanted(&self) -> bool {
+        self.phase == PodPhase::Live && !self.leaving
+    }
+}
+
+/// Why something does not hold: one word for machines, one sentence for people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    pub reason: &'static str,
+    pub message: String,
+}
+
+impl Problem {
+    #[must_use]
+    pub fn new(reason: Reason, message: impl Into<String>) -> Self {
+        Self { reason: reason.as_str(), message: message.into() }
+    }
+}
+
+/// Reasons of conditions that are no reasons of the data plane.
+pub mod word {
+    pub const TWO_PEERS: &str = "TwoPeers";
+    pub const SELECTOR_INVALID: &str = "SelectorInvalid";
+    pub const SPEC_INVALID: &str = "SpecInvalid";
+    pub const POLICY_EXPIRING: &str = "PolicyExpiring";
+    pub const SIMULATED_EVIDENCE: &str = "SimulatedEvidence";
+    pub const CLASSICAL_KEYS: &str = "ClassicalKeys";
+    pub const SOME_UNCONNECTED: &str = "SomeUnconnected";
+    pub const NOT_ATTACHED: &str = "NotAttached";
+    pub const ALL_READY: &str = "AllReady";
+    pub const ALL_VERIFIED: &str = "AllVerified";
+    pub const ALL_FRESH: &str = "AllFresh";
+    pub const ALL_UP_TO_DATE: &str = "AllUpToDate";
+    pub const AS_DECLARED: &str = "AsDeclared";
+    pub const ATTESTED: &str = "Attested";
+    pub const CONNECTED: &str = "Connected";
+    pub const CONNECTING: &str = "Connecting";
+    pub const SENDERS_SUCCEEDED: &str = "SendersSucceeded";
+    pub const SENDERS_ACTIVE: &str = "SendersActive";
+    pub const SENDERS_FAILED: &str = "SendersFailed";
+    pub const VERIFIED: &str = "Verified";
+    pub const IN_FORCE: &str = "InForce";
+    pub const COMPLETE: &str = "Complete";
+}
+
+/// A namespace after validation: what is wrong is a [`Problem`] in its place, and everything else is parsed.
+#[derive(Debug)]
+pub struct Valid {
+    pub snapshot: Snapshot,
+    pub policies: BTreeMap<String, ValidPolicy>,
+    pub peers: BTreeMap<PeerName, ValidPeer>,
+    pub sessions: BTreeMap<SessionName, ValidSession>,
+    /// By pod uid.
+    pub memberships: BTreeMap<String, Membership>,
+    /// By pod uid: index into `snapshot.sidecars`.
+    pub sidecars: BTreeMap<String, usize>,
+}
+
+/// A TrustPolicy as it goes to sidecars, and the operator's own verdict on it, which is advisory.
+#[derive(Debug)]
+pub struct ValidPolicy {
+    /// Index into `snapshot.policies`.
+    pub index: usize,
+    pub uid: String,
+    /// JSON of chain and roots; a problem when a field cannot be read.
+    pub wire: Result<PolicyWire, Problem>,
+    pub verdict: Result<Arc<VerifiedPolicy>, Problem>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PolicyWire {
+    pub chain: String,
+    pub roots: String,
+}
+
+#[derive(Debug)]
+pub struct ValidPeer {
+    /// Index into `snapshot.peers`.
+    pub index: usize,
+    pub policy: PolicyName,
+    pub problem: Option<Problem>,
+}
+
+#[derive(Debug)]
+pub struct ValidSession {
+    /// Index into `snapshot.sessions`.
+    pub index: usize,
+    pub uid: String,
+    /// What is told to sidecars, or why nothing is.
+    pub shape: Result<SessionShape, Problem>,
+}
+
+/// A session between Peers that exist and share a policy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionShape {
+    pub from: PeerName,
+    pub to: Vec<PeerName>,
+    pub policy: PolicyName,
+    pub delivery: sealane_types::Delivery,
+    pub fanout: u32,
+    pub rekey_bytes: u64,
+    pub rekey_messages: u64,
+    pub rekey_seconds: u64,
+}
+
+impl Valid {
+    /// Pods that belong to `peer`, in the order of names.
+    pub fn pods_of<'a>(&'a self, peer: &'a PeerName) -> impl Iterator<Item = &'a PodView> {
+        self.snapshot.pods.iter().filter(move |pod| self.peer_of(&pod.uid) == Some(peer))
+    }
+
+    /// The one Peer that a pod belongs to.
+    #[must_use]
+    pub fn peer_of(&self, uid: &str) -> Option<&PeerName> {
+        match self.memberships.get(uid) {
+            Some(Membership::One(peer)) => Some(peer),
+            Some(Membership::None | Membership::Conflict(..)) | None => None,
+        }
+    }
+
+    #[must_use]
+    pub fn sidecar_of(&self, uid: &str) -> Option<&Registered> {
+        self.snapshot.sidecars.get(*self.sidecars.get(uid)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn pods_are_read_for_what_matters() {
+        let pod = json!({
+            "metadata": {"name": "p", "uid": "u", "labels": {"app": "x"}},
+            "spec": {"nodeName": "n", "containers": [], "initContainers": [{"name": "sealane"}]},
+            "status": {"phase": "Running", "podIPs": [{"ip": "10.0.0.7"}, {"ip": "fd00::7"}]},
+        });
+        let view = PodView::new(&serde_json::from_value(pod).unwrap()).unwrap();
+        assert!(view.injected && view.is_wanted());
+        assert_eq!(view.addresses.len(), 2);
+        let pod = json!({"metadata": {"name": "p", "uid": "u", "deletionTimestamp": "2026-11-20T00:00:00Z"}});
+        assert!(!PodView::new(&serde_json::from_value(pod).unwrap()).unwrap().is_wanted());
+        assert!(PodView::new(&Pod::default()).is_none());
+    }
+}

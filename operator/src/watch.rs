@@ -1,0 +1,168 @@
+//! Caches of everything that a reconciliation reads, and the requests that their changes cause.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::future::Future;
+use std::hash::Hash;
+use std::sync::Arc;
+
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::Pod;
+use kube::core::DeserializeGuard;
+use kube::runtime::WatchStreamExt;
+use kube::runtime::reflector::{self, Store};
+use kube::runtime::watcher::{self, Event, watcher};
+use kube::{Api, Client, Resource};
+use sealane_operator_api::well_known::SIDECAR_CONTAINER;
+use sealane_operator_api::{Peer, TransferSession, TrustPolicy};
+use serde::de::DeserializeOwned;
+
+use crate::limits::DEBOUNCE;
+use crate::queue::Queue;
+
+/// An object that may have been written under another release's schema: one that cannot be read does not hide
+/// the others.
+pub type Guarded<K> = DeserializeGuard<K>;
+
+/// The caches. Filled by the futures that [`start`] returns with them.
+#[derive(Clone)]
+pub struct Stores {
+    pub peers: Store<Guarded<Peer>>,
+    pub sessions: Store<Guarded<TransferSession>>,
+    pub policies: Store<Guarded<TrustPolicy>>,
+    pub pods: Store<Pod>,
+}
+
+impl fmt::Debug for Stores {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stores").finish_non_exhaustive()
+    }
+}
+
+impl Stores {
+    /// Waits until every cache has been filled once.
+    pub async fn ready(&self) {
+        // An error means that the watching future was dropped; whoever did that stops this one too.
+        let _ = tokio::join!(
+            self.peers.wait_until_ready(),
+            self.sessions.wait_until_ready(),
+            self.policies.wait_until_ready(),
+            self.pods.wait_until_ready(),
+        );
+    }
+}
+
+/// The caches, and the future that keeps them current and asks `queue` for reconciliations.
+pub fn start(client: &Client, queue: &Arc<Queue>) -> (Stores, impl Future<Output = ()> + Send + use<>) {
+    let (peers, peers_watch) = follow(Api::all(client.clone()), queue, |_: &mut Guarded<Peer>| {});
+    let (sessions, sessions_watch) =
+        follow(Api::all(client.clone()), queue, |_: &mut Guarded<TransferSession>| {});
+    let (policies, policies_watch) =
+        follow(Api::all(client.clone()), queue, |_: &mut Guarded<TrustPolicy>| {});
+    let (pods, pods_watch) = follow(Api::all(client.clone()), queue, trim);
+    let watching = async move {
+        tokio::join!(peers_watch, sessions_watch, policies_watch, pods_watch);
+    };
+    (Stores { peers, sessions, policies, pods }, watching)
+}
+
+fn follow<K>(
+    api: Api<K>,
+    queue: &Arc<Queue>,
+    trim: fn(&mut K),
+) -> (Store<K>, impl Future<Output = ()> + Send + use<K>)
+where
+    K: Resource + Clone + DeserializeOwned + fmt::Debug + Send + Sync + 'static,
+    K::DynamicType: Default + Eq + Hash + Clone + Send + Sync,
+{
+    let (store, writer) = reflector::store();
+    let queue = Arc::clone(queue);
+    let events = watcher(api, watcher::Config::default()).default_backoff().modify(move |object| {
+        object.meta_mut().managed_fields = None;
+        trim(object);
+    });
+    let watching = async move {
+        let mut known = BTreeSet::new();
+        let mut events = std::pin::pin!(events.reflect(writer));
+        while let Some(event) = events.next().await {
+            match event {
+                Ok(Event::Apply(object) | Event::Delete(object)) => touch(&queue, &mut known, &object),
+                Ok(Event::InitApply(object)) => touch(&queue, &mut known, &object),
+                // What vanished while nobody watched is missed by no other event.
+                Ok(Event::InitDone) => {
+                    known.iter().for_each(|namespace: &String| queue.request(namespace, DEBOUNCE));
+                }
+                Ok(Event::Init) => {}
+                Err(error) => {
+                    let kind = K::kind(&K::DynamicType::default()).into_owned();
+                    tracing::warn!(
+                        kind,
+                        error = &error as &dyn std::error::Error,
+                        "watch failed; trying again"
+                    );
+                }
+            }
+        }
+    };
+    (store, watching)
+}
+
+fn touch<K: Resource>(queue: &Queue, known: &mut BTreeSet<String>, object: &K) {
+    if let Some(namespace) = object.meta().namespace.as_deref() {
+        if !known.contains(namespace) {
+            known.insert(namespace.to_owned());
+        }
+        queue.request(namespace, DEBOUNCE);
+    }
+}
+
+/// Keeps of a pod what [`crate::spec::PodView`] reads: the cache holds every pod of the cluster.
+fn trim(pod: &mut Pod) {
+    pod.metadata.annotations = None;
+    pod.metadata.owner_references = None;
+    pod.metadata.finalizers = None;
+    if let Some(spec) = pod.spec.take() {
+        let sidecar =
+            spec.init_containers.into_iter().flatten().find(|container| container.name == SIDECAR_CONTAINER);
+        let sidecar = sidecar.map(|container| k8s_openapi::api::core::v1::Container {
+            name: container.name,
+            ..Default::default()
+        });
+        pod.spec = Some(k8s_openapi::api::core::v1::PodSpec {
+            node_name: spec.node_name,
+            init_containers: sidecar.map(|container| vec![container]),
+            ..Default::default()
+        });
+    }
+    if let Some(status) = pod.status.take() {
+        pod.status = Some(k8s_openapi::api::core::v1::PodStatus {
+            phase: status.phase,
+            pod_ips: status.pod_ips,
+            ..Default::default()
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::spec::PodView;
+
+    #[test]
+    fn trimming_loses_nothing_that_is_read() {
+        let pod = json!({
+            "metadata": {"name": "p", "uid": "u", "labels": {"a": "b"}, "annotations": {"x": "y"},
+                         "deletionTimestamp": "2026-11-20T00:00:00Z"},
+            "spec": {"nodeName": "n", "containers": [{"name": "app"}],
+                     "initContainers": [{"name": "sealane", "image": "i"}, {"name": "other"}]},
+            "status": {"phase": "Running", "podIPs": [{"ip": "10.0.0.7"}], "message": "m"},
+        });
+        let whole: Pod = serde_json::from_value(pod).unwrap();
+        let mut trimmed = whole.clone();
+        trim(&mut trimmed);
+        assert_eq!(PodView::new(&trimmed), PodView::new(&whole));
+        assert!(trimmed.spec.unwrap().containers.is_empty());
+    }
+}

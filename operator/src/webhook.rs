@@ -1,0 +1,17 @@
+//! The admission webhooks: one adds the sidecar to pods, one refuses custom resources that no schema can judge.
+//!
+//! Invariant: no answer depends on leadership or on a cache. What a decision needs is read from the API server
+//! for each review, so a pod made a moment after its Peer is injected.
+
+pub mod context;
+pub mod decide;
+pub mod inject;
+mod mutate;
+mod patch;
+mod pod_shape;
+mod serve;
+mod sidecar;
+pub mod validate;
+
+pub use mutate::Mutator;
+pub use serve::{Webhooks, serve};

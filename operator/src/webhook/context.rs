@@ -1,0 +1,20 @@
+//! What injection depends on besides the pod.
+
+use sealane_types::PeerName;
+
+use crate::config::SidecarSettings;
+
+/// Everything that injection depends on besides the pod.
+#[derive(Debug, Clone)]
+pub struct InjectionContext<'a> {
+    pub settings: &'a SidecarSettings,
+    /// Namespace of the operator, where the control channel is.
+    pub operator_namespace: &'a str,
+    /// PEM of the authorities that the sidecar trusts for the control channel.
+    pub authorities: &'a str,
+    /// The pod's namespace: the pod itself may not state it at admission.
+    pub namespace: &'a str,
+    pub peer: Option<&'a PeerName>,
+    /// JSON list of the roots of the Peer's TrustPolicy; absent while there is none.
+    pub roots: Option<String>,
+}

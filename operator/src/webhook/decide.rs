@@ -1,0 +1,84 @@
+//! Whether a pod gets the sidecar. Pure: labels and Peers in, decision out.
+
+use std::collections::BTreeMap;
+
+use sealane_operator_api::well_known::INJECT_LABEL;
+use sealane_types::PeerName;
+
+use crate::membership::{Membership, PeerSelector};
+
+/// What becomes of a pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Decision {
+    /// The sidecar is added; `None` when the pod asks for it and no Peer selects it yet.
+    Inject(Option<PeerName>),
+    Leave,
+    Refuse(Refusal),
+}
+
+/// Why a pod is not admitted.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    #[error(
+        "Peers `{0}` and `{1}` both select this pod; a pod belongs to one Peer. Change one of their selectors or the pod's labels"
+    )]
+    TwoPeers(PeerName, PeerName),
+    #[error("label {INJECT_LABEL} must be `true` or `false`, not `{0}`")]
+    UnknownLabelValue(String),
+}
+
+/// Decides for a pod with these labels in a namespace that opted in.
+#[must_use]
+pub fn decide(labels: &BTreeMap<String, String>, peers: &[PeerSelector]) -> Decision {
+    let asked = match labels.get(INJECT_LABEL).map(String::as_str) {
+        Some("false") => return Decision::Leave,
+        Some("true") => true,
+        None => false,
+        Some(other) => return Decision::Refuse(Refusal::UnknownLabelValue(other.to_owned())),
+    };
+    match Membership::of(labels, peers) {
+        Membership::Conflict(first, second) => Decision::Refuse(Refusal::TwoPeers(first, second)),
+        Membership::One(peer) => Decision::Inject(Some(peer)),
+        Membership::None if asked => Decision::Inject(None),
+        Membership::None => Decision::Leave,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn peer(name: &str, app: &str) -> PeerSelector {
+        let selector = serde_json::from_value(json!({"matchLabels": {"app": app}})).unwrap();
+        PeerSelector::new(PeerName::new(name).unwrap(), &selector).unwrap()
+    }
+
+    #[test]
+    fn labels_and_peers_decide() {
+        let peers = [peer("a", "one"), peer("b", "two"), peer("c", "two")];
+        let name = |name: &str| PeerName::new(name).unwrap();
+        let cases: [(&[(&str, &str)], Decision); 8] = [
+            (&[], Decision::Leave),
+            (&[("app", "one")], Decision::Inject(Some(name("a")))),
+            (&[("app", "other")], Decision::Leave),
+            (&[("app", "two")], Decision::Refuse(Refusal::TwoPeers(name("b"), name("c")))),
+            (&[(INJECT_LABEL, "true")], Decision::Inject(None)),
+            (&[(INJECT_LABEL, "true"), ("app", "one")], Decision::Inject(Some(name("a")))),
+            // Opting out wins even over a conflict.
+            (&[(INJECT_LABEL, "false"), ("app", "two")], Decision::Leave),
+            (&[(INJECT_LABEL, "yes")], Decision::Refuse(Refusal::UnknownLabelValue("yes".to_owned()))),
+        ];
+        for (labels, expected) in cases {
+            let labels = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+            assert_eq!(decide(&labels, &peers), expected, "{labels:?}");
+        }
+    }
+
+    #[test]
+    fn a_conflict_names_both_peers() {
+        let refusal = Refusal::TwoPeers(PeerName::new("b").unwrap(), PeerName::new("c").unwrap());
+        assert!(refusal.to_string().contains("`b` and `c`"));
+    }
+}

@@ -1,0 +1,86 @@
+//! Injection. Pure: a pod and its context in, a JSON patch out.
+
+use json_patch::Patch;
+use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
+use sealane_operator_api::well_known::{DOOR_DIRECTORY, DOOR_SOCKET, INITDATA_ANNOTATION, INJECTED_LABEL};
+use sealane_types::PeerName;
+use serde_json::json;
+
+use super::context::InjectionContext;
+use super::patch::Additions;
+pub use super::pod_shape::InjectError;
+use super::pod_shape::{DOOR_VOLUME, check, containers, has_sidecar};
+use super::sidecar;
+
+/// The patch that adds the sidecar to `pod`; empty for a pod that has one.
+///
+/// # Errors
+/// [`InjectError`] when the pod and the sidecar cannot live together.
+pub fn inject(pod: &Pod, context: &InjectionContext<'_>) -> Result<Patch, InjectError> {
+    let spec = pod.spec.as_ref().ok_or(InjectError::NoSpec)?;
+    if has_sidecar(spec) {
+        return Ok(Patch::default());
+    }
+    check(spec)?;
+    let mut additions = Additions::default();
+    metadata(&mut additions, pod, context);
+    for (list, index, container) in containers(spec) {
+        open_door(&mut additions, list, index, container);
+    }
+    for volume in sidecar::volumes(context) {
+        additions.append(&["spec", "volumes"], spec.volumes.is_some(), volume);
+    }
+    pull_secrets(&mut additions, spec, &context.settings.pull_secrets);
+    // Last, because it shifts the other init containers; first in the list, so that it starts before them.
+    let container = sidecar::container(pod, spec, context)?;
+    additions.prepend(&["spec", "initContainers"], spec.init_containers.is_some(), container);
+    Ok(additions.finish())
+}
+
+fn metadata(additions: &mut Additions, pod: &Pod, context: &InjectionContext<'_>) {
+    let labelled = pod.metadata.labels.is_some();
+    additions.insert(&["metadata", "labels"], labelled, INJECTED_LABEL, json!("true"));
+    let annotations = pod.metadata.annotations.as_ref();
+    let has_initdata = annotations.is_some_and(|annotations| annotations.contains_key(INITDATA_ANNOTATION));
+    if context.settings.simulation.is_some() && !has_initdata {
+        let text = simulated_initdata(context.namespace, context.peer);
+        additions.insert(
+            &["metadata", "annotations"],
+            annotations.is_some(),
+            INITDATA_ANNOTATION,
+            json!(text),
+        );
+    }
+}
+
+/// What the simulated platform measures as initdata. `kubectl sealane policy init --simulated` pins the SHA-256
+/// of the same text.
+#[must_use]
+pub fn simulated_initdata(namespace: &str, peer: Option<&PeerName>) -> String {
+    let peer = peer.map(PeerName::as_str).unwrap_or_default();
+    format!("sealane simulated initdata\nnamespace: {namespace}\npeer: {peer}\n")
+}
+
+/// Gives an application container the door: read-only suffices to connect to a socket.
+fn open_door(additions: &mut Additions, list: &str, index: usize, container: &Container) {
+    let index = index.to_string();
+    let mount = json!({"name": DOOR_VOLUME, "mountPath": DOOR_DIRECTORY, "readOnly": true});
+    additions.append(&["spec", list, &index, "volumeMounts"], container.volume_mounts.is_some(), mount);
+    let named = |name: &str| container.env.iter().flatten().any(|variable| variable.name == name);
+    if !named("SEALANE_DOOR") {
+        let variable = json!({"name": "SEALANE_DOOR", "value": DOOR_SOCKET});
+        additions.append(&["spec", list, &index, "env"], container.env.is_some(), variable);
+    }
+}
+
+fn pull_secrets(additions: &mut Additions, spec: &PodSpec, names: &[String]) {
+    let present = spec.image_pull_secrets.as_deref();
+    for name in names {
+        if !present.unwrap_or_default().iter().any(|secret| secret.name == *name) {
+            additions.append(&["spec", "imagePullSecrets"], present.is_some(), json!({"name": name}));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,303 @@
+//! Pods of every shape: what injection adds, what it leaves, and that it happens once.
+
+use k8s_openapi::api::core::v1::ResourceRequirements;
+use sealane_operator_api::well_known::SIDECAR_CONTAINER;
+use serde_json::Value;
+
+use super::*;
+use crate::config::SidecarSettings;
+
+fn settings() -> SidecarSettings {
+    let resources = json!({"requests": {"cpu": "50m", "memory": "64Mi"}, "limits": {"memory": "1Gi"}});
+    SidecarSettings {
+        image: "localhost/sealane-sidecar:1".to_owned(),
+        pull_policy: "IfNotPresent".to_owned(),
+        pull_secrets: Vec::new(),
+        resources: serde_json::from_value::<ResourceRequirements>(resources).unwrap(),
+        arena_bytes: 512 << 20,
+        data_port: 14710,
+        admin_port: 14711,
+        log: "info".to_owned(),
+        simulation: None,
+    }
+}
+
+fn context<'a>(settings: &'a SidecarSettings, peer: Option<&'a PeerName>) -> InjectionContext<'a> {
+    InjectionContext {
+        settings,
+        operator_namespace: "sealane-system",
+        authorities: "PEM",
+        namespace: "demo",
+        peer,
+        roots: Some("[]".to_owned()),
+    }
+}
+
+/// The pod after injection, as the API server computes it.
+fn injected_with(pod: &Value, context: &InjectionContext<'_>) -> Value {
+    let patch = inject(&serde_json::from_value(pod.clone()).unwrap(), context).unwrap();
+    let mut after = pod.clone();
+    json_patch::patch(&mut after, &patch).unwrap();
+    after
+}
+
+fn injected(pod: &Value) -> Value {
+    injected_with(pod, &context(&settings(), None))
+}
+
+fn refused(pod: &Value) -> InjectError {
+    let pod = serde_json::from_value(pod.clone()).unwrap();
+    inject(&pod, &context(&settings(), None)).unwrap_err()
+}
+
+fn pod(spec: &Value) -> Value {
+    json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec})
+}
+
+fn plain() -> Value {
+    pod(&json!({"containers": [{"name": "app", "image": "app"}]}))
+}
+
+fn sidecar(pod: &Value) -> &Value {
+    &pod["spec"]["initContainers"][0]
+}
+
+fn variable<'a>(container: &'a Value, name: &str) -> Option<&'a Value> {
+    container["env"].as_array()?.iter().find(|variable| variable["name"] == name)
+}
+
+fn names(list: &Value) -> Vec<&str> {
+    list.as_array().into_iter().flatten().filter_map(|item| item["name"].as_str()).collect()
+}
+
+#[test]
+fn a_plain_pod_gets_a_native_sidecar_and_its_application_the_door() {
+    let after = injected(&plain());
+    let sidecar = sidecar(&after);
+    assert_eq!(sidecar["name"], SIDECAR_CONTAINER);
+    assert_eq!(sidecar["restartPolicy"], "Always");
+    assert_eq!(sidecar["startupProbe"]["httpGet"], json!({"path": "/startupz", "port": "sealane-admin"}));
+    assert_eq!(
+        variable(sidecar, "SEALANE_CONTROL_ADDRESS").unwrap()["value"],
+        "https://sealane-control.sealane-system.svc:14712"
+    );
+    assert_eq!(variable(sidecar, "SEALANE_DATA_PORT").unwrap()["value"], "14710");
+    assert_eq!(variable(sidecar, "SEALANE_DRAIN_SECONDS").unwrap()["value"], "25");
+    assert_eq!(variable(sidecar, "SEALANE_ROOTS").unwrap()["value"], "[]");
+    assert_eq!(after["metadata"]["labels"], json!({INJECTED_LABEL: "true"}));
+    assert_eq!(names(&after["spec"]["volumes"]), ["sealane-door", "sealane-token"]);
+    assert_eq!(after["spec"]["volumes"][0]["emptyDir"]["medium"], "Memory");
+    let source = &after["spec"]["volumes"][1]["projected"]["sources"][0]["serviceAccountToken"];
+    assert_eq!(source["audience"], "sealane.dev/control");
+    let app = &after["spec"]["containers"][0];
+    assert_eq!(
+        app["volumeMounts"],
+        json!([{"name": "sealane-door", "mountPath": "/run/sealane", "readOnly": true}])
+    );
+    assert_eq!(variable(app, "SEALANE_DOOR").unwrap()["value"], "/run/sealane/door.sock");
+}
+
+#[test]
+fn the_sidecar_satisfies_the_restricted_pod_security_standard() {
+    let after = injected(&plain());
+    let security = &sidecar(&after)["securityContext"];
+    assert_eq!(security["runAsNonRoot"], true);
+    assert_eq!(security["runAsUser"], 65532);
+    assert_eq!(security["allowPrivilegeEscalation"], false);
+    assert_eq!(security["readOnlyRootFilesystem"], true);
+    assert_eq!(security["capabilities"], json!({"drop": ["ALL"]}));
+    assert_eq!(security["seccompProfile"], json!({"type": "RuntimeDefault"}));
+    let allowed = ["emptyDir", "projected", "downwardAPI"];
+    for volume in after["spec"]["volumes"].as_array().unwrap() {
+        assert!(allowed.iter().any(|kind| volume[kind].is_object()), "{volume}");
+    }
+}
+
+#[test]
+fn the_result_is_a_pod_and_injecting_it_again_changes_nothing() {
+    for pod in [plain(), host_network(), guaranteed(), with_init_containers()] {
+        let once = injected(&pod);
+        let typed: Pod = serde_json::from_value(once.clone()).unwrap();
+        assert_eq!(inject(&typed, &context(&settings(), None)).unwrap(), Patch::default());
+        assert_eq!(injected(&once), once);
+    }
+}
+
+#[test]
+fn a_pod_with_its_own_sealane_container_is_left_byte_for_byte() {
+    for list in ["containers", "initContainers"] {
+        let mut pod = plain();
+        pod["spec"][list] = json!([{"name": "sealane", "image": "rendered-by-hand"}]);
+        assert_eq!(injected(&pod), pod, "{list}");
+    }
+}
+
+fn with_init_containers() -> Value {
+    pod(&json!({
+        "initContainers": [
+            {"name": "prepare", "image": "x", "env": [{"name": "A", "value": "b"}]},
+            {"name": "other-sidecar", "image": "y", "restartPolicy": "Always"},
+        ],
+        "containers": [{"name": "app", "image": "app"}, {"name": "second", "image": "app"}],
+        "volumes": [{"name": "data", "emptyDir": {}}],
+    }))
+}
+
+#[test]
+fn the_sidecar_starts_first_and_every_container_gets_the_door() {
+    let after = injected(&with_init_containers());
+    assert_eq!(names(&after["spec"]["initContainers"]), ["sealane", "prepare", "other-sidecar"]);
+    assert_eq!(names(&after["spec"]["volumes"]), ["data", "sealane-door", "sealane-token"]);
+    let all = after["spec"]["initContainers"].as_array().unwrap().iter().skip(1);
+    for container in all.chain(after["spec"]["containers"].as_array().unwrap()) {
+        assert_eq!(names(&container["volumeMounts"]), ["sealane-door"], "{container}");
+        assert!(variable(container, "SEALANE_DOOR").is_some(), "{container}");
+    }
+    assert_eq!(after["spec"]["initContainers"][1]["env"][0], json!({"name": "A", "value": "b"}));
+}
+
+#[test]
+fn what_the_author_wrote_stays() {
+    let before = pod(&json!({
+        "containers": [{"name": "app", "image": "app", "unknownToUs": {"kept": true},
+            "env": [{"name": "SEALANE_DOOR", "value": "/elsewhere"}],
+            "volumeMounts": [{"name": "data", "mountPath": "/data"}]}],
+        "volumes": [{"name": "data", "emptyDir": {}}],
+        "priority": 7,
+    }));
+    let after = injected(&before);
+    let app = &after["spec"]["containers"][0];
+    assert_eq!(app["unknownToUs"], json!({"kept": true}));
+    assert_eq!(app["env"], before["spec"]["containers"][0]["env"]);
+    assert_eq!(names(&app["volumeMounts"]), ["data", "sealane-door"]);
+    assert_eq!(after["spec"]["priority"], 7);
+}
+
+#[test]
+fn a_pod_from_a_template_has_no_name_yet() {
+    let mut before = plain();
+    before["metadata"] = json!({"generateName": "embedder-5d8-", "labels": {"app": "embedder"}});
+    let after = injected(&before);
+    assert_eq!(after["metadata"]["labels"], json!({"app": "embedder", INJECTED_LABEL: "true"}));
+    let name = variable(sidecar(&after), "SEALANE_POD_NAME").unwrap();
+    assert_eq!(name["valueFrom"]["fieldRef"]["fieldPath"], "metadata.name");
+}
+
+fn host_network() -> Value {
+    pod(&json!({"hostNetwork": true, "containers": [{"name": "app", "image": "app"}]}))
+}
+
+#[test]
+fn on_the_hosts_network_nothing_has_a_fixed_port() {
+    let after = injected(&host_network());
+    let sidecar = sidecar(&after);
+    assert_eq!(variable(sidecar, "SEALANE_DATA_PORT").unwrap()["value"], "0");
+    assert_eq!(variable(sidecar, "SEALANE_ADMIN_PORT").unwrap()["value"], "0");
+    assert_eq!(sidecar["ports"], json!([]));
+    assert_eq!(sidecar["startupProbe"]["exec"]["command"], json!(["sealane-sidecar", "probe"]));
+    assert!(sidecar["startupProbe"]["httpGet"].is_null());
+}
+
+fn guaranteed() -> Value {
+    let limits = json!({"cpu": "1", "memory": "1Gi"});
+    pod(&json!({"containers": [
+        {"name": "app", "image": "app", "resources": {"limits": limits, "requests": limits}},
+        {"name": "second", "image": "app", "resources": {"limits": limits}},
+    ]}))
+}
+
+#[test]
+fn a_guaranteed_pod_stays_guaranteed_and_no_other_becomes_it() {
+    let after = injected(&guaranteed());
+    let resources = &sidecar(&after)["resources"];
+    assert_eq!(resources["requests"], resources["limits"]);
+    assert_eq!(resources["limits"], json!({"cpu": "50m", "memory": "1Gi"}));
+    assert!(super::super::pod_shape::is_guaranteed(
+        &serde_json::from_value::<Pod>(after).unwrap().spec.unwrap()
+    ));
+
+    let mut burstable = guaranteed();
+    burstable["spec"]["containers"][1]["resources"] = json!({"limits": {"memory": "1Gi"}});
+    let after = injected(&burstable);
+    assert_eq!(sidecar(&after)["resources"]["requests"]["memory"], "64Mi");
+}
+
+#[test]
+fn annotations_set_the_sidecars_resources() {
+    let mut before = plain();
+    before["metadata"]["annotations"] = json!({
+        "sealane.dev/cpu-request": "250m", "sealane.dev/memory-limit": "2Gi", "other": "kept",
+    });
+    let after = injected(&before);
+    let resources = &sidecar(&after)["resources"];
+    assert_eq!(resources["requests"], json!({"cpu": "250m", "memory": "64Mi"}));
+    assert_eq!(resources["limits"], json!({"memory": "2Gi"}));
+    assert_eq!(after["metadata"]["annotations"]["other"], "kept");
+
+    before["metadata"]["annotations"]["sealane.dev/cpu-limit"] = json!("lots");
+    assert!(refused(&before).to_string().contains("sealane.dev/cpu-limit"));
+}
+
+#[test]
+fn the_drain_deadline_follows_the_grace_period() {
+    for (grace, drain) in [(json!(null), "25"), (json!(60), "55"), (json!(3), "1"), (json!(0), "1")] {
+        let mut before = plain();
+        before["spec"]["terminationGracePeriodSeconds"] = grace;
+        assert_eq!(variable(sidecar(&injected(&before)), "SEALANE_DRAIN_SECONDS").unwrap()["value"], drain);
+    }
+}
+
+#[test]
+fn pull_secrets_are_added_once() {
+    let settings =
+        SidecarSettings { pull_secrets: vec!["registry".to_owned(), "own".to_owned()], ..settings() };
+    let mut before = plain();
+    before["spec"]["imagePullSecrets"] = json!([{"name": "own"}]);
+    let after = injected_with(&before, &context(&settings, None));
+    assert_eq!(names(&after["spec"]["imagePullSecrets"]), ["own", "registry"]);
+    let after = injected_with(&plain(), &context(&settings, None));
+    assert_eq!(names(&after["spec"]["imagePullSecrets"]), ["registry", "own"]);
+}
+
+#[test]
+fn what_cannot_be_injected_is_refused_by_name() {
+    let mut mounted = plain();
+    mounted["spec"]["containers"][0]["volumeMounts"] = json!([{"name": "v", "mountPath": "/run/sealane/"}]);
+    assert_eq!(refused(&mounted), InjectError::ReservedMount("app".to_owned()));
+    let mut named = plain();
+    named["spec"]["volumes"] = json!([{"name": "sealane-token", "emptyDir": {}}]);
+    assert_eq!(refused(&named), InjectError::ReservedVolume("sealane-token".to_owned()));
+    let mut windows = plain();
+    windows["spec"]["os"] = json!({"name": "windows"});
+    assert_eq!(refused(&windows), InjectError::Windows);
+    assert_eq!(refused(&json!({"metadata": {}})), InjectError::NoSpec);
+}
+
+#[test]
+fn without_simulation_nothing_of_it_is_there() {
+    let after = injected(&plain()).to_string();
+    for word in ["SIMULATED", "INITDATA", "initdata"] {
+        assert!(!after.contains(word), "{word}");
+    }
+}
+
+#[test]
+fn the_simulated_platform_measures_initdata_from_an_annotation() {
+    let settings = SidecarSettings { simulation: Some("{\"ark\":\"x\"}".to_owned()), ..settings() };
+    let peer = PeerName::new("embedder").unwrap();
+    let after = injected_with(&plain(), &context(&settings, Some(&peer)));
+    let text = "sealane simulated initdata\nnamespace: demo\npeer: embedder\n";
+    assert_eq!(after["metadata"]["annotations"][INITDATA_ANNOTATION], text);
+    let sidecar = sidecar(&after);
+    assert_eq!(variable(sidecar, "SEALANE_SIMULATED_PLATFORM").unwrap()["value"], "{\"ark\":\"x\"}");
+    assert_eq!(variable(sidecar, "SEALANE_INITDATA").unwrap()["value"], "/run/sealane-initdata/initdata");
+    let item = &after["spec"]["volumes"][2]["downwardAPI"]["items"][0];
+    assert_eq!(item["fieldRef"]["fieldPath"], "metadata.annotations['sealane.dev/initdata']");
+
+    // An author's own initdata is kept.
+    let mut own = plain();
+    own["metadata"]["annotations"] = json!({INITDATA_ANNOTATION: "mine"});
+    let after = injected_with(&own, &context(&settings, Some(&peer)));
+    assert_eq!(after["metadata"]["annotations"][INITDATA_ANNOTATION], "mine");
+    assert_eq!(simulated_initdata("demo", None), "sealane simulated initdata\nnamespace: demo\npeer: \n");
+}

@@ -1,0 +1,121 @@
+//! `/mutate-pod`: reads what the decision needs, decides, answers.
+
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::ListParams;
+use kube::core::DeserializeGuard;
+use kube::core::admission::{AdmissionRequest, AdmissionResponse};
+use kube::{Api, Client};
+use sealane_operator_api::{Peer, TrustPolicy};
+use sealane_types::PeerName;
+use tokio::sync::watch;
+
+use super::context::InjectionContext;
+use super::decide::{Decision, decide};
+use super::inject::inject;
+use crate::config::Config;
+use crate::membership::PeerSelector;
+use crate::metrics::{Injection, Metrics};
+
+/// Peers of one namespace that a review considers.
+const PEERS_MAX: u32 = 1024;
+
+/// Adds the sidecar to pods.
+pub struct Mutator {
+    client: Client,
+    config: Arc<Config>,
+    authorities: watch::Receiver<Arc<str>>,
+    metrics: Arc<Metrics>,
+}
+
+impl fmt::Debug for Mutator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Mutator").finish_non_exhaustive()
+    }
+}
+
+impl Mutator {
+    #[must_use]
+    pub const fn new(
+        client: Client,
+        config: Arc<Config>,
+        authorities: watch::Receiver<Arc<str>>,
+        metrics: Arc<Metrics>,
+    ) -> Self {
+        Self { client, config, authorities, metrics }
+    }
+
+    /// Answers one review. A failure to read what it needs is a refusal: the API server's client tries again.
+    pub async fn review(&self, request: &AdmissionRequest<Pod>) -> AdmissionResponse {
+        let response = AdmissionResponse::from(request);
+        let Some(pod) = &request.object else {
+            return response.deny("the review holds no pod");
+        };
+        let namespace = request.namespace.as_deref().unwrap_or_default();
+        let (outcome, response) = match self.answer(namespace, pod, response.clone()).await {
+            Ok(answered) => answered,
+            Err(error) => {
+                tracing::warn!(namespace, error = &*error, "a pod was refused because its injection failed");
+                (Injection::Failed, response.deny(format!("sealane: {error}; try again")))
+            }
+        };
+        self.metrics.injected(outcome);
+        response
+    }
+
+    async fn answer(
+        &self,
+        namespace: &str,
+        pod: &Pod,
+        response: AdmissionResponse,
+    ) -> Result<(Injection, AdmissionResponse), Box<dyn Error + Send + Sync>> {
+        let peers = self.peers(namespace).await?;
+        let none = std::collections::BTreeMap::new();
+        let labels = pod.metadata.labels.as_ref().unwrap_or(&none);
+        let peer = match decide(labels, &PeerSelector::of(&peers)) {
+            Decision::Leave => return Ok((Injection::Left, response)),
+            Decision::Refuse(refusal) => {
+                return Ok((Injection::Refused, response.deny(format!("sealane: {refusal}"))));
+            }
+            Decision::Inject(peer) => peer,
+        };
+        let authorities = Arc::clone(&self.authorities.borrow());
+        let context = InjectionContext {
+            settings: &self.config.sidecar,
+            operator_namespace: self.config.namespace.as_str(),
+            authorities: &authorities,
+            namespace,
+            peer: peer.as_ref(),
+            roots: self.roots(namespace, peer.as_ref(), &peers).await?,
+        };
+        match inject(pod, &context) {
+            Ok(patch) => Ok((Injection::Injected, response.with_patch(patch)?)),
+            Err(error) => Ok((Injection::Refused, response.deny(format!("sealane: {error}")))),
+        }
+    }
+
+    async fn peers(&self, namespace: &str) -> Result<Vec<Peer>, kube::Error> {
+        let api: Api<DeserializeGuard<Peer>> = Api::namespaced(self.client.clone(), namespace);
+        let listed = api.list(&ListParams::default().limit(PEERS_MAX)).await?;
+        Ok(listed.items.into_iter().filter_map(|DeserializeGuard(peer)| peer.ok()).collect())
+    }
+
+    /// The roots that the sidecar starts with. Without a policy it pins the first that the control channel sends.
+    async fn roots(
+        &self,
+        namespace: &str,
+        peer: Option<&PeerName>,
+        peers: &[Peer],
+    ) -> Result<Option<String>, Box<dyn Error + Send + Sync>> {
+        let named = |candidate: &&Peer| candidate.metadata.name.as_deref() == peer.map(PeerName::as_str);
+        let Some(peer) = peers.iter().filter(|_| peer.is_some()).find(named) else { return Ok(None) };
+        let policy = &peer.spec.trust_policy_ref.name;
+        let api: Api<TrustPolicy> = Api::namespaced(self.client.clone(), namespace);
+        let Some(found) = api.get_opt(policy).await? else { return Ok(None) };
+        let roots = found.spec.roots(namespace, policy)?;
+        Ok(Some(serde_json::to_string(&[roots])?))
+    }
+}

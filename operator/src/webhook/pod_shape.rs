@@ -1,0 +1,86 @@
+//! What injection needs to know about a pod, and what it cannot inject into.
+
+use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
+use sealane_operator_api::well_known::{DOOR_DIRECTORY, SIDECAR_CONTAINER};
+
+/// Volumes that injection adds.
+pub(super) const DOOR_VOLUME: &str = "sealane-door";
+pub(super) const TOKEN_VOLUME: &str = "sealane-token";
+pub(super) const INITDATA_VOLUME: &str = "sealane-initdata";
+
+/// Kubernetes' default of `terminationGracePeriodSeconds`.
+const GRACE_SECONDS: u64 = 30;
+/// Left for the kubelet between the sidecar's drain deadline and the kill.
+const GRACE_MARGIN_SECONDS: u64 = 5;
+
+/// Why the sidecar cannot be added to a pod.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InjectError {
+    #[error("the pod has no spec")]
+    NoSpec,
+    #[error("volume `{0}` is reserved for the Sealane sidecar: rename the pod's volume")]
+    ReservedVolume(String),
+    #[error(
+        "container `{0}` mounts {DOOR_DIRECTORY} itself, where the Sealane door belongs: mount it elsewhere"
+    )]
+    ReservedMount(String),
+    #[error("annotation {annotation}: `{value}` is not a Kubernetes quantity such as `250m` or `512Mi`")]
+    Quantity { annotation: &'static str, value: String },
+    #[error("the Sealane sidecar runs on Linux only")]
+    Windows,
+}
+
+/// All containers of a pod with the path of each, in the order in which the pod lists them.
+pub(super) fn containers(spec: &PodSpec) -> impl Iterator<Item = (&'static str, usize, &Container)> {
+    let named = |list, containers| {
+        let containers: &[Container] = containers;
+        containers.iter().enumerate().map(move |(index, container)| (list, index, container))
+    };
+    named("initContainers", spec.init_containers.as_deref().unwrap_or_default())
+        .chain(named("containers", &spec.containers))
+}
+
+/// Whether the pod was injected before, or carries a sidecar of its own.
+pub(super) fn has_sidecar(spec: &PodSpec) -> bool {
+    containers(spec).any(|(_, _, container)| container.name == SIDECAR_CONTAINER)
+}
+
+/// Refuses what injection would make invalid.
+pub(super) fn check(spec: &PodSpec) -> Result<(), InjectError> {
+    let volumes = spec.volumes.iter().flatten();
+    for volume in volumes {
+        if [DOOR_VOLUME, TOKEN_VOLUME, INITDATA_VOLUME].contains(&volume.name.as_str()) {
+            return Err(InjectError::ReservedVolume(volume.name.clone()));
+        }
+    }
+    for (_, _, container) in containers(spec) {
+        let mut mounts = container.volume_mounts.iter().flatten();
+        if mounts.any(|mount| mount.mount_path.trim_end_matches('/') == DOOR_DIRECTORY) {
+            return Err(InjectError::ReservedMount(container.name.clone()));
+        }
+    }
+    if spec.os.as_ref().is_some_and(|os| os.name == "windows") {
+        return Err(InjectError::Windows);
+    }
+    Ok(())
+}
+
+/// Whether Kubernetes gives the pod the QoS class Guaranteed: cpu and memory limits everywhere, equal requests.
+pub(super) fn is_guaranteed(spec: &PodSpec) -> bool {
+    containers(spec).all(|(_, _, container)| {
+        let Some(resources) = &container.resources else { return false };
+        let Some(limits) = &resources.limits else { return false };
+        ["cpu", "memory"].iter().all(|resource| {
+            let request = resources.requests.as_ref().and_then(|requests| requests.get(*resource));
+            // An absent request is defaulted to the limit.
+            limits.get(*resource).is_some_and(|limit| request.is_none_or(|request| request == limit))
+        })
+    })
+}
+
+/// How long the sidecar may drain before the pod is killed.
+pub(super) fn drain_seconds(pod: &Pod) -> u64 {
+    let grace = pod.spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds);
+    let grace = grace.and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or(GRACE_SECONDS);
+    grace.saturating_sub(GRACE_MARGIN_SECONDS).max(1)
+}

@@ -1,0 +1,81 @@
+//! HTTPS for the API server: bounded bodies, bounded concurrency, an answer in time or none.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use axum::extract::{DefaultBodyLimit, State};
+use axum::http::StatusCode;
+use axum::routing::post;
+use axum::{Json, Router};
+use k8s_openapi::api::core::v1::Pod;
+use kube::core::DynamicObject;
+use kube::core::admission::{AdmissionRequest, AdmissionResponse, AdmissionReview};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+use super::mutate::Mutator;
+use super::validate;
+use crate::limits::{REVIEW_BYTES_MAX, REVIEW_TIME, REVIEWS_MAX};
+use crate::tls::TlsListener;
+
+/// What the webhook endpoints share.
+#[derive(Debug)]
+pub struct Webhooks {
+    mutator: Mutator,
+    running: Semaphore,
+}
+
+impl Webhooks {
+    #[must_use]
+    pub const fn new(mutator: Mutator) -> Self {
+        Self { mutator, running: Semaphore::const_new(REVIEWS_MAX) }
+    }
+
+    /// Runs one review within the bounds.
+    async fn bounded(
+        &self,
+        review: impl Future<Output = AdmissionResponse>,
+    ) -> Result<Json<AdmissionReview<DynamicObject>>, StatusCode> {
+        let _permit = self.running.try_acquire().map_err(|_| StatusCode::TOO_MANY_REQUESTS)?;
+        let response =
+            tokio::time::timeout(REVIEW_TIME, review).await.map_err(|_| StatusCode::GATEWAY_TIMEOUT)?;
+        Ok(Json(response.into_review()))
+    }
+}
+
+/// Serves until `stop`, then lets reviews in progress finish.
+///
+/// # Errors
+/// The server's I/O errors.
+pub async fn serve(
+    listener: TlsListener,
+    webhooks: Arc<Webhooks>,
+    stop: CancellationToken,
+) -> std::io::Result<()> {
+    let router = router(webhooks);
+    axum::serve(listener, router).with_graceful_shutdown(stop.cancelled_owned()).await
+}
+
+fn router(webhooks: Arc<Webhooks>) -> Router {
+    Router::new()
+        .route("/mutate-pod", post(mutate))
+        .route("/validate", post(review_resource))
+        .layer(DefaultBodyLimit::max(REVIEW_BYTES_MAX))
+        .with_state(webhooks)
+}
+
+async fn mutate(
+    State(webhooks): State<Arc<Webhooks>>,
+    Json(review): Json<AdmissionReview<Pod>>,
+) -> Result<Json<AdmissionReview<DynamicObject>>, StatusCode> {
+    let request: AdmissionRequest<Pod> = review.try_into().map_err(|_| StatusCode::BAD_REQUEST)?;
+    webhooks.bounded(webhooks.mutator.review(&request)).await
+}
+
+async fn review_resource(
+    State(webhooks): State<Arc<Webhooks>>,
+    Json(review): Json<AdmissionReview<DynamicObject>>,
+) -> Result<Json<AdmissionReview<DynamicObject>>, StatusCode> {
+    let request: AdmissionRequest<DynamicObject> = review.try_into().map_err(|_| StatusCode::BAD_REQUEST)?;
+    webhooks.bounded(async { validate::review(&request) }).await
+}

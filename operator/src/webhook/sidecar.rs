@@ -1,0 +1,191 @@
+//! The injected container and its resources.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{Pod, PodSpec, ResourceRequirements};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use sealane_operator_api::well_known::{
+    CONTROL_PORT, CPU_LIMIT_ANNOTATION, CPU_REQUEST_ANNOTATION, DOOR_DIRECTORY, DOOR_SOCKET,
+    MEMORY_LIMIT_ANNOTATION, MEMORY_REQUEST_ANNOTATION, SIDECAR_CONTAINER,
+};
+use serde_json::{Value, json};
+
+use super::context::InjectionContext;
+use super::pod_shape::{
+    DOOR_VOLUME, INITDATA_VOLUME, InjectError, TOKEN_VOLUME, drain_seconds, is_guaranteed,
+};
+use crate::names::control_address;
+
+/// Mounts of the sidecar's own volumes.
+const TOKEN_DIRECTORY: &str = "/var/run/secrets/sealane.dev";
+const INITDATA_DIRECTORY: &str = "/run/sealane-initdata";
+/// The numeric user of the image; nothing in it is owned by another.
+const USER: i64 = 65532;
+
+/// The native sidecar for `pod`.
+pub(super) fn container(
+    pod: &Pod,
+    spec: &PodSpec,
+    context: &InjectionContext<'_>,
+) -> Result<Value, InjectError> {
+    let host_network = spec.host_network == Some(true);
+    let mut mounts = vec![
+        json!({"name": DOOR_VOLUME, "mountPath": DOOR_DIRECTORY}),
+        json!({"name": TOKEN_VOLUME, "mountPath": TOKEN_DIRECTORY, "readOnly": true}),
+    ];
+    if context.settings.simulation.is_some() {
+        mounts.push(json!({"name": INITDATA_VOLUME, "mountPath": INITDATA_DIRECTORY, "readOnly": true}));
+    }
+    Ok(json!({
+        "name": SIDECAR_CONTAINER,
+        "image": context.settings.image,
+        "imagePullPolicy": context.settings.pull_policy,
+        "args": ["run"],
+        "restartPolicy": "Always",
+        "env": environment(pod, host_network, context),
+        "ports": ports(host_network, context),
+        "startupProbe": startup_probe(host_network),
+        "resources": resources(pod, spec, &context.settings.resources)?,
+        "securityContext": {
+            "runAsNonRoot": true, "runAsUser": USER, "runAsGroup": USER,
+            "readOnlyRootFilesystem": true, "allowPrivilegeEscalation": false,
+            "capabilities": {"drop": ["ALL"]},
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "volumeMounts": mounts,
+    }))
+}
+
+fn environment(pod: &Pod, host_network: bool, context: &InjectionContext<'_>) -> Vec<Value> {
+    let settings = context.settings;
+    let plain = |name: &str, value: String| json!({"name": name, "value": value});
+    let field =
+        |name: &str, path: &str| json!({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}});
+    // On the host's network fixed ports would collide between pods: the sidecar picks free ones and reports them.
+    let port = |port: u16| if host_network { 0 } else { port }.to_string();
+    let mut environment = vec![
+        plain("SEALANE_CONTROL_ADDRESS", control_address(context.operator_namespace, CONTROL_PORT)),
+        plain("SEALANE_CONTROL_CA", context.authorities.to_owned()),
+        plain("SEALANE_CONTROL_TOKEN", format!("{TOKEN_DIRECTORY}/token")),
+        field("SEALANE_POD_NAMESPACE", "metadata.namespace"),
+        field("SEALANE_POD_NAME", "metadata.name"),
+        field("SEALANE_POD_UID", "metadata.uid"),
+        field("SEALANE_POD_IPS", "status.podIPs"),
+        field("SEALANE_NODE_NAME", "spec.nodeName"),
+        plain("SEALANE_DOOR", DOOR_SOCKET.to_owned()),
+        plain("SEALANE_DATA_PORT", port(settings.data_port)),
+        plain("SEALANE_ADMIN_PORT", port(settings.admin_port)),
+        plain("SEALANE_DRAIN_SECONDS", drain_seconds(pod).to_string()),
+        plain("SEALANE_ARENA_BYTES", settings.arena_bytes.to_string()),
+        plain("SEALANE_LOG", settings.log.clone()),
+    ];
+    if let Some(roots) = &context.roots {
+        environment.push(plain("SEALANE_ROOTS", roots.clone()));
+    }
+    if let Some(simulation) = &settings.simulation {
+        environment.push(plain("SEALANE_SIMULATED_PLATFORM", simulation.clone()));
+        environment.push(plain("SEALANE_INITDATA", format!("{INITDATA_DIRECTORY}/initdata")));
+    }
+    environment
+}
+
+fn ports(host_network: bool, context: &InjectionContext<'_>) -> Value {
+    if host_network {
+        return json!([]);
+    }
+    json!([
+        {"name": "sealane-data", "containerPort": context.settings.data_port, "protocol": "TCP"},
+        {"name": "sealane-admin", "containerPort": context.settings.admin_port, "protocol": "TCP"},
+    ])
+}
+
+/// Started means: configuration parsed and door listening. Kata denies exec probes, so HTTP where a port is known.
+fn startup_probe(host_network: bool) -> Value {
+    let mut probe = json!({"periodSeconds": 1, "timeoutSeconds": 1, "failureThreshold": 60});
+    if host_network {
+        probe["exec"] = json!({"command": ["sealane-sidecar", "probe"]});
+    } else {
+        probe["httpGet"] = json!({"path": "/startupz", "port": "sealane-admin"});
+    }
+    probe
+}
+
+/// Volumes that the sidecar needs.
+pub(super) fn volumes(context: &InjectionContext<'_>) -> Vec<Value> {
+    let mut volumes = vec![
+        json!({"name": DOOR_VOLUME, "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}}),
+        json!({"name": TOKEN_VOLUME, "projected": {"sources": [{"serviceAccountToken": {
+            "audience": sealane_operator_api::well_known::CONTROL_AUDIENCE,
+            "expirationSeconds": 3600, "path": "token",
+        }}]}}),
+    ];
+    if context.settings.simulation.is_some() {
+        let field =
+            format!("metadata.annotations['{}']", sealane_operator_api::well_known::INITDATA_ANNOTATION);
+        volumes.push(json!({"name": INITDATA_VOLUME, "downwardAPI": {"items": [
+            {"path": "initdata", "fieldRef": {"fieldPath": field}},
+        ]}}));
+    }
+    volumes
+}
+
+/// Defaults from the chart, then annotations; a Guaranteed pod stays Guaranteed.
+fn resources(pod: &Pod, spec: &PodSpec, defaults: &ResourceRequirements) -> Result<Value, InjectError> {
+    let mut requests = defaults.requests.clone().unwrap_or_default();
+    let mut limits = defaults.limits.clone().unwrap_or_default();
+    annotated(pod, &mut requests, "cpu", CPU_REQUEST_ANNOTATION)?;
+    annotated(pod, &mut requests, "memory", MEMORY_REQUEST_ANNOTATION)?;
+    annotated(pod, &mut limits, "cpu", CPU_LIMIT_ANNOTATION)?;
+    annotated(pod, &mut limits, "memory", MEMORY_LIMIT_ANNOTATION)?;
+    if is_guaranteed(spec) {
+        for resource in ["cpu", "memory"] {
+            let either = limits.get(resource).or_else(|| requests.get(resource)).cloned();
+            if let Some(quantity) = either {
+                requests.insert(resource.to_owned(), quantity.clone());
+                limits.insert(resource.to_owned(), quantity);
+            }
+        }
+    }
+    Ok(json!({"requests": requests, "limits": limits}))
+}
+
+fn annotated(
+    pod: &Pod,
+    into: &mut BTreeMap<String, Quantity>,
+    resource: &str,
+    annotation: &'static str,
+) -> Result<(), InjectError> {
+    let Some(value) = pod.metadata.annotations.as_ref().and_then(|all| all.get(annotation)) else {
+        return Ok(());
+    };
+    if !is_quantity(value) {
+        return Err(InjectError::Quantity { annotation, value: value.chars().take(64).collect() });
+    }
+    into.insert(resource.to_owned(), Quantity(value.clone()));
+    Ok(())
+}
+
+/// A non-negative quantity in the notation of Kubernetes.
+fn is_quantity(text: &str) -> bool {
+    let number = text.trim_end_matches(|character: char| character.is_ascii_alphabetic());
+    let suffix = text.get(number.len()..).unwrap_or_default();
+    let mut parts = number.splitn(2, '.');
+    let digits = |part: &str| part.len() <= 20 && part.bytes().all(|byte| byte.is_ascii_digit());
+    let known = ["", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
+    number.bytes().any(|byte| byte.is_ascii_digit()) && parts.all(digits) && known.contains(&suffix)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantities() {
+        for good in ["1", "250m", "0.5", "512Mi", "2G", "1.25Gi"] {
+            assert!(is_quantity(good), "{good}");
+        }
+        for bad in ["", "m", "-1", "1.2.3", "1 Gi", "1GiB", "½", "1e", "."] {
+            assert!(!is_quantity(bad), "{bad}");
+        }
+    }
+}

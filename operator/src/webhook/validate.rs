@@ -1,0 +1,113 @@
+//! `/validate`: refuses custom resources that no schema can judge. Pure.
+//!
+//! What another object may still bring (a missing TrustPolicy, an unsigned document, two Peers on one pod) is a
+//! condition, not a refusal: objects may be applied in any order.
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use kube::core::DynamicObject;
+use kube::core::admission::{AdmissionRequest, AdmissionResponse};
+use sealane_operator_api::{InvalidField, InvalidQuantity, PeerSpec, TransferSessionSpec, TrustPolicySpec};
+use sealane_policy::PolicyError;
+use sealane_types::{InvalidName, PeerName, SessionName};
+
+use crate::membership::{PeerSelector, SelectorError};
+
+/// Why a custom resource is refused; each names the field.
+#[derive(Debug, thiserror::Error)]
+pub enum Invalid {
+    #[error("spec: {0}")]
+    Shape(#[source] serde_json::Error),
+    #[error(transparent)]
+    Selector(#[from] SelectorError),
+    #[error("{field}: {source}")]
+    Name { field: &'static str, source: InvalidName },
+    #[error("{field}: {source}")]
+    Quantity { field: &'static str, source: InvalidQuantity },
+    #[error(transparent)]
+    Field(#[from] InvalidField),
+    #[error("{field}: not standard base64: {source}")]
+    Base64 { field: String, source: base64::DecodeError },
+    #[error("{field}: {source}")]
+    Document { field: String, source: Box<PolicyError> },
+    #[error("{field}: the document is for {found}, but this TrustPolicy is {expected}")]
+    Elsewhere { field: String, found: String, expected: String },
+}
+
+/// Answers one review.
+#[must_use]
+pub fn review(request: &AdmissionRequest<DynamicObject>) -> AdmissionResponse {
+    let response = AdmissionResponse::from(request);
+    let Some(object) = &request.object else {
+        return response.deny("the review holds no object");
+    };
+    let namespace = request.namespace.as_deref().unwrap_or_default();
+    match check(&request.kind.kind, namespace, object) {
+        Ok(()) => response,
+        Err(invalid) => response.deny(format!("sealane: {invalid}")),
+    }
+}
+
+fn check(kind: &str, namespace: &str, object: &DynamicObject) -> Result<(), Invalid> {
+    let name = object.metadata.name.as_deref().unwrap_or_default();
+    let spec = object.data.get("spec").cloned().unwrap_or_default();
+    let parse_error = Invalid::Shape;
+    match kind {
+        "Peer" => peer(name, &serde_json::from_value(spec).map_err(parse_error)?),
+        "TransferSession" => session(name, &serde_json::from_value(spec).map_err(parse_error)?),
+        "TrustPolicy" => policy(namespace, name, &serde_json::from_value(spec).map_err(parse_error)?),
+        _ => Ok(()),
+    }
+}
+
+fn peer(name: &str, spec: &PeerSpec) -> Result<(), Invalid> {
+    let PeerSpec { selector, trust_policy_ref: _, attestation: _ } = spec;
+    let name = PeerName::new(name).map_err(|source| Invalid::Name { field: "metadata.name", source })?;
+    PeerSelector::new(name, selector)?;
+    Ok(())
+}
+
+fn session(name: &str, spec: &TransferSessionSpec) -> Result<(), Invalid> {
+    let TransferSessionSpec { from, to, stream: _, carrier: _, cipher: _, rekey, suspend: _ } = spec;
+    let name_in = |field| move |source| Invalid::Name { field, source };
+    let quantity_in = |field| move |source| Invalid::Quantity { field, source };
+    SessionName::new(name).map_err(name_in("metadata.name"))?;
+    PeerName::new(from.peer.clone()).map_err(name_in("spec.from.peer"))?;
+    for entry in to {
+        PeerName::new(entry.peer.clone()).map_err(name_in("spec.to[].peer"))?;
+    }
+    rekey.bytes.bytes().map_err(quantity_in("spec.rekey.bytes"))?;
+    rekey.interval.seconds().map_err(quantity_in("spec.rekey.interval"))?;
+    Ok(())
+}
+
+fn policy(namespace: &str, name: &str, spec: &TrustPolicySpec) -> Result<(), Invalid> {
+    spec.roots(namespace, name)?;
+    spec.chain()?;
+    document("spec.document".to_owned(), namespace, name, &spec.document)?;
+    for (index, rotation) in spec.rotations.iter().enumerate() {
+        document(format!("spec.rotations[{index}].document"), namespace, name, &rotation.document)?;
+    }
+    Ok(())
+}
+
+/// A document must read well and be for this TrustPolicy; who signed it is a condition.
+fn document(field: String, namespace: &str, name: &str, base64: &str) -> Result<(), Invalid> {
+    let bytes = match BASE64_STANDARD.decode(base64) {
+        Ok(bytes) => bytes,
+        Err(source) => return Err(Invalid::Base64 { field, source }),
+    };
+    let document = match sealane_policy::parse(&bytes) {
+        Ok(document) => document,
+        Err(error) => return Err(Invalid::Document { field, source: Box::new(error) }),
+    };
+    let found = format!("{}/{}", document.namespace, document.name);
+    let expected = format!("{namespace}/{name}");
+    if found != expected {
+        return Err(Invalid::Elsewhere { field, found, expected });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,87 @@
+use serde_json::{Value, json};
+
+use super::*;
+
+fn ask(kind: &str, name: &str, spec: Value) -> Result<(), String> {
+    let object: DynamicObject = serde_json::from_value(json!({
+        "apiVersion": "sealane.dev/v1alpha1", "kind": kind,
+        "metadata": {"name": name, "namespace": "demo"}, "spec": spec,
+    }))
+    .unwrap();
+    check(kind, "demo", &object).map_err(|invalid| invalid.to_string())
+}
+
+fn complaint(kind: &str, spec: Value) -> String {
+    ask(kind, "demo", spec).unwrap_err()
+}
+
+#[test]
+fn peers_need_a_selector_that_selects_something() {
+    let peer = |selector: Value| json!({"selector": selector, "trustPolicyRef": {"name": "not-there-yet"}});
+    assert_eq!(ask("Peer", "embedder", peer(json!({"matchLabels": {"app": "embedder"}}))), Ok(()));
+    assert!(complaint("Peer", peer(json!({}))).starts_with("spec.selector is empty"));
+    let malformed = json!({"matchExpressions": [{"key": "app", "operator": "Like", "values": ["x"]}]});
+    assert!(complaint("Peer", peer(malformed)).starts_with("spec.selector: "));
+    assert!(complaint("Peer", json!({"trustPolicyRef": {"name": "p"}})).contains("selector"));
+}
+
+#[test]
+fn sessions_need_names_and_numbers() {
+    let session = |change: fn(&mut Value)| {
+        let mut spec = json!({"from": {"peer": "a"}, "to": [{"peer": "b"}], "stream": {}});
+        change(&mut spec);
+        spec
+    };
+    assert_eq!(ask("TransferSession", "activations", session(|_| ())), Ok(()));
+    let bytes = session(|spec| spec["rekey"] = json!({"bytes": "64GiB"}));
+    assert!(complaint("TransferSession", bytes).starts_with("spec.rekey.bytes: `64GiB`"));
+    let interval = session(|spec| spec["rekey"] = json!({"interval": "ten minutes"}));
+    assert!(complaint("TransferSession", interval).starts_with("spec.rekey.interval: "));
+    let peer = session(|spec| spec["to"] = json!([{"peer": "B"}]));
+    assert!(complaint("TransferSession", peer).starts_with("spec.to[].peer: `B`"));
+}
+
+fn policy(document: &[u8]) -> Value {
+    let key = "ab".repeat(32);
+    json!({
+        "roots": {"threshold": 1, "keys": [key], "minimumEpoch": 1},
+        "document": BASE64_STANDARD.encode(document),
+        "signatures": [{"keyId": key, "signature": BASE64_STANDARD.encode([0; 64])}],
+    })
+}
+
+/// A document that reads well, for policy `demo` of namespace `demo`; who signed it is no question of admission.
+fn document() -> Vec<u8> {
+    let vectors = include_str!("../../../../tests/vectors/policy.json");
+    let vectors: Value = serde_json::from_str(vectors).unwrap();
+    BASE64_STANDARD.decode(vectors["chains"][0]["chain"]["document"].as_str().unwrap()).unwrap()
+}
+
+#[test]
+fn policy_documents_must_read_well_and_be_for_this_policy() {
+    assert_eq!(ask("TrustPolicy", "demo", policy(&document())), Ok(()));
+    let elsewhere = ask("TrustPolicy", "other", policy(&document())).unwrap_err();
+    assert_eq!(elsewhere, "spec.document: the document is for demo/demo, but this TrustPolicy is demo/other");
+    assert!(complaint("TrustPolicy", policy(b"{}")).starts_with("spec.document: "));
+    let mut garbled = policy(&document());
+    garbled["document"] = json!("%%%");
+    assert!(complaint("TrustPolicy", garbled).starts_with("spec.document: not standard base64"));
+    let mut rotated = policy(&document());
+    rotated["rotations"] = json!([{"document": BASE64_STANDARD.encode("[]"), "signatures": []}]);
+    assert!(complaint("TrustPolicy", rotated).starts_with("spec.rotations[0].document: "));
+}
+
+#[test]
+fn fields_that_are_no_keys_are_named() {
+    let mut spec = policy(&document());
+    spec["roots"]["keys"][0] = json!("XY");
+    assert!(complaint("TrustPolicy", spec).starts_with("spec.roots.keys[0]: "));
+    let mut spec = policy(&document());
+    spec["signatures"][0]["keyId"] = json!("");
+    assert!(complaint("TrustPolicy", spec).starts_with("spec.signatures[0].keyId: "));
+}
+
+#[test]
+fn other_kinds_are_none_of_its_business() {
+    assert_eq!(ask("ConfigMap", "x", json!(null)), Ok(()));
+}
