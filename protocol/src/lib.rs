@@ -53,6 +53,8 @@ pub mod limits;
 mod moment;
 pub mod record;
 pub mod transfer;
+#[cfg(test)]
+mod vectors;
 
 pub use codec::CodecError;
 pub use moment::Moment;

@@ -10,6 +10,7 @@ mod liveness;
 mod policy;
 mod records;
 mod rekey;
+mod speed;
 mod streams;
 mod support;
 mod tamper;

@@ -1,0 +1,134 @@
+//! `frame.json`: every frame with its bytes, and bytes that are no frame.
+
+use sealane_types::{Digest, Dtype, PeerName, PodIdentity, Reason, SessionName};
+use serde_json::{Value, json};
+
+use super::check;
+use crate::frame::control::{Confirm, Control, Fragment};
+use crate::frame::{
+    Chunk, Credit, Decoded, End, Frame, Incarnation, Open, Sequence, Sequences, Shape, StreamId, Taken,
+    TensorHeader, decode, encode,
+};
+
+fn stream_case(frame: &Frame<'_>, fields: Value) -> Value {
+    let mut bytes = [0; 1024];
+    let used = encode(frame, &mut bytes).unwrap();
+    assert_eq!(decode(&bytes[..used]).unwrap(), (Decoded::Stream(*frame), &[][..]));
+    json!({ "frame": fields, "encoded": hex::encode(&bytes[..used]) })
+}
+
+fn control_case(frame: &Control<'_>, fields: Value) -> Value {
+    let mut bytes = [0; 1024];
+    let used = encode(frame, &mut bytes).unwrap();
+    assert_eq!(decode(&bytes[..used]).unwrap(), (Decoded::Control(frame.clone()), &[][..]));
+    json!({ "frame": fields, "encoded": hex::encode(&bytes[..used]) })
+}
+
+fn control_cases() -> Vec<Value> {
+    let confirm = Confirm {
+        version: 1,
+        peer: PeerName::new("embedder").unwrap(),
+        expected: PeerName::new("ranker").unwrap(),
+        session: SessionName::new("activations").unwrap(),
+        pod: PodIdentity::new("demo", "embedder-0", "6f1c").unwrap(),
+        epoch: 7,
+        digest: Digest::new([0x99; 32]),
+    };
+    let confirm_fields = json!({
+        "type": "confirm", "version": 1, "peer": "embedder", "expected": "ranker", "session": "activations",
+        "pod": "demo/embedder-0/6f1c", "epoch": 7, "digest": "99".repeat(32),
+    });
+    let part = Fragment { epoch: 7, total: 40_000, offset: 32_768, bytes: b"rest" };
+    let part_fields = |name, epoch| json!({ "type": name, "epoch": epoch, "total": 40_000, "offset": 32_768, "bytes": hex::encode(b"rest") });
+    vec![
+        control_case(&Control::Confirm(confirm), confirm_fields),
+        control_case(&Control::Policy(part), part_fields("policy", 7)),
+        control_case(&Control::Evidence(Fragment { epoch: 0, ..part }), part_fields("evidence", 0)),
+        control_case(&Control::Ready, json!({ "type": "ready" })),
+        control_case(&Control::Ping(1), json!({ "type": "ping", "token": 1 })),
+        control_case(&Control::Pong(1), json!({ "type": "pong", "token": 1 })),
+        control_case(&Control::Pad, json!({ "type": "pad", "length": 0 })),
+        control_case(
+            &Control::Close(Reason::Draining),
+            json!({ "type": "close", "reason": Reason::Draining.code() }),
+        ),
+    ]
+}
+
+fn stream_cases() -> Vec<Value> {
+    let stream = StreamId(3);
+    let sequences = [Sequence(4), Sequence(6)];
+    let taken = Taken { stream, sequences: Sequences::new(&sequences) };
+    let header = TensorHeader {
+        stream,
+        sequence: Sequence(4),
+        dtype: Dtype::Bfloat16,
+        shape: Shape::new(&[32, 102, 384]).unwrap(),
+        name: "layer3",
+        length: 32 * 102 * 384 * 2,
+    };
+    let open = Open { stream, incarnation: Incarnation([0xaa; 16]), base_sequence: Sequence(4) };
+    vec![
+        stream_case(
+            &Frame::Open(open),
+            json!({ "type": "open", "stream": 3, "incarnation": "aa".repeat(16), "base": 4 }),
+        ),
+        stream_case(
+            &Frame::Tensor(header),
+            json!({
+                "type": "tensor", "stream": 3, "sequence": 4, "length": header.length,
+                "dtype": Dtype::Bfloat16.code(), "shape": [32, 102, 384], "name": "layer3",
+            }),
+        ),
+        stream_case(
+            &Frame::Chunk(Chunk { stream, sequence: Sequence(4), offset: 65_512, bytes: b"chunk" }),
+            json!({
+                "type": "chunk", "stream": 3, "sequence": 4, "offset": 65_512, "bytes": hex::encode(b"chunk"),
+            }),
+        ),
+        stream_case(
+            &Frame::Credit(Credit { stream, bytes_through: 1 << 20, tensors_through: 4096 }),
+            json!({ "type": "credit", "stream": 3, "bytesThrough": 1 << 20, "tensorsThrough": 4096 }),
+        ),
+        stream_case(&Frame::Taken(taken), json!({ "type": "taken", "stream": 3, "sequences": [4, 6] })),
+        stream_case(
+            &Frame::End(End { stream, tensors: 2, bytes: 5_013_504 }),
+            json!({ "type": "end", "stream": 3, "tensors": 2, "bytes": 5_013_504 }),
+        ),
+        stream_case(&Frame::Ended(stream), json!({ "type": "ended", "stream": 3 })),
+        stream_case(&Frame::Abort(stream), json!({ "type": "abort", "stream": 3 })),
+        stream_case(&Frame::Lost(taken), json!({ "type": "lost", "stream": 3, "sequences": [4, 6] })),
+    ]
+}
+
+fn malformed() -> Vec<Value> {
+    let cases: [(&str, &str); 12] = [
+        ("unknown type", "00000000"),
+        ("unknown type", "1900000400000003"),
+        ("shorter than its header says", "0500000801"),
+        ("longer than its fields", "0500000900000000000000010000"),
+        ("shorter than its fields", "050000070000000000000001"),
+        ("padding that is not zero", "0700000101"),
+        ("an empty chunk", "1200001400000003000000000000000400000000000000aa"),
+        ("an acknowledgement of nothing", "1400000400000003"),
+        ("an acknowledgement that ends within a number", "140000050000000300"),
+        ("a fragment without bytes", "0300001000000000000000000000000400000000"),
+        ("an unknown element type", "11000018000000030000000000000004000000000000000163000000"),
+        (
+            "a length that is not shape times element",
+            "1100001800000003000000000000000400000000000000050b000000",
+        ),
+    ];
+    let case = |(why, encoded): (&str, &str)| {
+        let bytes = hex::decode(encoded).unwrap();
+        assert!(decode(&bytes).is_err(), "{why}: {encoded}");
+        json!({ "why": why, "encoded": encoded })
+    };
+    cases.into_iter().map(case).collect()
+}
+
+#[test]
+fn frames() {
+    let cases = [control_cases(), stream_cases()].concat();
+    check("frame.json", &json!({ "cases": cases, "malformed": malformed() }));
+}
