@@ -220,8 +220,8 @@ impl Connection {
     }
 
     /// Answers [`Event::PolicyOffered`] with the verified result, and tells of a newer policy that arrived by
-    /// another way. A suite below its floor closes the connection, and so does an epoch below the one that the
-    /// remote holds.
+    /// another way. A suite below its floor closes the connection. An epoch below the remote's is adopted, but
+    /// does not answer: evidence waits for one that does.
     pub fn policy_adopted(&mut self, view: PolicyView) {
         let Self { core, state } = self;
         let epoch = view.epoch;
@@ -238,11 +238,9 @@ impl Connection {
             return;
         }
         let State::Keyed(keyed) = state else { return };
-        if !keyed.verifies_policy() {
-            return;
-        }
+        // An epoch below the one that the remote holds is somebody else's news: its own is still being verified.
         let behind = core.introduction.as_ref().is_some_and(|remote| epoch < remote.epoch);
-        if behind || keyed.policy_adopted(core).is_err() {
+        if !behind && keyed.verifies_policy() && keyed.policy_adopted(core).is_err() {
             self.close(Reason::PolicyMismatch);
         }
     }

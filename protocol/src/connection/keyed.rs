@@ -6,7 +6,7 @@ use super::core::Core;
 use super::opening::direction;
 use super::outbox::{Item, Outbox};
 use super::stage::{Context, Facts, Stage, own_confirm};
-use super::{ApiMisuse, ClosedBy, Fail, SendError, Sink};
+use super::{ApiMisuse, ClosedBy, Fail, PolicyView, SendError, Sink};
 use crate::frame::control::Control;
 use crate::frame::{Decoded, Frame, decode, encode};
 use crate::handshake::{Finished, Kind};
@@ -39,7 +39,9 @@ impl Keyed {
         core.suite = Some(suite);
         let (link, join_nonces) = FIRST_LINK;
         let secret = |role| root.link(direction(role), link, &join_nonces);
-        let facts = Facts { handshake_hash, binding_key: root.binding_key(), remote_static, version, kind };
+        let PolicyView { epoch, digest, .. } = core.local.policy;
+        let binding_key = root.binding_key();
+        let facts = Facts { handshake_hash, binding_key, remote_static, version, kind, epoch, digest };
         let mut keyed = Self {
             sealer: Sealer::new(secret(core.role), core.local.rekey, core.now),
             opener: Opener::new(secret(core.role.peer()), core.now),

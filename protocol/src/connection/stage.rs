@@ -17,6 +17,8 @@
 use sealane_attestation::EvidenceMessage;
 use sealane_attestation::binding::{Leaf, Purpose, Role};
 
+use sealane_types::Digest;
+
 use super::assembly::{Assembly, assemble};
 use super::core::Core;
 use super::outbox::{Item, Outbox};
@@ -65,6 +67,10 @@ pub(super) struct Facts {
     pub(super) remote_static: [u8; 32],
     pub(super) version: u16,
     pub(super) kind: Kind,
+    /// The policy that this side confirms. Both sides compare what was confirmed, so that one which adopts
+    /// another policy meanwhile does not make them disagree on who is behind.
+    pub(super) epoch: u64,
+    pub(super) digest: Digest,
 }
 
 impl Facts {
@@ -219,8 +225,9 @@ fn on_awaited_policy(
     context: &mut Context<'_>,
 ) -> Result<Stage, Fail> {
     let promised = context.core.introduction.as_ref().map(|remote| remote.epoch);
-    if promised != Some(part.epoch) {
-        return Err(Fail::Order("the policy is not the one that was confirmed"));
+    // It may have adopted a newer one meanwhile.
+    if promised.is_none_or(|promised| part.epoch < promised) {
+        return Err(Fail::Order("the policy is older than the one that was confirmed"));
     }
     Ok(match assemble(&mut slot, part, POLICY_CHAIN_BYTES_MAX)? {
         None => Stage::PolicyAwaited(slot),
@@ -263,7 +270,7 @@ fn on_confirm(confirm: Confirm, context: &mut Context<'_>) -> Result<Stage, Fail
 fn compare_policies(context: &mut Context<'_>) -> Result<Stage, Fail> {
     let core = &mut *context.core;
     let Some(remote) = &core.introduction else { return Err(UNEXPECTED) };
-    let own = &core.local.policy;
+    let own = context.facts;
     match remote.epoch.cmp(&own.epoch) {
         std::cmp::Ordering::Greater => Ok(Stage::PolicyAwaited(None)),
         std::cmp::Ordering::Less => {
@@ -289,7 +296,7 @@ pub(super) fn own_confirm(
         expected,
         session,
         pod: core.local.pod.clone(),
-        epoch: core.local.policy.epoch,
-        digest: core.local.policy.digest,
+        epoch: facts.epoch,
+        digest: facts.digest,
     }
 }

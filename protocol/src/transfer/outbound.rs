@@ -245,7 +245,10 @@ impl Outbound {
                 // A repeat whose announcement cannot be taken back: its bytes are needed once more.
                 return Ok(());
             }
-            attachment.waiting.retain(|waiting| *waiting != sequence);
+            // A repeat that has not been announced yet need not be. Numbers wait in ascending order.
+            if let Ok(index) = attachment.waiting.binary_search(&sequence) {
+                attachment.waiting.remove(index);
+            }
         }
         self.unsettled.remove(&sequence);
         self.settled.push_back(sequence);

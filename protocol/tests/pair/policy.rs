@@ -107,14 +107,59 @@ fn a_promised_policy_must_come() {
 }
 
 #[test]
-fn an_epoch_below_the_promised_one_is_refused() {
+fn an_epoch_below_the_promised_one_is_no_answer() {
     let mut pair = Pair::of(Recipe { initiator_policy: policy(5), ..Recipe::default() });
     pair.responder.held = vec![Held::Policy];
     pair.run();
     pair.responder.connection.policy_adopted(view(&policy(4)));
     pair.run();
+    assert!(!pair.responder.events.iter().any(|event| matches!(event, Event::EvidenceWanted(_))));
     pair.assert_nobody_established();
-    assert_eq!(pair.responder.closed(), Some((ClosedBy::Local, Reason::PolicyMismatch)));
+    pair.advance(10_000_000);
+    assert_eq!(pair.responder.closed(), Some((ClosedBy::Local, Reason::HandshakeTimeout)));
+}
+
+#[test]
+fn a_policy_adopted_meanwhile_does_not_confuse_the_two_sides() {
+    // Both confirm epoch 1; the initiator adopts epoch 2 before it hears the responder's confirm.
+    let mut pair = Pair::new();
+    for _ in 0..2 {
+        let there = pair.flight(Who::Embedder);
+        pair.deliver(Who::Ranker, &there);
+        if pair.initiator.connection.suite().is_none() {
+            let back = pair.flight(Who::Ranker);
+            pair.deliver(Who::Embedder, &back);
+        }
+    }
+    assert!(pair.initiator.connection.introduction().is_none());
+    pair.initiator.connection.policy_adopted(view(&policy(2)));
+    pair.run();
+    assert!(pair.initiator.established().is_some(), "{:?}", pair.initiator.events);
+}
+
+#[test]
+fn a_policy_newer_than_promised_is_welcome() {
+    let mut pair = Pair::of(Recipe { initiator_policy: policy(5), ..Recipe::default() });
+    pair.initiator.held = vec![Held::Policy];
+    pair.run();
+    pair.initiator.held.clear();
+    pair.initiator.policy = policy(6);
+    pair.initiator.connection.policy_adopted(view(&policy(6)));
+    let chain = serde_json::to_vec(pair.initiator.policy.chain()).unwrap();
+    pair.initiator.connection.supply_policy(6, &chain).unwrap();
+    pair.run();
+    assert_eq!(pair.responder.policy.epoch(), 6);
+    assert!(pair.initiator.established().is_some() && pair.responder.established().is_some());
+}
+
+#[test]
+fn a_policy_older_than_promised_is_refused() {
+    let mut pair = Pair::of(Recipe { initiator_policy: policy(5), ..Recipe::default() });
+    pair.initiator.held = vec![Held::Policy];
+    pair.run();
+    pair.initiator.connection.supply_policy(4, b"{}").unwrap();
+    pair.run();
+    assert!(matches!(pair.responder.fail, Some(Fail::Order(_))));
 }
 
 #[test]
