@@ -101,5 +101,6 @@ pub(super) fn sources(layer: Layer, path: &str, folder: &Path) -> Result<Layer> 
 }
 
 pub(super) fn is_source(file: &Path) -> bool {
-    file.extension().is_some_and(|end| end == "py") || file.file_name().is_some_and(|name| name == "py.typed")
+    let text = |end: &std::ffi::OsStr| end == "py" || end == "txt";
+    file.extension().is_some_and(text) || file.file_name().is_some_and(|name| name == "py.typed")
 }

@@ -1,0 +1,1 @@
+"""The demo: MiniLM cut in two, one half in each of two pods, activations between them through Sealane."""
