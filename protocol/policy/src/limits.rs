@@ -8,8 +8,8 @@ pub const CHAIN_BYTES_MAX: usize = 2 << 20;
 pub const ROTATIONS_MAX: usize = 64;
 /// Signatures on one document, whether they count or not.
 pub const SIGNATURES_MAX: usize = 64;
-/// Owner keys of one set of authorities.
-pub const AUTHORITY_KEYS_MAX: usize = 32;
+/// Owner keys of one set of authorities; as many as TrustPolicy carries.
+pub const AUTHORITY_KEYS_MAX: usize = 16;
 /// Nesting of JSON objects and lists; the deepest known field lies at 6.
 pub const JSON_DEPTH_MAX: usize = 12;
 /// Members of one JSON list or object, before the tighter bounds of each field apply.
