@@ -1,10 +1,13 @@
-//! Where this replica's own evidence comes from.
+//! Evidence of this replica, and the verdict on that of others.
 //!
 //! A [`Provider`] turns sixty-four bytes of report data into a quote. The bytes are composed inside this crate from
 //! values that the sidecar itself holds, so a provider is never an oracle for someone else's bytes. Which providers
 //! exist is decided where the binary is linked: a [`Platforms`] without simulation cannot be talked into it by
 //! configuration.
 
+pub(crate) mod judge;
+pub(crate) mod own;
+pub(crate) mod prover;
 pub mod provider;
 
 pub use provider::{OpenProvider, Platforms, Provider, ProviderError, ProviderInput, Quote};

@@ -2,10 +2,26 @@
 //!
 //! Invariant: what the control channel sends is a proposal. A tensor leaves or enters only over a connection whose
 //! peer was verified against a policy that this process verified against its own roots.
+//!
+//! A tensor going out: `door → handoff → session/outgoing → session/driver → protocol → link`; and in at the peer:
+//! `link → protocol → session/driver → session/incoming → handoff → door`.
+//!
 //! Deliberately absent: any Kubernetes client, any parsing of evidence, any cipher.
 
+mod admin;
+pub mod config;
+mod context;
+mod control;
+pub mod desired;
+pub mod door;
 pub mod evidence;
 pub mod handoff;
+mod link;
+mod metrics;
+pub mod node;
+mod policy;
+mod route;
 mod run;
+mod session;
 
 pub use run::main_with;

@@ -1,12 +1,98 @@
-//! The command line of both sidecar binaries.
+//! The command line of both sidecar binaries, and the order in which a sidecar starts and stops.
 
+mod probe;
+mod serve;
+
+use std::path::PathBuf;
 use std::process::ExitCode;
 
+use clap::{Parser, Subcommand};
+use tracing_subscriber::EnvFilter;
+
+use crate::config::{Config, environment, file};
 use crate::evidence::Platforms;
 
-/// Runs the sidecar with the platforms that the binary was linked with. Returns 2 on bad usage.
+/// Exit code of bad usage and of configuration that cannot be used.
+const USAGE: u8 = 2;
+
+/// Attested, post-quantum data lanes for the containers of this pod.
+#[derive(Debug, Parser)]
+#[command(name = "sealane-sidecar", version, about)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the sidecar, configured by the environment that the webhook sets or by a file
+    Run {
+        /// Use this YAML file in place of the environment and the operator
+        #[arg(long, value_name = "FILE")]
+        config: Option<PathBuf>,
+    },
+    /// Ask the sidecar in this container whether it has started; exit 0 if it has
+    Probe {
+        /// Its admin port
+        #[arg(long, env = "SEALANE_ADMIN_PORT", default_value_t = crate::config::ADMIN_PORT)]
+        port: u16,
+    },
+}
+
+/// Runs the command line with the platforms that the binary was linked with. Exits 2 on bad usage or configuration.
 #[must_use]
 pub fn main_with(platforms: Platforms) -> ExitCode {
-    tracing::debug!(simulated = platforms.allow_simulated(), "starting");
-    ExitCode::SUCCESS
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            // Help and version are answers, not errors; clap knows where each belongs.
+            let _ = error.print();
+            return if error.use_stderr() { ExitCode::from(USAGE) } else { ExitCode::SUCCESS };
+        }
+    };
+    match arguments.command {
+        Command::Probe { port } => finish(probe::ask(port)),
+        Command::Run { config } => {
+            log();
+            match configuration(config) {
+                Ok(config) => finish(serve::run(&config, platforms)),
+                Err(error) => {
+                    report(&error);
+                    ExitCode::from(USAGE)
+                }
+            }
+        }
+    }
+}
+
+fn configuration(path: Option<PathBuf>) -> anyhow::Result<Config> {
+    Ok(match path {
+        Some(path) => file::load(&path)?,
+        None => environment::parse(&|name| std::env::var(name).ok())?,
+    })
+}
+
+fn finish(result: anyhow::Result<()>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            report(&error);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The error and its causes, in one line for the log of the pod.
+#[expect(clippy::print_stderr, reason = "the last words of a process that stops are for whoever started it")]
+fn report(error: &anyhow::Error) {
+    eprintln!("sealane-sidecar: {error:#}");
+}
+
+/// JSON where nobody watches, text on a terminal; `RUST_LOG` chooses what.
+fn log() {
+    use std::io::IsTerminal;
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    // A second subscriber is refused, which leaves the first one in charge.
+    let _ = if std::io::stderr().is_terminal() { builder.try_init() } else { builder.json().try_init() };
 }

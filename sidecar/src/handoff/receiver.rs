@@ -55,7 +55,8 @@ impl ReceiverLane {
     }
 }
 
-/// The client's half that brings tensors. Dropping it ends the lane; what was delivered and not taken is uncertain.
+/// The client's half that brings tensors. Dropping it before its end ends the lane, and what was delivered and not taken
+/// is uncertain; after [`Turn::End`], deliveries can be taken as long as the [`ReceiverLane`] is there.
 #[derive(Debug)]
 pub struct Deliveries {
     turns: mpsc::UnboundedReceiver<Turn>,
@@ -80,6 +81,25 @@ pub struct Outlet {
     taken: mpsc::UnboundedReceiver<DeliveryId>,
 }
 
+/// Hands turns to one client.
+#[derive(Debug, Clone)]
+pub struct Turns(mpsc::UnboundedSender<Turn>);
+
+impl Turns {
+    /// As [`Outlet::give`].
+    ///
+    /// # Errors
+    /// The turn itself.
+    pub fn give(&self, turn: Turn) -> Result<(), Turn> {
+        self.0.send(turn).map_err(|error| error.0)
+    }
+
+    /// Resolves when the client's half is gone.
+    pub async fn gone(&self) {
+        self.0.closed().await;
+    }
+}
+
 /// Makes both halves. Turns are bounded by the slots of the arena, and taken ids by the turns.
 #[must_use]
 pub fn lane() -> (ReceiverLane, Deliveries, Outlet) {
@@ -95,6 +115,12 @@ impl Outlet {
     /// The turn itself.
     pub fn give(&self, turn: Turn) -> Result<(), Turn> {
         self.turns.send(turn).map_err(|error| error.0)
+    }
+
+    /// The way to hand turns to the client from elsewhere.
+    #[must_use]
+    pub fn turns(&self) -> Turns {
+        Turns(self.turns.clone())
     }
 
     /// The next delivery that the client has taken; None when the client is gone. Cancel safe.

@@ -117,6 +117,15 @@ impl SenderEvents {
         self.given += 1;
         Some(event)
     }
+
+    /// As [`SenderEvents::next`], with up to `most` events that wait: they count as passed on together, when more are
+    /// asked for. False after the lane ended. Cancel safe.
+    pub async fn next_many(&mut self, events: &mut Vec<SenderEvent>, most: usize) -> bool {
+        self.passed.send_if_modified(|passed| std::mem::replace(passed, self.given) != self.given);
+        let count = self.events.recv_many(events, most).await;
+        self.given += count as u64;
+        count > 0
+    }
 }
 
 /// The session's half of a lane that sends.

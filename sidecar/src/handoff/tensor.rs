@@ -3,7 +3,7 @@
 use sealane_types::Dtype;
 
 /// Most dimensions of a tensor.
-pub const DIMENSIONS_MAX: usize = 8;
+pub const DIMENSIONS_MAX: usize = 32;
 /// Longest tensor name in bytes.
 pub const TENSOR_NAME_BYTES_MAX: usize = 255;
 

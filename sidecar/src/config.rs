@@ -1,0 +1,110 @@
+//! Configuration: parsed once into typed values before any port opens.
+//!
+//! An injected pod is configured by its environment ([`environment`]), a sidecar outside a cluster by a file
+//! ([`file`]); both give the same [`Config`].
+
+pub mod environment;
+pub mod file;
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use sealane_types::{InvalidName, PodIdentity, RootSource, Roots};
+
+use crate::desired::Desired;
+use crate::evidence::ProviderInput;
+
+/// Data port of an injected pod, TCP (and UDP once it is a carrier).
+pub const DATA_PORT: u16 = 14710;
+/// Admin port of an injected pod.
+pub const ADMIN_PORT: u16 = 14711;
+/// The door's socket.
+pub const DOOR: &str = "/run/sealane/door.sock";
+/// Shared memory for all clients of a pod.
+pub const ARENA_BYTES: u64 = 512 << 20;
+/// How long draining may take: the default grace period of pods less five seconds.
+pub const DRAIN: Duration = Duration::from_secs(25);
+
+/// Everything that a sidecar is told when it starts.
+#[derive(Debug, Clone)]
+pub struct Config {
+    pub pod: PodIdentity,
+    pub node: String,
+    /// The pod's own addresses, told to the operator.
+    pub addresses: Vec<IpAddr>,
+    /// Where other sidecars dial.
+    pub listen: SocketAddr,
+    pub admin: SocketAddr,
+    pub door: PathBuf,
+    /// Bytes of shared memory for all clients.
+    pub arena_bytes: u64,
+    pub drain: Duration,
+    /// None outside a cluster.
+    pub control: Option<Control>,
+    pub roots: Anchors,
+    /// The desired state of a sidecar without an operator.
+    pub fixed: Option<Desired>,
+    pub platform: ProviderInput,
+}
+
+/// How to reach the operator.
+#[derive(Debug, Clone)]
+pub struct Control {
+    /// `https://…`.
+    pub address: String,
+    /// PEM of the certificates that may have signed the operator's.
+    pub authorities: String,
+    /// Projected service account token; read again for every connection, because it rotates.
+    pub token: PathBuf,
+}
+
+/// Trust anchors that this sidecar was started with.
+#[derive(Debug, Clone)]
+pub struct Anchors {
+    /// Empty: the first ones that the operator sends are kept for the life of the process.
+    pub roots: Vec<Roots>,
+    pub source: RootSource,
+}
+
+/// What is wrong with the configuration, and where.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    #[error(
+        "{name} is not set; the injecting webhook sets it, and `run --config FILE` needs none of the environment"
+    )]
+    Missing { name: &'static str },
+    #[error("{name} is not {expected}: `{found}`")]
+    Malformed { name: &'static str, expected: &'static str, found: String },
+    #[error("{name} is not a valid name")]
+    Name {
+        name: &'static str,
+        #[source]
+        source: InvalidName,
+    },
+    #[error("{name} is not valid JSON of the expected form")]
+    Json {
+        name: &'static str,
+        #[source]
+        source: serde_json::Error,
+    },
+    #[error("{path} cannot be read")]
+    Unreadable {
+        path: PathBuf,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error("{path} is not a valid configuration")]
+    Yaml {
+        path: PathBuf,
+        #[source]
+        source: serde_norway::Error,
+    },
+    #[error("{name} has more than {max} entries")]
+    TooMany { name: &'static str, max: usize },
+}
+
+/// Reads a whole small file.
+pub(crate) fn read(path: &std::path::Path) -> Result<Vec<u8>, ConfigError> {
+    std::fs::read(path).map_err(|source| ConfigError::Unreadable { path: path.to_owned(), source })
+}

@@ -1,0 +1,170 @@
+//! The environment that the webhook gives to an injected sidecar.
+
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use sealane_types::{PodIdentity, RootSource, Roots};
+
+use super::{ADMIN_PORT, ARENA_BYTES, Anchors, Config, ConfigError, Control, DATA_PORT, DOOR, DRAIN, read};
+use crate::evidence::ProviderInput;
+
+/// Looks a variable up; `std::env::var(…).ok()` outside tests.
+pub type Lookup<'a> = &'a dyn Fn(&'static str) -> Option<String>;
+
+/// Parses the environment.
+///
+/// # Errors
+/// [`ConfigError`] names the variable and what it should hold.
+pub fn parse(lookup: Lookup<'_>) -> Result<Config, ConfigError> {
+    let data_port = number(lookup, "SEALANE_DATA_PORT", DATA_PORT)?;
+    let admin_port = number(lookup, "SEALANE_ADMIN_PORT", ADMIN_PORT)?;
+    Ok(Config {
+        pod: pod(lookup)?,
+        node: lookup("SEALANE_NODE_NAME").unwrap_or_default(),
+        addresses: addresses(lookup)?,
+        // Dual stack: an IPv6 wildcard socket takes IPv4 too, and listening falls back where there is no IPv6.
+        listen: SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), data_port),
+        admin: SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), admin_port),
+        door: lookup("SEALANE_DOOR").map_or_else(|| PathBuf::from(DOOR), PathBuf::from),
+        arena_bytes: number(lookup, "SEALANE_ARENA_BYTES", ARENA_BYTES)?,
+        drain: Duration::from_secs(number(lookup, "SEALANE_DRAIN_SECONDS", DRAIN.as_secs())?),
+        control: Some(control(lookup)?),
+        roots: roots(lookup)?,
+        fixed: None,
+        platform: platform(lookup)?,
+    })
+}
+
+fn required(lookup: Lookup<'_>, name: &'static str) -> Result<String, ConfigError> {
+    lookup(name).filter(|value| !value.is_empty()).ok_or(ConfigError::Missing { name })
+}
+
+fn number<T: FromStr>(lookup: Lookup<'_>, name: &'static str, default: T) -> Result<T, ConfigError> {
+    let Some(text) = lookup(name).filter(|value| !value.is_empty()) else { return Ok(default) };
+    text.parse().map_err(|_| ConfigError::Malformed { name, expected: "a number in range", found: text })
+}
+
+fn pod(lookup: Lookup<'_>) -> Result<PodIdentity, ConfigError> {
+    let namespace = required(lookup, "SEALANE_POD_NAMESPACE")?;
+    let name = required(lookup, "SEALANE_POD_NAME")?;
+    let uid = required(lookup, "SEALANE_POD_UID")?;
+    PodIdentity::new(&namespace, &name, &uid)
+        .map_err(|source| ConfigError::Name { name: "SEALANE_POD_NAMESPACE, _NAME or _UID", source })
+}
+
+fn addresses(lookup: Lookup<'_>) -> Result<Vec<IpAddr>, ConfigError> {
+    let name = "SEALANE_POD_IPS";
+    let text = lookup(name).unwrap_or_default();
+    text.split(',')
+        .filter(|part| !part.is_empty())
+        .map(|part| {
+            let malformed = || ConfigError::Malformed {
+                name,
+                expected: "a list of IP addresses",
+                found: part.to_owned(),
+            };
+            part.trim().parse().map_err(|_| malformed())
+        })
+        .collect()
+}
+
+fn control(lookup: Lookup<'_>) -> Result<Control, ConfigError> {
+    let name = "SEALANE_CONTROL_ADDRESS";
+    let address = required(lookup, name)?;
+    if !address.starts_with("https://") {
+        return Err(ConfigError::Malformed { name, expected: "an https:// address", found: address });
+    }
+    Ok(Control {
+        address,
+        authorities: required(lookup, "SEALANE_CONTROL_CA")?,
+        token: required(lookup, "SEALANE_CONTROL_TOKEN")?.into(),
+    })
+}
+
+/// A file beats injected roots: whoever rendered the image or manifest is nearer to the owner than the webhook.
+fn roots(lookup: Lookup<'_>) -> Result<Anchors, ConfigError> {
+    if let Some(path) = lookup("SEALANE_ROOTS_FILE").filter(|path| !path.is_empty()) {
+        let bytes = read(path.as_ref())?;
+        let roots = serde_json::from_slice(&bytes)
+            .map_err(|source| ConfigError::Json { name: "SEALANE_ROOTS_FILE", source })?;
+        return Ok(Anchors { roots, source: RootSource::File });
+    }
+    let name = "SEALANE_ROOTS";
+    let roots: Vec<Roots> = match lookup(name).filter(|text| !text.is_empty()) {
+        Some(text) => serde_json::from_str(&text).map_err(|source| ConfigError::Json { name, source })?,
+        None => Vec::new(),
+    };
+    Ok(Anchors { roots, source: RootSource::Injected })
+}
+
+fn platform(lookup: Lookup<'_>) -> Result<ProviderInput, ConfigError> {
+    let simulated = lookup("SEALANE_SIMULATED_PLATFORM").filter(|text| !text.is_empty());
+    // The volume of a downward API annotation exists, empty, when the annotation is absent.
+    let initdata = match lookup("SEALANE_INITDATA").filter(|path| !path.is_empty()).map(PathBuf::from) {
+        Some(path) if path.exists() => Some(read(&path)?).filter(|bytes| !bytes.is_empty()),
+        Some(_) | None => None,
+    };
+    Ok(ProviderInput { simulated, initdata })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn complete(name: &'static str) -> Option<String> {
+        let value = match name {
+            "SEALANE_POD_NAMESPACE" => "demo",
+            "SEALANE_POD_NAME" => "embedder-0",
+            "SEALANE_POD_UID" => "6b5e",
+            "SEALANE_POD_IPS" => "10.0.0.7,fd00::7",
+            "SEALANE_CONTROL_ADDRESS" => "https://sealane-control.sealane-system.svc:14712",
+            "SEALANE_CONTROL_CA" => "-----BEGIN CERTIFICATE-----",
+            "SEALANE_CONTROL_TOKEN" => "/var/run/secrets/sealane.dev/token",
+            _ => return None,
+        };
+        Some(value.to_owned())
+    }
+
+    #[test]
+    fn the_environment_of_the_webhook_is_enough() {
+        let config = parse(&complete).unwrap();
+        assert_eq!(config.pod.as_str(), "demo/embedder-0/6b5e");
+        assert_eq!(config.addresses.len(), 2);
+        assert_eq!(config.listen.port(), DATA_PORT);
+        assert_eq!(config.arena_bytes, ARENA_BYTES);
+        assert!(config.roots.roots.is_empty());
+    }
+
+    #[test]
+    fn each_required_variable_is_named_when_missing() {
+        for missing in [
+            "SEALANE_POD_NAMESPACE",
+            "SEALANE_POD_NAME",
+            "SEALANE_POD_UID",
+            "SEALANE_CONTROL_ADDRESS",
+            "SEALANE_CONTROL_CA",
+            "SEALANE_CONTROL_TOKEN",
+        ] {
+            let error = parse(&|name| (name != missing).then(|| complete(name)).flatten()).unwrap_err();
+            assert!(error.to_string().contains(missing), "{error}");
+        }
+    }
+
+    #[test]
+    fn malformed_values_are_refused() {
+        for (name, value) in [
+            ("SEALANE_DATA_PORT", "70000"),
+            ("SEALANE_POD_IPS", "10.0.0.7,example.org"),
+            ("SEALANE_CONTROL_ADDRESS", "http://sealane-control:14712"),
+            ("SEALANE_ROOTS", "[{}]"),
+            ("SEALANE_POD_NAME", "Not_A_Name"),
+        ] {
+            let lookup = |asked: &'static str| {
+                if asked == name { Some(value.to_owned()) } else { complete(asked) }
+            };
+            assert!(parse(&lookup).is_err(), "{name}");
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! `sealane-sidecar run --config FILE`: the same sidecar outside a cluster, with peers and policy from the file.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use sealane_types::{
+    Cipher, Delivery, PeerName, PodIdentity, PolicyName, Provider, RootSource, Roots, SessionName,
+    SignedChain,
+};
+use serde::Deserialize;
+
+use super::{ARENA_BYTES, Anchors, Config, ConfigError, DRAIN, read};
+use crate::desired::{
+    Desired, Direction, FANOUT_MAX, PolicyProposal, REMOTES_MAX, REPLICAS_MAX, Rekey, Remote, Replica,
+    SESSIONS_MAX, Session,
+};
+use crate::evidence::ProviderInput;
+
+/// Largest configuration file in bytes.
+const FILE_BYTES_MAX: usize = 4 << 20;
+
+/// The YAML form. Relative paths are relative to the file.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct File {
+    namespace: String,
+    pod: String,
+    /// Tells this run from earlier ones of the same name.
+    uid: String,
+    listen: SocketAddr,
+    admin: SocketAddr,
+    door: PathBuf,
+    arena_bytes: Option<u64>,
+    drain_seconds: Option<u64>,
+    peer: PeerName,
+    #[serde(default = "auto")]
+    provider: Provider,
+    /// JSON array of roots.
+    roots_file: PathBuf,
+    policy: PolicyName,
+    /// JSON of the signed chain.
+    policy_file: PathBuf,
+    /// JSON of the simulated platform's material.
+    simulated_platform: Option<PathBuf>,
+    initdata: Option<PathBuf>,
+    #[serde(default)]
+    sessions: Vec<FileSession>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct FileSession {
+    name: SessionName,
+    direction: Direction,
+    #[serde(default = "round_robin")]
+    delivery: Delivery,
+    #[serde(default = "fanout")]
+    fanout: u32,
+    cipher: Option<Cipher>,
+    remotes: Vec<FileRemote>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct FileRemote {
+    peer: PeerName,
+    /// One address per replica; a receiver needs none.
+    #[serde(default)]
+    addresses: Vec<SocketAddr>,
+}
+
+const fn auto() -> Provider {
+    Provider::Auto
+}
+
+const fn round_robin() -> Delivery {
+    Delivery::RoundRobin
+}
+
+const fn fanout() -> u32 {
+    16
+}
+
+/// Reads and checks a configuration file and the files that it names.
+///
+/// # Errors
+/// [`ConfigError`] names the file or field.
+pub fn load(path: &Path) -> Result<Config, ConfigError> {
+    let bytes = read(path)?;
+    if bytes.len() > FILE_BYTES_MAX {
+        return Err(ConfigError::TooMany { name: "the configuration file's bytes", max: FILE_BYTES_MAX });
+    }
+    let file: File = serde_norway::from_slice(&bytes)
+        .map_err(|source| ConfigError::Yaml { path: path.to_owned(), source })?;
+    let directory = path.parent().unwrap_or(Path::new("."));
+    let beside = |name: &Path| directory.join(name);
+    let pod = PodIdentity::new(&file.namespace, &file.pod, &file.uid)
+        .map_err(|source| ConfigError::Name { name: "namespace, pod or uid", source })?;
+    let roots: Vec<Roots> = serde_json::from_slice(&read(&beside(&file.roots_file))?)
+        .map_err(|source| ConfigError::Json { name: "rootsFile", source })?;
+    let chain: SignedChain = serde_json::from_slice(&read(&beside(&file.policy_file))?)
+        .map_err(|source| ConfigError::Json { name: "policyFile", source })?;
+    let simulated = file.simulated_platform.as_deref().map(|name| text(&beside(name))).transpose()?;
+    let initdata = file.initdata.as_deref().map(|name| read(&beside(name))).transpose()?;
+    let sessions = sessions(file.sessions)?;
+    Ok(Config {
+        pod,
+        node: String::new(),
+        addresses: vec![file.listen.ip()],
+        listen: file.listen,
+        admin: file.admin,
+        door: beside(&file.door),
+        arena_bytes: file.arena_bytes.unwrap_or(ARENA_BYTES),
+        drain: file.drain_seconds.map_or(DRAIN, Duration::from_secs),
+        control: None,
+        roots: Anchors { roots, source: RootSource::File },
+        fixed: Some(Desired {
+            generation: 1,
+            peer: Some(file.peer),
+            reason: None,
+            provider: file.provider,
+            policy: Some(PolicyProposal { name: file.policy, chain, roots: None }),
+            sessions,
+        }),
+        platform: ProviderInput { simulated, initdata },
+    })
+}
+
+fn text(path: &Path) -> Result<String, ConfigError> {
+    std::fs::read_to_string(path).map_err(|source| ConfigError::Unreadable { path: path.to_owned(), source })
+}
+
+fn sessions(sessions: Vec<FileSession>) -> Result<Vec<Session>, ConfigError> {
+    if sessions.len() > SESSIONS_MAX {
+        return Err(ConfigError::TooMany { name: "sessions", max: SESSIONS_MAX });
+    }
+    sessions.into_iter().map(session).collect()
+}
+
+fn session(session: FileSession) -> Result<Session, ConfigError> {
+    if session.remotes.len() > REMOTES_MAX {
+        return Err(ConfigError::TooMany { name: "remotes", max: REMOTES_MAX });
+    }
+    if session.fanout == 0 || session.fanout > FANOUT_MAX {
+        let found = session.fanout.to_string();
+        return Err(ConfigError::Malformed { name: "fanout", expected: "between 1 and 256", found });
+    }
+    let remotes = session.remotes.into_iter().map(remote).collect::<Result<_, _>>()?;
+    Ok(Session {
+        uid: session.name.to_string(),
+        name: session.name,
+        direction: session.direction,
+        delivery: session.delivery,
+        fanout: session.fanout,
+        carrier: None,
+        cipher: session.cipher,
+        rekey: Rekey::default(),
+        suspend: false,
+        remotes,
+    })
+}
+
+fn remote(remote: FileRemote) -> Result<Remote, ConfigError> {
+    if remote.addresses.len() > REPLICAS_MAX {
+        return Err(ConfigError::TooMany { name: "addresses", max: REPLICAS_MAX });
+    }
+    let replica = |address: SocketAddr| Replica {
+        id: address.to_string(),
+        addresses: vec![address],
+        incarnation: None,
+    };
+    Ok(Remote { peer: remote.peer, replicas: remote.addresses.into_iter().map(replica).collect() })
+}

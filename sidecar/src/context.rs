@@ -1,0 +1,124 @@
+//! What every connection of this process shares.
+
+use std::sync::Arc;
+
+use aws_lc_rs::digest::{Context as Hash, SHA256};
+use sealane_protocol::connection::{Local, PolicyView, Timing};
+use sealane_protocol::handshake::{Floor, Suite};
+use sealane_protocol::keys::{Kem, Random, RandomFailed, StaticKey};
+use sealane_protocol::record::Rekey;
+use sealane_types::{Cipher, PeerName, PodIdentity};
+use tokio::sync::{Notify, watch};
+
+use crate::desired;
+use crate::evidence::judge::Judge;
+use crate::evidence::prover::Prover;
+use crate::handoff::ReplicaId;
+use crate::metrics::Metrics;
+use crate::policy::{Held, PolicyKeeper};
+use crate::session::clock::Clock;
+
+const PROCESS_LABEL: &[u8] = b"sealane/1 process";
+
+/// The operating system's random numbers.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SystemRandom;
+
+impl Random for SystemRandom {
+    fn fill(&mut self, bytes: &mut [u8]) -> Result<(), RandomFailed> {
+        aws_lc_rs::rand::fill(bytes).map_err(|_| RandomFailed)
+    }
+}
+
+/// Names the process that holds a static key: keys are made afresh by every process, so this is its incarnation, and a
+/// handshake proves it.
+pub(crate) fn process(static_key: &[u8; 32]) -> ReplicaId {
+    let mut hash = Hash::new(&SHA256);
+    hash.update(PROCESS_LABEL);
+    hash.update(static_key);
+    let digest = hash.finish();
+    let mut id = [0; 16];
+    id.iter_mut().zip(digest.as_ref()).for_each(|(to, from)| *to = *from);
+    // The last byte is left for the route that a tensor takes to the process.
+    id[15] = 0;
+    ReplicaId(id)
+}
+
+/// Shared by every connection.
+#[derive(Debug)]
+pub(crate) struct Context {
+    pub(crate) pod: PodIdentity,
+    pub(crate) static_key: Arc<StaticKey>,
+    pub(crate) kem: Arc<dyn Kem>,
+    pub(crate) clock: Arc<Clock>,
+    pub(crate) policy: Arc<PolicyKeeper>,
+    pub(crate) prover: Prover,
+    pub(crate) judge: Arc<Judge>,
+    pub(crate) metrics: Arc<Metrics>,
+    /// The Peer that this pod belongs to, as configured.
+    pub(crate) peer: watch::Receiver<Option<PeerName>>,
+    /// Told when something that the operator's status shows has changed.
+    pub(crate) changed: Arc<Notify>,
+}
+
+impl Context {
+    pub(crate) fn process(&self) -> ReplicaId {
+        process(self.static_key.public())
+    }
+
+    pub(crate) fn own_peer(&self) -> Option<PeerName> {
+        self.peer.borrow().clone()
+    }
+
+    /// How this side speaks under `held`; `cipher` narrows the choice.
+    pub(crate) fn local(
+        &self,
+        held: &Held,
+        peer: PeerName,
+        cipher: Option<Cipher>,
+        rekey: desired::Rekey,
+    ) -> Local {
+        let policy = view(held);
+        let mut ciphers = preferred(&policy.floor);
+        if let Some(cipher) = cipher {
+            ciphers.retain(|listed| *listed == cipher);
+        }
+        let micros = rekey.seconds.saturating_mul(1_000_000);
+        Local {
+            static_key: Arc::clone(&self.static_key),
+            peer,
+            pod: self.pod.clone(),
+            suites: Suite::offer(&ciphers, !policy.floor.post_quantum),
+            policy,
+            rekey: Rekey::new(rekey.bytes, rekey.messages, micros),
+            timing: Timing::default(),
+            kem: Arc::clone(&self.kem),
+        }
+    }
+}
+
+/// What the protocol needs to know of a policy.
+pub(crate) fn view(held: &Held) -> PolicyView {
+    let floors = &held.policy.document().floors;
+    PolicyView {
+        epoch: held.policy.epoch(),
+        digest: held.policy.digest(),
+        floor: Floor { post_quantum: floors.post_quantum, ciphers: floors.ciphers.iter().copied().collect() },
+    }
+}
+
+/// Listed ciphers, best first on this CPU: without AES instructions ChaCha20 is several times faster.
+fn preferred(floor: &Floor) -> Vec<Cipher> {
+    #[cfg(target_arch = "x86_64")]
+    let fast = std::arch::is_x86_feature_detected!("aes") && std::arch::is_x86_feature_detected!("pclmulqdq");
+    #[cfg(target_arch = "aarch64")]
+    let fast = std::arch::is_aarch64_feature_detected!("aes");
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    let fast = false;
+    let mut ciphers: Vec<_> =
+        Cipher::ALL.iter().copied().filter(|cipher| floor.ciphers.contains(cipher)).collect();
+    if !fast {
+        ciphers.sort_by_key(|cipher| *cipher != Cipher::ChaCha20Poly1305);
+    }
+    ciphers
+}

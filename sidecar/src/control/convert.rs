@@ -1,0 +1,212 @@
+//! From the operator's messages to typed, bounded values.
+
+use std::net::{IpAddr, SocketAddr};
+use std::str::FromStr;
+
+use sealane_sidecar_api::control as wire;
+use sealane_types::{InvalidName, PeerName, PolicyName, Provider, Reason, SessionName};
+
+use crate::desired::{
+    ADDRESSES_MAX, Desired, Direction, FANOUT_MAX, PolicyProposal, REMOTES_MAX, REPLICAS_MAX, Rekey, Remote,
+    Replica, SESSIONS_MAX, Session,
+};
+
+/// The word that lets the sidecar choose.
+const AUTO: &str = "Auto";
+
+/// The operator sent something that no operator should. The configuration before it stays in effect.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ConvertError {
+    #[error("{field} is not a valid name")]
+    Name {
+        field: &'static str,
+        #[source]
+        source: InvalidName,
+    },
+    #[error("{field} holds the unknown word `{word}`; is the operator newer than this sidecar?")]
+    Word { field: &'static str, word: String },
+    #[error("{field} is not valid JSON of the expected form")]
+    Json {
+        field: &'static str,
+        #[source]
+        source: serde_json::Error,
+    },
+    #[error("{field} is out of range")]
+    Range { field: &'static str },
+    #[error("{field} has more than {max} entries")]
+    TooMany { field: &'static str, max: usize },
+}
+
+/// Converts a whole configuration or refuses it: half of one would be another than the operator meant.
+pub(super) fn desired(configuration: wire::Configuration) -> Result<Desired, ConvertError> {
+    let wire::Configuration { generation, peer, reason, provider, policy, sessions } = configuration;
+    at_most(sessions.len(), SESSIONS_MAX, "sessions")?;
+    let peer = match peer.as_str() {
+        "" => None,
+        _ => Some(PeerName::new(peer).map_err(|source| ConvertError::Name { field: "peer", source })?),
+    };
+    Ok(Desired {
+        generation,
+        peer,
+        // A reason that a newer operator added is still a reason.
+        reason: (!reason.is_empty()).then(|| reason.parse().unwrap_or(Reason::Unspecified)),
+        provider: if provider.is_empty() { Provider::Auto } else { word("provider", &provider)? },
+        policy: policy.map(proposal).transpose()?,
+        sessions: sessions.into_iter().map(session).collect::<Result<_, _>>()?,
+    })
+}
+
+fn proposal(policy: wire::Policy) -> Result<PolicyProposal, ConvertError> {
+    let wire::Policy { name, chain, roots } = policy;
+    let name = PolicyName::new(name).map_err(|source| ConvertError::Name { field: "policy.name", source })?;
+    let chain = serde_json::from_str(&chain)
+        .map_err(|source| ConvertError::Json { field: "policy.chain", source })?;
+    let roots = match roots.as_str() {
+        "" => None,
+        text => Some(
+            serde_json::from_str(text)
+                .map_err(|source| ConvertError::Json { field: "policy.roots", source })?,
+        ),
+    };
+    Ok(PolicyProposal { name, chain, roots })
+}
+
+fn session(session: wire::Session) -> Result<Session, ConvertError> {
+    let wire::Session {
+        name,
+        uid,
+        sending,
+        delivery,
+        fanout,
+        carrier,
+        cipher,
+        rekey_bytes,
+        rekey_messages,
+        rekey_seconds,
+        suspend,
+        remotes,
+    } = session;
+    at_most(remotes.len(), REMOTES_MAX, "session.remotes")?;
+    if fanout == 0 || fanout > FANOUT_MAX {
+        return Err(ConvertError::Range { field: "session.fanout" });
+    }
+    Ok(Session {
+        name: SessionName::new(name)
+            .map_err(|source| ConvertError::Name { field: "session.name", source })?,
+        uid,
+        direction: if sending { Direction::Sending } else { Direction::Receiving },
+        delivery: word("session.delivery", &delivery)?,
+        fanout,
+        carrier: choice("session.carrier", &carrier)?,
+        cipher: choice("session.cipher", &cipher)?,
+        rekey: Rekey { bytes: rekey_bytes, messages: rekey_messages, seconds: rekey_seconds },
+        suspend,
+        remotes: remotes.into_iter().map(remote).collect::<Result<_, _>>()?,
+    })
+}
+
+fn remote(remote: wire::Remote) -> Result<Remote, ConvertError> {
+    let wire::Remote { peer, replicas } = remote;
+    at_most(replicas.len(), REPLICAS_MAX, "session.remote.replicas")?;
+    Ok(Remote {
+        peer: PeerName::new(peer)
+            .map_err(|source| ConvertError::Name { field: "session.remote.peer", source })?,
+        replicas: replicas.into_iter().map(replica).collect::<Result<_, _>>()?,
+    })
+}
+
+fn replica(replica: wire::Replica) -> Result<Replica, ConvertError> {
+    let wire::Replica { pod, uid, addresses, port, incarnation } = replica;
+    at_most(addresses.len(), ADDRESSES_MAX, "replica.addresses")?;
+    let port = u16::try_from(port).map_err(|_| ConvertError::Range { field: "replica.port" })?;
+    let address = |text: String| {
+        let ip: IpAddr = text.parse().map_err(|_| ConvertError::Range { field: "replica.addresses" })?;
+        Ok(SocketAddr::new(ip, port))
+    };
+    Ok(Replica {
+        id: format!("{pod}/{uid}"),
+        addresses: addresses.into_iter().map(address).collect::<Result<_, _>>()?,
+        incarnation: incarnation.try_into().ok(),
+    })
+}
+
+fn word<T: FromStr>(field: &'static str, word: &str) -> Result<T, ConvertError> {
+    word.parse().map_err(|_| ConvertError::Word { field, word: word.chars().take(64).collect() })
+}
+
+/// None for `Auto`, and for what an older operator leaves empty.
+fn choice<T: FromStr>(field: &'static str, text: &str) -> Result<Option<T>, ConvertError> {
+    if text.is_empty() || text == AUTO { Ok(None) } else { word(field, text).map(Some) }
+}
+
+fn at_most(found: usize, max: usize, field: &'static str) -> Result<(), ConvertError> {
+    if found > max { Err(ConvertError::TooMany { field, max }) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use sealane_types::{Cipher, Delivery};
+
+    use super::*;
+
+    fn configuration() -> wire::Configuration {
+        let replica = wire::Replica {
+            pod: "ranker-0".to_owned(),
+            uid: "77".to_owned(),
+            addresses: vec!["10.0.0.9".to_owned(), "fd00::9".to_owned()],
+            port: 14710,
+            incarnation: vec![5; 16],
+        };
+        let session = wire::Session {
+            name: "activations".to_owned(),
+            uid: "u".to_owned(),
+            sending: true,
+            delivery: "RoundRobin".to_owned(),
+            fanout: 16,
+            carrier: "Auto".to_owned(),
+            cipher: "Aes256Gcm".to_owned(),
+            remotes: vec![wire::Remote { peer: "ranker".to_owned(), replicas: vec![replica] }],
+            ..wire::Session::default()
+        };
+        wire::Configuration {
+            generation: 3,
+            peer: "embedder".to_owned(),
+            provider: "Simulated".to_owned(),
+            sessions: vec![session],
+            ..wire::Configuration::default()
+        }
+    }
+
+    #[test]
+    fn a_configuration_of_the_operator_converts() {
+        let desired = desired(configuration()).unwrap();
+        assert_eq!(desired.provider, Provider::Simulated);
+        let session = &desired.sessions[0];
+        assert_eq!((session.delivery, session.carrier), (Delivery::RoundRobin, None));
+        assert_eq!(session.cipher, Some(Cipher::Aes256Gcm));
+        let replica = &session.remotes[0].replicas[0];
+        assert_eq!(replica.id, "ranker-0/77");
+        assert_eq!(replica.addresses[1].to_string(), "[fd00::9]:14710");
+        assert_eq!(replica.incarnation, Some([5; 16]));
+    }
+
+    #[test]
+    fn what_no_operator_should_send_is_refused_whole() {
+        type Spoil = fn(&mut wire::Configuration);
+        let spoils: [Spoil; 8] = [
+            |it| it.peer = "Not A Name".to_owned(),
+            |it| it.provider = "Magic".to_owned(),
+            |it| it.sessions[0].fanout = 0,
+            |it| it.sessions[0].fanout = FANOUT_MAX + 1,
+            |it| it.sessions[0].delivery = "Sometimes".to_owned(),
+            |it| it.sessions[0].remotes[0].replicas[0].addresses[0] = "example.org".to_owned(),
+            |it| it.sessions[0].remotes[0].replicas[0].port = 70_000,
+            |it| it.sessions = vec![it.sessions[0].clone(); SESSIONS_MAX + 1],
+        ];
+        for (index, spoil) in spoils.into_iter().enumerate() {
+            let mut configuration = configuration();
+            spoil(&mut configuration);
+            assert!(desired(configuration).is_err(), "{index}");
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! What the operator is told.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use sealane_sidecar_api::control as wire;
+use sealane_types::Reason;
+use tokio::sync::Notify;
+
+use crate::context::Context;
+use crate::evidence::own::{Own, OwnEvidence};
+use crate::desired::Direction;
+use crate::metrics::{ReasonLabel, SessionLabels};
+use crate::policy::Standing;
+use crate::route::Router;
+use crate::session::readiness::Observed;
+
+/// Collects reports.
+#[derive(Debug)]
+pub(crate) struct Reporter {
+    context: Arc<Context>,
+    router: Arc<Router>,
+    own: Arc<Own>,
+    generation: AtomicU64,
+    finished: AtomicBool,
+}
+
+impl Reporter {
+    pub(crate) fn new(context: Arc<Context>, router: Arc<Router>, own: Arc<Own>) -> Self {
+        Self { context, router, own, generation: AtomicU64::new(0), finished: AtomicBool::new(false) }
+    }
+
+    /// A configuration is in effect.
+    pub(crate) fn applied(&self, generation: u64) {
+        self.generation.store(generation, Ordering::Relaxed);
+        self.context.changed.notify_one();
+    }
+
+    /// The sidecar is draining and has nothing left to do.
+    pub(crate) fn finish(&self) {
+        self.finished.store(true, Ordering::Relaxed);
+        self.context.changed.notify_one();
+    }
+
+    pub(crate) fn is_finished(&self) -> bool {
+        self.finished.load(Ordering::Relaxed)
+    }
+
+    /// Told when something in a report other than counters may have changed.
+    pub(super) fn changed(&self) -> Arc<Notify> {
+        Arc::clone(&self.context.changed)
+    }
+
+    pub(super) fn report(&self) -> wire::Report {
+        let own = self.own.last();
+        wire::Report {
+            generation: self.generation.load(Ordering::Relaxed),
+            policy: Some(self.policy()),
+            evidence: Some(evidence(own, self.context.clock.suspect())),
+            sessions: self.router.observe().into_iter().map(session).collect(),
+            finished: self.is_finished(),
+        }
+    }
+
+    fn policy(&self) -> wire::PolicyReport {
+        let keeper = &self.context.policy;
+        let (reason, message) =
+            keeper.refusal().map_or_else(Default::default, |(reason, message)| (reason.to_string(), message));
+        let root_source = keeper.root_source().to_string();
+        match keeper.standing() {
+            Standing::InForce(held) => wire::PolicyReport {
+                verified: true,
+                epoch: held.policy.epoch(),
+                digest: held.policy.digest().to_string(),
+                root_source,
+                expires: held.policy.expires().unix().0,
+                // A newer proposal that was refused is worth knowing of while the older one stays in force.
+                reason,
+                message,
+            },
+            Standing::Closed { reason, message } => wire::PolicyReport {
+                verified: false,
+                root_source,
+                reason: reason.to_string(),
+                message,
+                ..wire::PolicyReport::default()
+            },
+        }
+    }
+
+    /// Brings the gauges up to date.
+    pub(crate) fn measure(&self) {
+        let own = self.own.last();
+        let metrics = &self.context.metrics;
+        let epoch = self.context.policy.standing().held().map_or(0, |held| held.policy.epoch());
+        metrics.policy_epoch.set(i64::try_from(epoch).unwrap_or(i64::MAX));
+        metrics.degraded.clear();
+        let degrade = |reason: Reason| {
+            metrics.degraded.get_or_create(&ReasonLabel { reason: reason.as_str() }).set(1);
+        };
+        if let OwnEvidence::Verified(peer) = &own {
+            let age = self.context.clock.unix().0.saturating_sub(peer.evidence_time().0);
+            // Ages are far below 2^53 seconds.
+            metrics.evidence_age.set(age as f64);
+            peer.degradations().iter().for_each(|one| degrade(one.reason()));
+        }
+        if self.context.clock.suspect() {
+            degrade(Reason::ClockSuspect);
+        }
+        for session in self.router.observe() {
+            let direction = match session.key.direction {
+                Direction::Sending => "sending",
+                Direction::Receiving => "receiving",
+            };
+            let labels = SessionLabels { session: session.key.name.to_string(), direction };
+            metrics.connections.get_or_create(&labels).set(session.connections.into());
+            session.degraded.into_iter().for_each(degrade);
+        }
+    }
+}
+
+/// The same report without what changes all the time: two that are equal need no haste.
+pub(super) fn conditions(report: &wire::Report) -> wire::Report {
+    let mut report = report.clone();
+    for session in &mut report.sessions {
+        session.bytes = 0;
+        // Whether anything flowed at all is a condition, how much is not.
+        session.tensors = session.tensors.min(1);
+        session.handshake_micros = 0;
+    }
+    if let Some(evidence) = &mut report.evidence {
+        evidence.evidence_time = 0;
+    }
+    report
+}
+
+fn evidence(own: OwnEvidence, clock_suspect: bool) -> wire::EvidenceReport {
+    let mut degraded: Vec<String> = Vec::new();
+    if clock_suspect {
+        degraded.push(Reason::ClockSuspect.to_string());
+    }
+    match own {
+        OwnEvidence::Verified(peer) => {
+            degraded.extend(peer.degradations().iter().map(|one| one.reason().to_string()));
+            degraded.dedup();
+            wire::EvidenceReport {
+                verified: true,
+                platform: peer.platform().to_string(),
+                assurance: peer.assurance().to_string(),
+                measurement: peer.measurement().to_string(),
+                tcb_status: peer.tcb_status().to_string(),
+                evidence_time: peer.evidence_time().0,
+                collateral_expires: peer.expires().0,
+                degraded,
+                ..wire::EvidenceReport::default()
+            }
+        }
+        OwnEvidence::Refused { reason, message } => wire::EvidenceReport {
+            verified: false,
+            reason: reason.to_string(),
+            message,
+            degraded,
+            ..wire::EvidenceReport::default()
+        },
+    }
+}
+
+fn session(observed: Observed) -> wire::SessionReport {
+    let Observed {
+        key,
+        uid,
+        connections,
+        connections_desired,
+        bytes,
+        tensors,
+        carrier,
+        cipher,
+        post_quantum,
+        handshake_micros,
+        ended,
+        problem,
+        degraded,
+    } = observed;
+    let (reason, message) =
+        problem.map_or_else(Default::default, |(reason, message)| (reason.to_string(), message));
+    let mut degraded: Vec<String> = degraded.into_iter().map(|reason| reason.to_string()).collect();
+    degraded.sort();
+    degraded.dedup();
+    wire::SessionReport {
+        name: key.name.to_string(),
+        uid,
+        connections,
+        connections_desired,
+        bytes,
+        tensors,
+        carrier: carrier.to_string(),
+        cipher: cipher.map(|cipher| cipher.to_string()).unwrap_or_default(),
+        post_quantum,
+        handshake_micros,
+        ended,
+        reason,
+        message,
+        degraded,
+    }
+}

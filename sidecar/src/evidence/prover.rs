@@ -1,0 +1,244 @@
+//! Turns waiting handshakes into quotes: one quote at a time, and each serves everyone who was waiting.
+//!
+//! The report data is composed here from this process's own identity, static key and policy digest, and from leaves
+//! that the protocol computed. No caller ever supplies raw bytes.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sealane_attestation::binding::{Leaf, Tree, report_data};
+use sealane_attestation::limits::LEAVES_MAX;
+use sealane_attestation::{Evidence, EvidenceMessage};
+use sealane_types::{Digest, PodIdentity, Reason};
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::provider::{Provider, ProviderError, Quote};
+
+/// Proofs that wait at most; a caller beyond that waits for room.
+const WAITING_MAX: usize = 1024;
+/// Longest time that a platform may take.
+const QUOTE_DEADLINE: Duration = Duration::from_secs(8);
+
+/// There is no evidence, for the peer's ears (the reason) and for ours (the message).
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{message}")]
+pub(crate) struct NoEvidence {
+    pub(crate) reason: Reason,
+    message: Arc<str>,
+}
+
+impl From<&ProviderError> for NoEvidence {
+    fn from(error: &ProviderError) -> Self {
+        let mut message = error.to_string();
+        let mut source = std::error::Error::source(error);
+        while let Some(cause) = source {
+            message = format!("{message}: {cause}");
+            source = cause.source();
+        }
+        Self { reason: error.reason(), message: message.into() }
+    }
+}
+
+/// The platform in use, or why there is none. Configuration chooses it and may change it.
+pub(crate) type Source = Result<Arc<dyn Provider>, NoEvidence>;
+
+#[derive(Debug)]
+struct Request {
+    leaf: Leaf,
+    policy: Digest,
+    answer: oneshot::Sender<Result<EvidenceMessage, NoEvidence>>,
+}
+
+/// Asks for evidence. Clones share the one quoter.
+#[derive(Debug, Clone)]
+pub(crate) struct Prover {
+    requests: mpsc::Sender<Request>,
+    source: Arc<watch::Sender<Source>>,
+}
+
+impl Prover {
+    /// Starts the quoter, which ends when the last clone is dropped.
+    #[must_use]
+    pub(crate) fn start(pod: PodIdentity, own_static: [u8; 32]) -> Self {
+        let (requests, waiting) = mpsc::channel(WAITING_MAX);
+        let source = Arc::new(watch::Sender::new(Err(NoEvidence::from(&ProviderError::Unavailable))));
+        let quoter = Quoter { pod, own_static, source: source.subscribe(), waiting, later: VecDeque::new() };
+        tokio::spawn(quoter.run());
+        Self { requests, source }
+    }
+
+    /// Uses another platform from the next quote on.
+    pub(crate) fn select(&self, source: Source) {
+        drop(self.source.send_replace(source));
+    }
+
+    /// Evidence for one handshake, under the policy with digest `policy`.
+    ///
+    /// # Errors
+    /// [`NoEvidence`] when the platform gives none in time.
+    pub(crate) async fn prove(&self, leaf: Leaf, policy: Digest) -> Result<EvidenceMessage, NoEvidence> {
+        let (answer, answered) = oneshot::channel();
+        let gone = |()| NoEvidence::from(&ProviderError::Unavailable);
+        self.requests.send(Request { leaf, policy, answer }).await.map_err(|_| gone(()))?;
+        answered.await.map_err(|_| gone(()))?
+    }
+}
+
+struct Quoter {
+    pod: PodIdentity,
+    own_static: [u8; 32],
+    source: watch::Receiver<Source>,
+    waiting: mpsc::Receiver<Request>,
+    /// Requests under another policy digest than the batch before them.
+    later: VecDeque<Request>,
+}
+
+impl Quoter {
+    async fn run(mut self) {
+        while let Some(batch) = self.next_batch().await {
+            let source = self.source.borrow_and_update().clone();
+            let proofs = match source {
+                Ok(provider) => self.prove(provider.as_ref(), &batch).await,
+                Err(missing) => Err(missing),
+            };
+            answer(batch, proofs);
+        }
+    }
+
+    /// Everyone who waits now and stands on the same policy.
+    async fn next_batch(&mut self) -> Option<Vec<Request>> {
+        let first = match self.later.pop_front() {
+            Some(first) => first,
+            None => self.waiting.recv().await?,
+        };
+        let policy = first.policy;
+        while let Ok(request) = self.waiting.try_recv() {
+            self.later.push_back(request);
+        }
+        let mut batch = vec![first];
+        let mut others = VecDeque::new();
+        for request in self.later.drain(..) {
+            let fits = request.policy == policy && batch.len() < LEAVES_MAX as usize;
+            if request.answer.is_closed() {
+                // The handshake ended meanwhile.
+            } else if fits {
+                batch.push(request);
+            } else {
+                others.push_back(request);
+            }
+        }
+        self.later = others;
+        Some(batch)
+    }
+
+    async fn prove(
+        &self,
+        provider: &dyn Provider,
+        batch: &[Request],
+    ) -> Result<Vec<EvidenceMessage>, NoEvidence> {
+        let leaves: Vec<Leaf> = batch.iter().map(|request| request.leaf).collect();
+        let policy = batch.first().map_or(Digest::new([0; 32]), |request| request.policy);
+        let refused = |error| NoEvidence::from(&ProviderError::Refused(Box::new(error)));
+        let tree = Tree::new(&leaves).map_err(refused)?;
+        let platform = provider.platform();
+        let data = report_data(platform, &self.pod, &self.own_static, &policy, tree.leaves(), tree.root());
+        let quote = tokio::time::timeout(QUOTE_DEADLINE, provider.quote(data))
+            .await
+            .unwrap_or(Err(ProviderError::TimedOut))
+            .map_err(|error| NoEvidence::from(&error))?;
+        let Quote { report, certificates } = quote;
+        let evidence = Evidence { platform, report, certificates };
+        let paths = (0..tree.leaves()).map_while(|index| tree.path(index));
+        Ok(paths
+            .map(|path| EvidenceMessage { pod: self.pod.clone(), policy, path, evidence: evidence.clone() })
+            .collect())
+    }
+}
+
+/// A dropped receiver is a handshake that ended meanwhile: nobody is left to be told.
+fn answer(batch: Vec<Request>, proofs: Result<Vec<EvidenceMessage>, NoEvidence>) {
+    match proofs {
+        Ok(messages) => {
+            for (request, message) in batch.into_iter().zip(messages) {
+                let _ = request.answer.send(Ok(message));
+            }
+        }
+        Err(missing) => {
+            tracing::warn!(reason = %missing.reason, "no evidence of our own: {missing}");
+            for request in batch {
+                let _ = request.answer.send(Err(missing.clone()));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use futures::FutureExt;
+    use futures::future::BoxFuture;
+    use sealane_attestation::binding::{Purpose, Role};
+    use sealane_types::Platform;
+    use tokio::sync::Semaphore;
+
+    use super::*;
+
+    #[derive(Debug)]
+    struct Slow {
+        allowed: Semaphore,
+        quotes: AtomicUsize,
+    }
+
+    impl Provider for Slow {
+        fn platform(&self) -> Platform {
+            Platform::Simulated
+        }
+
+        fn quote(&self, report_data: [u8; 64]) -> BoxFuture<'_, Result<Quote, ProviderError>> {
+            async move {
+                self.allowed.acquire().await.unwrap().forget();
+                self.quotes.fetch_add(1, Ordering::Relaxed);
+                Ok(Quote { report: report_data.to_vec(), certificates: vec![] })
+            }
+            .boxed()
+        }
+    }
+
+    fn leaf(number: u8) -> Leaf {
+        Leaf::new(Purpose::Handshake, Role::Initiator, &[number; 32], &[0; 32], &[0; 32], &[0; 32])
+    }
+
+    #[tokio::test]
+    async fn one_quote_serves_everyone_who_waits() {
+        let slow = Arc::new(Slow { allowed: Semaphore::new(0), quotes: AtomicUsize::new(0) });
+        let pod = PodIdentity::new("demo", "embedder-0", "u").unwrap();
+        let prover = Prover::start(pod.clone(), [7; 32]);
+        prover.select(Ok(Arc::clone(&slow) as Arc<dyn Provider>));
+        let policy = Digest::new([1; 32]);
+        let proofs: Vec<_> = (0..10)
+            .map(|number| {
+                let prover = prover.clone();
+                tokio::spawn(async move { prover.prove(leaf(number), policy).await.unwrap() })
+            })
+            .collect();
+        tokio::task::yield_now().await;
+        slow.allowed.add_permits(2);
+        for (number, proof) in proofs.into_iter().enumerate() {
+            let message = proof.await.unwrap();
+            let root = message.path.root(&leaf(number as u8));
+            let data =
+                report_data(Platform::Simulated, &pod, &[7; 32], &policy, message.path.leaves(), &root);
+            assert_eq!(message.evidence.report, data.to_vec(), "each path leads to the quoted root");
+        }
+        assert!(slow.quotes.load(Ordering::Relaxed) <= 2);
+    }
+
+    #[tokio::test]
+    async fn without_a_platform_the_reason_is_told() {
+        let prover = Prover::start(PodIdentity::new("demo", "p", "u").unwrap(), [7; 32]);
+        let missing = prover.prove(leaf(0), Digest::new([1; 32])).await.unwrap_err();
+        assert_eq!(missing.reason, Reason::ProviderUnavailable);
+    }
+}

@@ -1,0 +1,274 @@
+//! A running sidecar: everything that `run` starts, apart from the door.
+
+use std::collections::HashSet;
+use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use sealane_protocol::keys::{MlKem768, RandomFailed, StaticKey};
+use sealane_types::{InvalidName, Namespace, PeerName, Provider};
+use tokio::net::TcpListener;
+use tokio::sync::{Notify, watch};
+
+use crate::admin::Health;
+use crate::config::Config;
+use crate::context::{Context, SystemRandom};
+use crate::control;
+use crate::control::report::Reporter;
+use crate::desired::Desired;
+use crate::evidence::judge::Judge;
+use crate::evidence::own::{Appraisal, Own};
+use crate::evidence::prover::{NoEvidence, Prover};
+use crate::evidence::{Platforms, ProviderInput};
+use crate::handoff::{Lanes, lanes};
+use crate::link::gate::Gate;
+use crate::link::listen;
+use crate::metrics::Metrics;
+use crate::policy::PolicyKeeper;
+use crate::route::Router;
+use crate::session::accept::Acceptor;
+use crate::session::clock::Clock;
+
+/// How long the last report and the last close frames may take.
+const FAREWELL: Duration = Duration::from_millis(500);
+/// How often gauges are brought up to date.
+const MEASURE_INTERVAL: Duration = Duration::from_secs(5);
+/// How often draining looks whether anything is left.
+const DRAIN_LOOK: Duration = Duration::from_millis(50);
+
+/// Why a sidecar does not start. The environment is at fault.
+#[derive(Debug, thiserror::Error)]
+pub enum NodeError {
+    #[error("cannot listen on {address} for other sidecars; set SEALANE_DATA_PORT to a free port")]
+    Listen {
+        address: SocketAddr,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error("no random numbers are available")]
+    Random(#[from] RandomFailed),
+    #[error("the pod's namespace is not a valid name")]
+    Namespace(#[from] InvalidName),
+    #[error(transparent)]
+    Control(#[from] control::ControlError),
+}
+
+/// A running sidecar. Dropping it does not stop it; [`Node::drain`] does.
+#[derive(Debug)]
+pub struct Node {
+    shared: Arc<Shared>,
+    health: Arc<Health>,
+    metrics: Arc<Metrics>,
+    address: SocketAddr,
+    drain: Duration,
+    draining: watch::Sender<bool>,
+}
+
+/// What configuration reaches.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    context: Arc<Context>,
+    router: Arc<Router>,
+    gate: Arc<Gate>,
+    platforms: Platforms,
+    input: ProviderInput,
+    peer: watch::Sender<Option<PeerName>>,
+    applied: Mutex<Option<Desired>>,
+    pub(crate) reporter: Arc<Reporter>,
+}
+
+impl Node {
+    /// Starts everything but the door, which gets the [`Lanes`]. Must be called within a tokio runtime.
+    ///
+    /// # Errors
+    /// [`NodeError`].
+    pub fn start(config: &Config, platforms: Platforms) -> Result<(Self, Lanes), NodeError> {
+        let clock = Arc::new(Clock::new());
+        let namespace = Namespace::new(config.pod.namespace())?;
+        let policy = Arc::new(PolicyKeeper::new(Arc::clone(&clock), namespace, config.roots.clone()));
+        let static_key = Arc::new(StaticKey::generate(&mut SystemRandom)?);
+        let own_static = *static_key.public();
+        let changed = Arc::new(Notify::new());
+        let metrics = Arc::new(Metrics::new());
+        let (peer, own_peer) = watch::channel(None);
+        let context = Arc::new(Context {
+            pod: config.pod.clone(),
+            static_key,
+            kem: Arc::new(MlKem768),
+            clock: Arc::clone(&clock),
+            policy: Arc::clone(&policy),
+            prover: Prover::start(config.pod.clone(), own_static),
+            judge: Arc::new(Judge::new(platforms.allow_simulated())),
+            metrics: Arc::clone(&metrics),
+            peer: own_peer.clone(),
+            changed: Arc::clone(&changed),
+        });
+        let (lanes, requests) = lanes();
+        let router = Router::start(Arc::clone(&context), requests);
+        let own = Arc::new(Own::new(Arc::clone(&changed)));
+        let reporter = Arc::new(Reporter::new(Arc::clone(&context), Arc::clone(&router), Arc::clone(&own)));
+        let (address, listener) = listen(config.listen)?;
+        let (draining, drained) = watch::channel(false);
+        let gate = Arc::new(Gate::default());
+        let acceptor = Acceptor {
+            context: Arc::clone(&context),
+            sessions: Arc::clone(&router) as Arc<_>,
+            gate: Arc::clone(&gate),
+            draining: drained,
+        };
+        tokio::spawn(acceptor.run(listener));
+        let appraisal = Appraisal {
+            own_static,
+            clock,
+            policy: Arc::clone(&policy),
+            prover: context.prover.clone(),
+            judge: Arc::clone(&context.judge),
+            peer: own_peer,
+        };
+        tokio::spawn(async move { own.keep_fresh(appraisal).await });
+        tokio::spawn(async move { policy.watch_expiry().await });
+        let shared = Arc::new(Shared {
+            context,
+            router,
+            gate,
+            platforms,
+            input: config.platform.clone(),
+            peer,
+            applied: Mutex::new(None),
+            reporter,
+        });
+        tokio::spawn(measure(Arc::clone(&shared.reporter)));
+        if let Some(fixed) = &config.fixed {
+            shared.apply(fixed.clone());
+        }
+        if let Some(control) = &config.control {
+            control::start(config, control, address.port(), Arc::clone(&shared))?;
+        }
+        let health = Arc::new(Health::default());
+        Ok((Self { shared, health, metrics, address, drain: config.drain, draining }, lanes))
+    }
+
+    /// Where other sidecars dial.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    pub(crate) fn health(&self) -> Arc<Health> {
+        Arc::clone(&self.health)
+    }
+
+    pub(crate) fn metrics(&self) -> Arc<Metrics> {
+        Arc::clone(&self.metrics)
+    }
+
+    /// What `/metrics` serves.
+    ///
+    /// # Errors
+    /// When a value cannot be written, which would be a fault of the library.
+    pub fn render_metrics(&self) -> Result<String, std::fmt::Error> {
+        self.shared.reporter.measure();
+        self.metrics.render()
+    }
+
+    /// Follows another desired state; what the operator and the configuration file do.
+    pub fn apply(&self, desired: Desired) {
+        self.shared.apply(desired);
+    }
+
+    /// Whether a policy is in force, and its epoch.
+    #[must_use]
+    pub fn policy_epoch(&self) -> Option<u64> {
+        self.shared.context.policy.standing().held().ok().map(|held| held.policy.epoch())
+    }
+
+    /// Accepts no more connections, lets lanes finish until the deadline, then says goodbye to every peer.
+    pub async fn drain(self) {
+        self.health.draining.store(true, Ordering::Release);
+        self.draining.send_replace(true);
+        let router = &self.shared.router;
+        let idle = async {
+            while !router.is_idle() {
+                tokio::time::sleep(DRAIN_LOOK).await;
+            }
+        };
+        if tokio::time::timeout(self.drain, idle).await.is_err() {
+            tracing::warn!("the drain deadline passed with tensors under way");
+        }
+        self.shared.reporter.finish();
+        router.close(sealane_types::Reason::Draining, "the sidecar is shutting down");
+        // Connections say goodbye and the last report goes out meanwhile; nobody is waited for any longer.
+        tokio::time::sleep(FAREWELL).await;
+    }
+}
+
+/// Keeps gauges current for whoever scrapes them.
+async fn measure(reporter: Arc<Reporter>) {
+    loop {
+        tokio::time::sleep(MEASURE_INTERVAL).await;
+        reporter.measure();
+    }
+}
+
+/// Opens the data port.
+fn listen(address: SocketAddr) -> Result<(SocketAddr, TcpListener), NodeError> {
+    let refused = |source| NodeError::Listen { address, source };
+    let listener = listen::bind(address).map_err(refused)?;
+    let listener = TcpListener::from_std(listener).map_err(refused)?;
+    let address = listener.local_addr().map_err(refused)?;
+    Ok((address, listener))
+}
+
+impl Shared {
+    /// Makes `desired` the state that this sidecar works towards. Nothing in it is trusted: the policy is verified, and
+    /// sessions are checked against it connection by connection.
+    pub(crate) fn apply(&self, desired: Desired) {
+        let mut applied = self.applied.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = applied.as_ref();
+        let policy = &self.context.policy;
+        match &desired.policy {
+            Some(proposal) if before.and_then(|before| before.policy.as_ref()) == Some(proposal) => {}
+            Some(proposal) => {
+                match policy.propose(&proposal.name, &proposal.chain, proposal.roots.as_ref()) {
+                    Ok(adoption) => tracing::info!(?adoption, "policy proposed"),
+                    Err(problem) => tracing::error!(reason = %problem.reason(), "policy refused: {problem}"),
+                }
+            }
+            None => policy.none_proposed(),
+        }
+        if before.is_none_or(|before| before.provider != desired.provider) {
+            self.select(desired.provider);
+        }
+        let another = before.is_some_and(|before| before.peer.is_some() && before.peer != desired.peer);
+        if another {
+            // Connections speak for the Peer that this pod was; none of them may go on.
+            self.router.apply(&[]);
+        }
+        self.peer.send_if_modified(|peer| std::mem::replace(peer, desired.peer.clone()) != desired.peer);
+        let remotes = desired.sessions.iter().flat_map(|session| &session.remotes);
+        let replicas = remotes.flat_map(|remote| &remote.replicas);
+        let known: HashSet<_> = replicas
+            .flat_map(|replica| &replica.addresses)
+            .map(|address| address.ip().to_canonical())
+            .collect();
+        self.gate.know(known);
+        self.router.apply(&desired.sessions);
+        self.reporter.applied(desired.generation);
+        *applied = Some(desired);
+    }
+
+    fn select(&self, word: Provider) {
+        let source = self.platforms.open(word, &self.input).map_err(|error| {
+            tracing::error!(reason = %error.reason(), "no evidence can be had: {error}");
+            NoEvidence::from(&error)
+        });
+        self.context.prover.select(source);
+        // The Peer's watch doubles as the sign that the provider changed.
+        self.peer.send_modify(|_| {});
+    }
+
+    pub(crate) fn context(&self) -> &Arc<Context> {
+        &self.context
+    }
+}

@@ -1,0 +1,89 @@
+//! Which roots a policy is verified from.
+
+use sealane_types::{Namespace, PolicyName, RootSource, Roots};
+
+use crate::config::Anchors;
+
+/// The roots of this process. Those it was started with are final; without any, the first that are offered for a
+/// policy are kept for the life of the process, so that the control plane cannot exchange them later.
+#[derive(Debug)]
+pub(super) struct Anchor {
+    namespace: Namespace,
+    source: RootSource,
+    fixed: bool,
+    roots: Vec<Roots>,
+}
+
+/// Policies whose first offered roots are kept.
+const KEPT_MAX: usize = 16;
+
+impl Anchor {
+    pub(super) fn new(namespace: Namespace, anchors: Anchors) -> Self {
+        let Anchors { roots, source } = anchors;
+        Self { namespace, source, fixed: !roots.is_empty(), roots }
+    }
+
+    pub(super) fn source(&self) -> RootSource {
+        self.source
+    }
+
+    /// The roots of `policy` in this pod's namespace.
+    pub(super) fn roots(&mut self, policy: &PolicyName, offered: Option<&Roots>) -> Option<Roots> {
+        let ours = |roots: &&Roots| roots.namespace == self.namespace && roots.policy == *policy;
+        if let Some(roots) = self.roots.iter().find(ours) {
+            return Some(roots.clone());
+        }
+        let offered = offered.filter(ours)?;
+        if self.fixed || self.roots.len() >= KEPT_MAX {
+            return None;
+        }
+        self.roots.push(offered.clone());
+        Some(offered.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sealane_types::PublicKey;
+
+    use super::*;
+
+    fn roots(namespace: &str, key: u8) -> Roots {
+        Roots {
+            namespace: Namespace::new(namespace).unwrap(),
+            policy: PolicyName::new("demo").unwrap(),
+            threshold: 1,
+            keys: vec![PublicKey::new([key; 32])],
+            minimum_epoch: 1,
+        }
+    }
+
+    fn anchor(given: Vec<Roots>) -> Anchor {
+        let namespace = Namespace::new("demo").unwrap();
+        Anchor::new(namespace, Anchors { roots: given, source: RootSource::Injected })
+    }
+
+    #[test]
+    fn the_first_offered_roots_are_kept() {
+        let policy = PolicyName::new("demo").unwrap();
+        let mut anchor = anchor(vec![]);
+        assert_eq!(anchor.roots(&policy, None), None);
+        assert_eq!(anchor.roots(&policy, Some(&roots("demo", 1))), Some(roots("demo", 1)));
+        assert_eq!(anchor.roots(&policy, Some(&roots("demo", 2))), Some(roots("demo", 1)));
+    }
+
+    #[test]
+    fn roots_given_at_start_are_final() {
+        let other = PolicyName::new("other").unwrap();
+        let mut anchor = anchor(vec![roots("demo", 1)]);
+        let mut offered = roots("demo", 2);
+        offered.policy = other.clone();
+        assert_eq!(anchor.roots(&other, Some(&offered)), None);
+    }
+
+    #[test]
+    fn roots_of_another_namespace_are_not_ours() {
+        let policy = PolicyName::new("demo").unwrap();
+        assert_eq!(anchor(vec![]).roots(&policy, Some(&roots("elsewhere", 1))), None);
+    }
+}

@@ -1,0 +1,58 @@
+//! Start, serve, drain.
+
+use std::sync::atomic::Ordering;
+
+use anyhow::Context as _;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+use crate::admin;
+use crate::config::Config;
+use crate::door::Door;
+use crate::evidence::Platforms;
+use crate::node::Node;
+
+/// Threads that move bytes. More would fight the application for its cores.
+const WORKERS_MAX: usize = 4;
+
+/// Runs a sidecar until it is told to stop.
+pub(super) fn run(config: &Config, platforms: Platforms) -> anyhow::Result<()> {
+    let workers = std::thread::available_parallelism().map_or(1, |cores| cores.get().clamp(2, WORKERS_MAX));
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(workers)
+        .thread_name("data")
+        .enable_all()
+        .build()
+        .context("the data plane's threads cannot be started")?;
+    runtime.block_on(serve(config, platforms))
+}
+
+async fn serve(config: &Config, platforms: Platforms) -> anyhow::Result<()> {
+    let (node, lanes) = Node::start(config, platforms)?;
+    let door = Door::bind(&config.door, config.arena_bytes, lanes)?;
+    let leaving = CancellationToken::new();
+    let clients = tokio::spawn(door.serve(leaving.clone()));
+    let health = node.health();
+    let admin = admin::serve(config.admin, node.health(), node.metrics())?;
+    // Only now: configuration is parsed, and both the door and the data port listen.
+    health.started.store(true, Ordering::Release);
+    tracing::info!(pod = %config.pod, data = %node.address(), %admin, door = %config.door.display(), "started");
+    stopped().await?;
+    tracing::info!("draining");
+    leaving.cancel();
+    node.drain().await;
+    clients.abort();
+    tracing::info!("stopped");
+    Ok(())
+}
+
+/// Resolves when the kubelet, or a person, asks this process to stop.
+async fn stopped() -> anyhow::Result<()> {
+    let mut terminate = signal(SignalKind::terminate()).context("SIGTERM cannot be handled")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("SIGINT cannot be handled")?;
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    Ok(())
+}

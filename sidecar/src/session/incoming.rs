@@ -1,0 +1,310 @@
+//! The receiving side of one TransferSession: its senders, and the lanes that take from them.
+//!
+//! A [`stream`] outlives connections: it knows what arrived, so that nothing is delivered twice. The [`hub`] gives every
+//! arriving tensor a place in the memory of one receiving lane, and knows who has taken what.
+
+mod arriving;
+mod hub;
+mod lane;
+mod sender;
+mod stream;
+pub(crate) mod traffic;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use sealane_protocol::handshake::Suite;
+use sealane_types::{Carrier, PeerName, PodIdentity, Reason};
+use tokio::sync::watch;
+
+use self::hub::{Hub, ReceiverId};
+use self::sender::Connected;
+use self::stream::{Arrived, Stream};
+use super::readiness::{Observed, Readiness};
+use crate::context::Context;
+use crate::desired::{Session, SessionKey};
+use crate::handoff::{DeliveryId, LaneError, ReceiverRequest, Turn, receiver};
+use crate::metrics::SessionLabels;
+
+/// How often senders that do not come back are looked for.
+const HOUSEKEEPING: Duration = Duration::from_millis(500);
+/// Receiving lanes of one session at once.
+const LANES_MAX: usize = 256;
+
+/// The receiving side of one session.
+#[derive(Debug)]
+pub(crate) struct Receiving {
+    context: Arc<Context>,
+    key: SessionKey,
+    inner: Mutex<Inner>,
+    /// Grows when a sender comes, goes or ends.
+    news: watch::Sender<u64>,
+    stop: watch::Sender<Option<Reason>>,
+    tensors: AtomicU64,
+    bytes: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Inner {
+    session: Session,
+    hub: Hub,
+}
+
+/// A verified connection of a sender.
+#[derive(Debug)]
+pub(crate) struct Arrival {
+    pub(crate) peer: PeerName,
+    pub(crate) pod: PodIdentity,
+    pub(crate) suite: Suite,
+    pub(crate) handshake: Duration,
+    pub(crate) degraded: Vec<Reason>,
+    /// Closes the connection.
+    pub(crate) stop: watch::Sender<Option<Reason>>,
+}
+
+impl Receiving {
+    pub(crate) fn start(context: Arc<Context>, session: Session) -> Arc<Self> {
+        let receiving = Arc::new(Self {
+            context,
+            key: session.key(),
+            inner: Mutex::new(Inner { session: session.clone(), hub: Hub::default() }),
+            news: watch::Sender::new(0),
+            stop: watch::Sender::new(None),
+            tensors: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+        });
+        receiving.update(session);
+        let (weak, context) = (Arc::downgrade(&receiving), Arc::clone(&receiving.context));
+        tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(HOUSEKEEPING).await;
+                let Some(receiving) = weak.upgrade() else { return };
+                receiving.lock().hub.give_up_on_lost(context.clock.moment());
+            }
+        });
+        receiving
+    }
+
+    pub(crate) fn update(&self, session: Session) {
+        let mut inner = self.lock();
+        inner.hub.list(
+            session.remotes.iter().flat_map(|remote| &remote.replicas).map(|replica| replica.id.clone()),
+        );
+        inner.session = session;
+        drop(inner);
+        self.tell();
+    }
+
+    /// Ends the session: its connections are closed and its lanes fail.
+    pub(crate) fn close(&self, reason: Reason, message: &str) {
+        self.stop.send_replace(Some(reason));
+        self.lock().hub.close(reason, &LaneError::closed(reason, message));
+        self.tell();
+    }
+
+    /// The policy no longer permits this session, or there is none: lanes fail, connections see to themselves.
+    pub(crate) fn refuse(&self, error: &LaneError) {
+        self.lock().hub.fail(error);
+        self.tell();
+    }
+
+    /// Whether `peer` is configured to send in this session.
+    pub(crate) fn expects(&self, peer: &PeerName) -> bool {
+        self.stop.borrow().is_none() && self.lock().session.remotes.iter().any(|remote| remote.peer == *peer)
+    }
+
+    pub(crate) fn readiness(&self) -> Readiness {
+        if let Some(refused) = self.forbidden() {
+            return refused;
+        }
+        let inner = self.lock();
+        if inner.hub.has_seen_a_sender() {
+            return Readiness::Ready;
+        }
+        let peers: Vec<_> = inner.session.remotes.iter().map(|remote| remote.peer.as_str()).collect();
+        let message = format!("no replica of Peer `{}` has connected yet", peers.join("`, `"));
+        Readiness::waiting(Reason::NoReplicas, message)
+    }
+
+    /// Opens a lane for a client. Call it when [`Receiving::readiness`] says so.
+    pub(crate) fn open(self: &Arc<Self>, request: ReceiverRequest) {
+        let mut inner = self.lock();
+        if inner.hub.receivers() >= LANES_MAX {
+            let message = format!("session `{}` has {LANES_MAX} receiving lanes already", self.key.name);
+            let _ = request.answer.send(Err(LaneError::refused(Reason::LimitExceeded, message)));
+            return;
+        }
+        let (client, deliveries, outlet) = receiver::lane();
+        let id = inner.hub.join(outlet.turns(), Arc::clone(&request.arena));
+        drop(inner);
+        // A client that went away drops both halves, which ends the lane.
+        let _ = request.answer.send(Ok((client, deliveries)));
+        lane::start(self, id, outlet, request.arena.freed());
+        self.grant();
+        self.lock().hub.end_if_all_have();
+    }
+
+    pub(crate) fn observe(&self) -> Observed {
+        let inner = self.lock();
+        let connected: Vec<Connected> = inner.hub.connected();
+        let mut handshakes: Vec<_> = connected.iter().map(|one| one.handshake).collect();
+        handshakes.sort_unstable();
+        let median = handshakes.get(handshakes.len() / 2).map_or(0, Duration::as_micros);
+        let suite = connected.first().map(|one| one.suite);
+        let problem = match self.readiness_of(&inner) {
+            Some(Readiness::Waiting { reason, message } | Readiness::Refused { reason, message }) => {
+                Some((reason, message))
+            }
+            _ => None,
+        };
+        Observed {
+            key: self.key.clone(),
+            uid: inner.session.uid.clone(),
+            connections: u32::try_from(connected.len()).unwrap_or(u32::MAX),
+            connections_desired: u32::try_from(inner.hub.listed().max(connected.len())).unwrap_or(u32::MAX),
+            bytes: self.bytes.load(Ordering::Relaxed),
+            tensors: self.tensors.load(Ordering::Relaxed),
+            carrier: Carrier::Tcp,
+            cipher: suite.map(|suite| suite.cipher),
+            post_quantum: suite.is_some_and(Suite::post_quantum),
+            handshake_micros: u64::try_from(median).unwrap_or(u64::MAX),
+            ended: false,
+            problem,
+            degraded: connected.into_iter().flat_map(|one| one.degraded).collect(),
+        }
+    }
+
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.news.subscribe()
+    }
+
+    /// Why policy or configuration forbids this session, if they do.
+    pub(crate) fn forbidden(&self) -> Option<Readiness> {
+        self.readiness_of(&self.lock())
+    }
+
+    fn readiness_of(&self, inner: &Inner) -> Option<Readiness> {
+        let Some(own) = self.context.own_peer() else {
+            return Some(Readiness::waiting(Reason::NotConfigured, "this pod belongs to no Peer yet"));
+        };
+        let held = match self.context.policy.standing() {
+            crate::policy::Standing::InForce(held) => held,
+            crate::policy::Standing::Closed { reason: Reason::PolicyMissing, message } => {
+                return Some(Readiness::waiting(Reason::PolicyMissing, message));
+            }
+            crate::policy::Standing::Closed { reason, message } => {
+                return Some(Readiness::refused(reason, message));
+            }
+        };
+        let refused = |peer: &PeerName| held.policy.permits(&self.key.name, peer, &own).err();
+        let error = inner.session.remotes.iter().find_map(|remote| refused(&remote.peer))?;
+        Some(Readiness::refused(error.reason(), error.to_string()))
+    }
+
+    /// A verified connection begins. The number names it in [`Receiving::detach`].
+    fn attach(&self, arrival: Arrival) -> u64 {
+        let connection = self.lock().hub.attach(arrival);
+        self.tell();
+        connection
+    }
+
+    /// A connection is over.
+    fn detach(&self, pod: &PodIdentity, connection: u64) {
+        self.lock().hub.detach(pod, connection, self.context.clock.moment());
+        self.tell();
+        self.grant();
+    }
+
+    /// The stream of a lane that a connected sender opens.
+    fn stream(&self, pod: &PodIdentity, incarnation: [u8; 16]) -> Result<Arc<Stream>, Reason> {
+        self.lock().hub.stream(pod, incarnation)
+    }
+
+    /// Looks for a place for a tensor that was announced on `stream`.
+    fn request(&self, stream: &Arc<Stream>, waiting: stream::Waiting) {
+        let granted = self.lock().hub.request(stream, waiting);
+        self.settle(granted);
+    }
+
+    /// Gives places that have become free to tensors that wait.
+    fn grant(&self) {
+        let granted = self.lock().hub.grant();
+        self.settle(granted);
+    }
+
+    /// Hands places to their streams, outside of the hub's lock; some tensors may be whole with it.
+    fn settle(&self, granted: Vec<hub::Granted>) {
+        for hub::Granted { stream, waiting, place } in granted {
+            if let Some(arrived) = stream.place(&waiting, place) {
+                self.deliver(&stream, arrived);
+            }
+        }
+    }
+
+    /// A tensor is whole.
+    fn deliver(&self, stream: &Arc<Stream>, arrived: Arrived) {
+        let sequence = arrived.sequence;
+        if !self.lock().hub.deliver(stream, arrived) {
+            stream.lost(sequence);
+        }
+    }
+
+    /// A client's application has taken these.
+    fn taken(&self, receiver: ReceiverId, deliveries: &[DeliveryId]) {
+        let taken = self.lock().hub.taken(receiver, deliveries);
+        let mut bytes = 0;
+        for delivered in &taken {
+            bytes += delivered.length;
+            delivered.stream.taken(delivered.sequence);
+        }
+        self.count(taken.len() as u64, bytes);
+    }
+
+    /// Whether a lane got its end, so that it lives only for what its client has yet to take.
+    fn has_ended(&self, receiver: ReceiverId) -> bool {
+        self.lock().hub.has_ended(receiver)
+    }
+
+    /// A client is gone: what it had and did not take is lost.
+    fn leave(&self, receiver: ReceiverId) {
+        let untaken = self.lock().hub.leave(receiver);
+        for delivered in untaken {
+            delivered.stream.lost(delivered.sequence);
+        }
+        self.grant();
+    }
+
+    /// A stream ended or was dropped by its sender.
+    fn ended(&self, pod: &PodIdentity, interrupted: bool) {
+        let mut inner = self.lock();
+        if interrupted {
+            inner.hub.interrupted(pod);
+        }
+        inner.hub.end_if_all_have();
+        drop(inner);
+        self.tell();
+    }
+
+    fn count(&self, tensors: u64, bytes: u64) {
+        self.tensors.fetch_add(tensors, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        let labels = SessionLabels { session: self.key.name.to_string(), direction: "receiving" };
+        self.context.metrics.tensors.get_or_create(&labels).inc_by(tensors);
+        self.context.metrics.bytes.get_or_create(&labels).inc_by(bytes);
+    }
+
+    fn tell(&self) {
+        self.news.send_modify(|news| *news = news.wrapping_add(1));
+        self.context.changed.notify_one();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Tells every lane of a session that it is over.
+fn over(error: &LaneError) -> Turn {
+    Turn::Failed(error.clone())
+}

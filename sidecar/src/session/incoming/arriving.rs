@@ -1,0 +1,84 @@
+//! A tensor between its announcement and its last byte.
+
+use std::io;
+use std::sync::Arc;
+
+use super::hub::ReceiverId;
+use crate::handoff::{SlotId, TakeArena, TensorHeader};
+
+/// A slot in a receiving client's memory; given back when dropped, unless it was delivered.
+#[derive(Debug)]
+pub(super) struct Place {
+    pub(super) receiver: ReceiverId,
+    arena: Arc<dyn TakeArena>,
+    slot: Option<SlotId>,
+}
+
+impl Place {
+    pub(super) fn new(receiver: ReceiverId, arena: Arc<dyn TakeArena>, slot: SlotId) -> Self {
+        Self { receiver, arena, slot: Some(slot) }
+    }
+
+    fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        match self.slot {
+            Some(slot) => self.arena.write_at(slot, offset, bytes),
+            None => Ok(()),
+        }
+    }
+
+    /// The slot is the client's from now on.
+    pub(super) fn into_slot(mut self) -> Option<SlotId> {
+        self.slot.take()
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if let Some(slot) = self.slot.take() {
+            self.arena.release(slot);
+        }
+    }
+}
+
+/// What has arrived of one tensor.
+#[derive(Debug)]
+pub(super) struct Arriving {
+    /// Tells this arrival from an earlier one of the same tensor.
+    pub(super) number: u64,
+    pub(super) header: TensorHeader,
+    pub(super) length: u64,
+    pub(super) place: Option<Place>,
+    /// Bytes that came before there was a place, from offset 0. The credit bounds them.
+    staged: Vec<u8>,
+    pub(super) whole: bool,
+}
+
+impl Arriving {
+    pub(super) fn new(number: u64, header: TensorHeader, length: u64) -> Self {
+        Self { number, header, length, place: None, staged: Vec::new(), whole: length == 0 }
+    }
+
+    /// Puts bytes where they belong, or aside while there is no place.
+    pub(super) fn write(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        match &self.place {
+            Some(place) => place.write(offset, bytes),
+            None => {
+                debug_assert_eq!(offset, self.staged.len() as u64, "chunks come in order");
+                self.staged.extend_from_slice(bytes);
+                Ok(())
+            }
+        }
+    }
+
+    /// Gives it a place, and moves there what was put aside.
+    pub(super) fn settle(&mut self, place: Place) -> io::Result<()> {
+        let written = if self.staged.is_empty() { Ok(()) } else { place.write(0, &self.staged) };
+        self.staged = Vec::new();
+        self.place = Some(place);
+        written
+    }
+
+    pub(super) fn is_ready(&self) -> bool {
+        self.whole && self.place.is_some()
+    }
+}

@@ -1,0 +1,291 @@
+//! Who sends to this session, who takes, and which tensor goes to whom. No tasks, and no lock of its own.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use sealane_protocol::Moment;
+use sealane_types::{PodIdentity, Reason};
+
+use super::Arrival;
+use super::arriving::Place;
+use super::sender::{Connected, Sender};
+use super::stream::{Arrived, Stream, Waiting};
+use crate::handoff::receiver::Turns;
+use crate::handoff::{Delivery, DeliveryId, LaneError, NoSlot, Sequence, TakeArena, Turn};
+
+/// Interruptions kept for a receiver that opens later.
+const INTERRUPTIONS_MAX: usize = 64;
+/// Senders remembered at most.
+const SENDERS_MAX: usize = 8192;
+
+/// Names a receiving lane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct ReceiverId(pub(super) u64);
+
+/// A tensor that a client has and has not said to have taken.
+#[derive(Debug)]
+pub(super) struct Delivered {
+    pub(super) stream: Arc<Stream>,
+    pub(super) sequence: Sequence,
+    pub(super) length: u64,
+}
+
+/// A place for a tensor that waited for one.
+#[derive(Debug)]
+pub(super) struct Granted {
+    pub(super) stream: Arc<Stream>,
+    pub(super) waiting: Waiting,
+    pub(super) place: Place,
+}
+
+#[derive(Debug)]
+struct Receiver {
+    turns: Turns,
+    arena: Arc<dyn TakeArena>,
+    delivered: BTreeMap<DeliveryId, Delivered>,
+    /// Nothing more comes; what it has can still be taken.
+    ended: bool,
+}
+
+/// State of a receiving session.
+#[derive(Debug, Default)]
+pub(super) struct Hub {
+    senders: BTreeMap<PodIdentity, Sender>,
+    receivers: BTreeMap<ReceiverId, Receiver>,
+    waiting: VecDeque<(Arc<Stream>, Waiting)>,
+    /// Sender replicas that the configuration lists, as `pod/uid`.
+    listed: BTreeSet<String>,
+    interruptions: VecDeque<String>,
+    /// Names connections, receivers and deliveries.
+    numbers: u64,
+    /// Whose turn it is.
+    turn: usize,
+}
+
+impl Hub {
+    pub(super) fn list(&mut self, ids: impl Iterator<Item = String>) {
+        self.listed = ids.collect();
+        self.end_if_all_have();
+    }
+
+    pub(super) fn listed(&self) -> usize {
+        self.listed.len()
+    }
+
+    pub(super) fn receivers(&self) -> usize {
+        self.receivers.len()
+    }
+
+    pub(super) fn connected(&self) -> Vec<Connected> {
+        self.senders.values().filter_map(Sender::connected).cloned().collect()
+    }
+
+    pub(super) fn has_seen_a_sender(&self) -> bool {
+        self.senders
+            .values()
+            .any(|sender| sender.connected().is_some() || sender.is_busy() || sender.has_ended())
+    }
+
+    /// A verified connection; its number.
+    pub(super) fn attach(&mut self, arrival: Arrival) -> u64 {
+        let number = self.number();
+        let other = self.senders.get(&arrival.pod).is_some_and(|known| !known.is_of(&arrival.peer));
+        if other && let Some(older) = self.senders.remove(&arrival.pod) {
+            older.close(Reason::PeerUnknown);
+        }
+        if self.senders.len() >= SENDERS_MAX {
+            self.forget_oldest();
+        }
+        let sender = self
+            .senders
+            .entry(arrival.pod.clone())
+            .or_insert_with(|| Sender::new(arrival.peer.clone(), &arrival.pod));
+        sender.attach(number, arrival);
+        number
+    }
+
+    pub(super) fn detach(&mut self, pod: &PodIdentity, connection: u64, now: Moment) {
+        if let Some(sender) = self.senders.get_mut(pod) {
+            sender.detach(connection, now);
+        }
+        self.end_if_all_have();
+    }
+
+    pub(super) fn stream(&mut self, pod: &PodIdentity, incarnation: [u8; 16]) -> Result<Arc<Stream>, Reason> {
+        self.senders.get_mut(pod).ok_or(Reason::PeerUnknown)?.stream(incarnation)
+    }
+
+    /// Tells receivers of senders that did not come back.
+    pub(super) fn give_up_on_lost(&mut self, now: Moment) {
+        let lost: Vec<_> = self
+            .senders
+            .iter()
+            .filter(|(_, sender)| {
+                let gone = sender.connected().is_none()
+                    && !self.listed.is_empty()
+                    && !self.listed.contains(&sender.id);
+                sender.give_up(now, gone)
+            })
+            .map(|(pod, _)| pod.clone())
+            .collect();
+        for pod in &lost {
+            self.interrupted(pod);
+        }
+        if !lost.is_empty() {
+            self.end_if_all_have();
+        }
+    }
+
+    /// A receiving lane opens.
+    pub(super) fn join(&mut self, turns: Turns, arena: Arc<dyn TakeArena>) -> ReceiverId {
+        let id = ReceiverId(self.number());
+        for sender in self.interruptions.drain(..) {
+            // A client that is gone already is noticed by its lane's task.
+            let _ = turns.give(Turn::Interrupted { sender });
+        }
+        self.receivers.insert(id, Receiver { turns, arena, delivered: BTreeMap::new(), ended: false });
+        id
+    }
+
+    /// A receiving lane is over; what it had and did not take.
+    pub(super) fn leave(&mut self, id: ReceiverId) -> Vec<Delivered> {
+        let receiver = self.receivers.remove(&id);
+        receiver.map(|receiver| receiver.delivered.into_values().collect()).unwrap_or_default()
+    }
+
+    pub(super) fn has_ended(&self, id: ReceiverId) -> bool {
+        self.receivers.get(&id).is_some_and(|receiver| receiver.ended)
+    }
+
+    pub(super) fn taken(&mut self, id: ReceiverId, deliveries: &[DeliveryId]) -> Vec<Delivered> {
+        let Some(receiver) = self.receivers.get_mut(&id) else { return Vec::new() };
+        deliveries.iter().filter_map(|delivery| receiver.delivered.remove(delivery)).collect()
+    }
+
+    /// Looks for a place, behind those that wait already.
+    pub(super) fn request(&mut self, stream: &Arc<Stream>, waiting: Waiting) -> Vec<Granted> {
+        self.waiting.push_back((Arc::clone(stream), waiting));
+        self.grant()
+    }
+
+    /// Gives out places in the order in which they were asked for.
+    pub(super) fn grant(&mut self) -> Vec<Granted> {
+        let mut granted = Vec::new();
+        while let Some((stream, waiting)) = self.waiting.front() {
+            let waiting = *waiting;
+            if !stream.wants(&waiting) {
+                self.waiting.pop_front();
+                continue;
+            }
+            let Some(place) = self.reserve(waiting.length) else { break };
+            let Some((stream, waiting)) = self.waiting.pop_front() else { break };
+            granted.push(Granted { stream, waiting, place });
+        }
+        granted
+    }
+
+    /// A place in the memory of the next receiver that has room.
+    fn reserve(&mut self, length: u64) -> Option<Place> {
+        let takers: Vec<_> = self.receivers.iter().filter(|(_, receiver)| !receiver.ended).collect();
+        let count = takers.len();
+        let mut too_large = 0;
+        for step in 0..count {
+            let index = (self.turn + step) % count;
+            let Some((id, receiver)) = takers.get(index) else { continue };
+            match receiver.arena.reserve(length) {
+                Ok(slot) => {
+                    self.turn = index + 1;
+                    return Some(Place::new(**id, Arc::clone(&receiver.arena), slot));
+                }
+                Err(NoSlot::Full) => {}
+                Err(NoSlot::TooLarge) => too_large += 1,
+            }
+        }
+        if count > 0 && too_large == count {
+            let message = format!(
+                "a tensor of {length} bytes is larger than this client's share of shared memory; raise SEALANE_ARENA_BYTES"
+            );
+            self.fail(&LaneError::refused(Reason::LimitExceeded, message));
+        }
+        None
+    }
+
+    /// A whole tensor. False when its client is gone with it.
+    pub(super) fn deliver(&mut self, stream: &Arc<Stream>, arrived: Arrived) -> bool {
+        let id = DeliveryId(self.number());
+        let Arrived { sequence, header, length, place } = arrived;
+        let Some(receiver) = self.receivers.get_mut(&place.receiver) else { return false };
+        let Some(slot) = place.into_slot() else { return false };
+        let sender = stream.sender.clone();
+        let delivery = Delivery { id, slot, length, header, sender, sequence };
+        receiver.delivered.insert(id, Delivered { stream: Arc::clone(stream), sequence, length });
+        // A client that is gone is noticed by its lane's task, which then finds this tensor among its deliveries.
+        let _ = receiver.turns.give(Turn::Tensor(delivery));
+        true
+    }
+
+    /// A sender is gone without ending its stream.
+    pub(super) fn interrupted(&mut self, pod: &PodIdentity) {
+        let Some(name) = self.senders.get(pod).map(|sender| sender.name().to_owned()) else { return };
+        let mut told = false;
+        for receiver in self.receivers.values().filter(|receiver| !receiver.ended) {
+            told |= receiver.turns.give(Turn::Interrupted { sender: name.clone() }).is_ok();
+        }
+        if !told && self.interruptions.len() < INTERRUPTIONS_MAX {
+            self.interruptions.push_back(name);
+        }
+    }
+
+    /// Ends the lanes once every sender has closed: those that were seen, and those that the configuration lists.
+    pub(super) fn end_if_all_have(&mut self) {
+        let closed = |sender: &Sender| sender.has_ended() && !sender.is_busy();
+        let any = self.senders.values().any(closed);
+        let pending = self.senders.values().any(|sender| {
+            let expected = sender.connected().is_some() || self.listed.contains(&sender.id);
+            sender.is_busy() || (expected && !sender.has_ended())
+        });
+        let unseen = || {
+            let seen: BTreeSet<_> = self.senders.values().map(|sender| sender.id.as_str()).collect();
+            self.listed.iter().any(|id| !seen.contains(id.as_str()) && !is_address(id))
+        };
+        if !any || pending || unseen() {
+            return;
+        }
+        for receiver in self.receivers.values_mut().filter(|receiver| !receiver.ended) {
+            receiver.ended = true;
+            let _ = receiver.turns.give(Turn::End);
+        }
+    }
+
+    /// Ends the lanes with an error; connections stay.
+    pub(super) fn fail(&mut self, error: &LaneError) {
+        for receiver in self.receivers.values_mut().filter(|receiver| !receiver.ended) {
+            receiver.ended = true;
+            let _ = receiver.turns.give(super::over(error));
+        }
+    }
+
+    pub(super) fn close(&mut self, reason: Reason, error: &LaneError) {
+        self.fail(error);
+        self.senders.values().for_each(|sender| sender.close(reason));
+    }
+
+    fn forget_oldest(&mut self) {
+        let idle =
+            self.senders.iter().filter(|(_, sender)| sender.connected().is_none() && !sender.is_busy());
+        let oldest = idle.min_by_key(|(_, sender)| sender.seen).map(|(pod, _)| pod.clone());
+        if let Some(pod) = oldest {
+            self.senders.remove(&pod);
+        }
+    }
+
+    fn number(&mut self) -> u64 {
+        self.numbers += 1;
+        self.numbers
+    }
+}
+
+/// Static configuration may name a replica by its address, which says nothing about its pod.
+fn is_address(id: &str) -> bool {
+    id.parse::<std::net::SocketAddr>().is_ok()
+}

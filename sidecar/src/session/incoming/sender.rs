@@ -1,0 +1,159 @@
+//! One replica that sends to this session.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sealane_protocol::Moment;
+use sealane_protocol::handshake::Suite;
+use sealane_protocol::limits::STREAMS_MAX;
+use sealane_types::{PeerName, PodIdentity, Reason};
+use tokio::sync::watch;
+
+use super::Arrival;
+use super::stream::{Standing, Stream};
+
+/// How long a cut stream may take to come back before the receivers are told that it is lost: a sidecar's restart.
+pub(super) const RESUME_MICROS_MAX: u64 = 15_000_000;
+/// Ended streams that are remembered, in case their last acknowledgement was lost.
+const ENDED_MAX: usize = 64;
+
+/// What is known of a connection.
+#[derive(Debug, Clone)]
+pub(super) struct Connected {
+    pub(super) suite: Suite,
+    pub(super) handshake: Duration,
+    pub(super) degraded: Vec<Reason>,
+}
+
+#[derive(Debug)]
+struct Connection {
+    number: u64,
+    known: Connected,
+    stop: watch::Sender<Option<Reason>>,
+}
+
+/// A sender and its streams.
+#[derive(Debug)]
+pub(super) struct Sender {
+    peer: PeerName,
+    /// `pod/uid`, as the configuration names replicas.
+    pub(super) id: String,
+    name: String,
+    connection: Option<Connection>,
+    streams: BTreeMap<[u8; 16], Arc<Stream>>,
+    /// Incarnations in the order of their appearance.
+    order: Vec<[u8; 16]>,
+    /// When it was last connected.
+    pub(super) seen: Moment,
+}
+
+impl Sender {
+    pub(super) fn new(peer: PeerName, pod: &PodIdentity) -> Self {
+        let name = format!("{peer}/{}", pod.pod());
+        let id = format!("{}/{}", pod.pod(), pod.uid());
+        Self {
+            peer,
+            id,
+            name,
+            connection: None,
+            streams: BTreeMap::new(),
+            order: Vec::new(),
+            seen: Moment::default(),
+        }
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// A pod belongs to one Peer; evidence for another one makes it another sender.
+    pub(super) fn is_of(&self, peer: &PeerName) -> bool {
+        self.peer == *peer
+    }
+
+    pub(super) fn connected(&self) -> Option<&Connected> {
+        self.connection.as_ref().map(|connection| &connection.known)
+    }
+
+    /// A new connection takes over; an older one that is still there is of no use any more.
+    pub(super) fn attach(&mut self, number: u64, arrival: Arrival) {
+        let Arrival { suite, handshake, degraded, stop, .. } = arrival;
+        let known = Connected { suite, handshake, degraded };
+        if let Some(older) = self.connection.replace(Connection { number, known, stop }) {
+            older.stop.send_replace(Some(Reason::LinkLost));
+        }
+    }
+
+    /// False when another connection has taken over.
+    pub(super) fn detach(&mut self, number: u64, now: Moment) -> bool {
+        if self.connection.as_ref().is_none_or(|connection| connection.number != number) {
+            return false;
+        }
+        self.connection = None;
+        self.seen = now;
+        for stream in self.streams.values() {
+            stream.detach(now);
+        }
+        true
+    }
+
+    pub(super) fn close(&self, reason: Reason) {
+        if let Some(connection) = &self.connection {
+            connection.stop.send_replace(Some(reason));
+        }
+    }
+
+    /// The stream of one of its lanes.
+    pub(super) fn stream(&mut self, incarnation: [u8; 16]) -> Result<Arc<Stream>, Reason> {
+        if let Some(stream) = self.streams.get(&incarnation) {
+            return Ok(Arc::clone(stream));
+        }
+        let open = self.streams.values().filter(|stream| !is_over(stream)).count();
+        if open >= STREAMS_MAX {
+            return Err(Reason::LimitExceeded);
+        }
+        self.forget_oldest();
+        let stream = Stream::new(self.name.clone(), incarnation);
+        self.streams.insert(incarnation, Arc::clone(&stream));
+        self.order.push(incarnation);
+        Ok(stream)
+    }
+
+    /// Gives up streams that did not come back, or all that are cut if the sender is gone for good. True if there were.
+    pub(super) fn give_up(&self, now: Moment, gone: bool) -> bool {
+        let mut lost = false;
+        for stream in self.streams.values() {
+            let Standing::Cut(since) = stream.standing() else { continue };
+            if gone || now.micros_since(since) > RESUME_MICROS_MAX {
+                lost |= stream.interrupt();
+            }
+        }
+        lost
+    }
+
+    /// Whether it has streams that may still bring something.
+    pub(super) fn is_busy(&self) -> bool {
+        self.streams.values().any(|stream| !is_over(stream))
+    }
+
+    /// Whether it closed a stream, or was given up.
+    pub(super) fn has_ended(&self) -> bool {
+        self.streams.values().any(is_over)
+    }
+
+    fn forget_oldest(&mut self) {
+        let over = self.streams.values().filter(|stream| is_over(stream)).count();
+        if over < ENDED_MAX {
+            return;
+        }
+        let oldest = self.order.iter().position(|known| self.streams.get(known).is_some_and(is_over));
+        if let Some(oldest) = oldest {
+            self.streams.remove(&self.order.remove(oldest));
+        }
+    }
+}
+
+fn is_over(stream: &Arc<Stream>) -> bool {
+    matches!(stream.standing(), Standing::Ended | Standing::Interrupted)
+}

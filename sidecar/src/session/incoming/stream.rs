@@ -1,0 +1,265 @@
+//! One lane of a sender as it arrives here, across its connections.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use sealane_protocol::Moment;
+use sealane_protocol::frame::{
+    Chunk, End, Incarnation, Open, Sequence as WireSequence, TensorHeader as WireHeader,
+};
+use sealane_protocol::limits::STAGING_BYTES;
+use sealane_protocol::transfer::{Announced, Inbound, InboundError, Place as ChunkPlace, Reply};
+use sealane_types::Reason;
+use tokio::sync::Notify;
+
+use super::arriving::{Arriving, Place};
+use crate::handoff::{Sequence, TensorHeader};
+
+/// A tensor that waits for a place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Waiting {
+    /// Of this arrival; a tensor that was cut off and comes again waits anew.
+    pub(super) number: u64,
+    pub(super) sequence: Sequence,
+    pub(super) length: u64,
+}
+
+/// A tensor, all of whose bytes are in their place.
+#[derive(Debug)]
+pub(super) struct Arrived {
+    pub(super) sequence: Sequence,
+    pub(super) header: TensorHeader,
+    pub(super) length: u64,
+    pub(super) place: Place,
+}
+
+/// What an answer to the sender consists of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Answer {
+    Plain(Reply),
+    Lost(Vec<WireSequence>),
+}
+
+/// How a stream stands with its sender.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// Attached to a connection, more may come.
+    Open,
+    /// Its connection is gone since then.
+    Cut(Moment),
+    /// The sender closed it; nothing more comes.
+    Ended,
+    /// The sender is gone for good, and the receivers were told.
+    Interrupted,
+}
+
+#[derive(Debug)]
+struct Inner {
+    inbound: Inbound,
+    arriving: BTreeMap<Sequence, Arriving>,
+    /// Delivered to a client that is gone without saying whether it took them.
+    lost: BTreeSet<WireSequence>,
+    arrivals: u64,
+    standing: Standing,
+    wake: Option<Arc<Notify>>,
+    /// Answers that did not fit the output yet.
+    owed: VecDeque<Answer>,
+}
+
+/// One lane of a sender.
+#[derive(Debug)]
+pub(super) struct Stream {
+    /// `peer/pod`, for the application.
+    pub(super) sender: String,
+    inner: Mutex<Inner>,
+}
+
+impl Stream {
+    pub(super) fn new(sender: String, incarnation: [u8; 16]) -> Arc<Self> {
+        let inner = Inner {
+            inbound: Inbound::new(Incarnation(incarnation), STAGING_BYTES),
+            arriving: BTreeMap::new(),
+            lost: BTreeSet::new(),
+            arrivals: 0,
+            standing: Standing::Cut(Moment::default()),
+            wake: None,
+            owed: VecDeque::new(),
+        };
+        Arc::new(Self { sender, inner: Mutex::new(inner) })
+    }
+
+    pub(super) fn standing(&self) -> Standing {
+        self.lock().standing
+    }
+
+    /// The sender is given up. False when it had ended or been given up before.
+    pub(super) fn interrupt(&self) -> bool {
+        let mut inner = self.lock();
+        let open = matches!(inner.standing, Standing::Open | Standing::Cut(_));
+        if open {
+            inner.standing = Standing::Interrupted;
+            inner.cut_off();
+        }
+        open
+    }
+
+    /// Continues on a connection. What was cut off comes again; its places are given back.
+    pub(super) fn attach(&self, open: &Open, wake: Arc<Notify>) -> Result<(), Reason> {
+        let mut inner = self.lock();
+        inner.inbound.attach(open).map_err(refused)?;
+        inner.cut_off();
+        inner.standing = Standing::Open;
+        inner.wake = Some(wake);
+        Ok(())
+    }
+
+    /// The connection is gone.
+    pub(super) fn detach(&self, now: Moment) {
+        let mut inner = self.lock();
+        inner.inbound.detach();
+        inner.cut_off();
+        inner.wake = None;
+        if inner.standing == Standing::Open {
+            inner.standing = Standing::Cut(now);
+        }
+    }
+
+    /// A tensor is announced. Some: it needs a place.
+    pub(super) fn announce(&self, header: &WireHeader<'_>) -> Result<Option<Waiting>, Reason> {
+        let mut inner = self.lock();
+        if inner.inbound.on_tensor(header).map_err(refused)? == Announced::Repeat {
+            return Ok(None);
+        }
+        let sequence = Sequence(header.sequence.0);
+        let owned = TensorHeader {
+            dtype: header.dtype,
+            shape: header.shape.dimensions().to_vec(),
+            name: header.name.to_owned(),
+        };
+        inner.arrivals += 1;
+        let number = inner.arrivals;
+        inner.arriving.insert(sequence, Arriving::new(number, owned, header.length));
+        Ok(Some(Waiting { number, sequence, length: header.length }))
+    }
+
+    /// Whether a place is still wanted.
+    pub(super) fn wants(&self, waiting: &Waiting) -> bool {
+        let inner = self.lock();
+        let tensor = inner.arriving.get(&waiting.sequence);
+        tensor.is_some_and(|tensor| tensor.number == waiting.number && tensor.place.is_none())
+    }
+
+    /// A place was found. Some: the tensor is whole with it.
+    pub(super) fn place(&self, waiting: &Waiting, place: Place) -> Option<Arrived> {
+        let mut inner = self.lock();
+        let tensor = inner.arriving.get_mut(&waiting.sequence)?;
+        if tensor.number != waiting.number {
+            return None;
+        }
+        if let Err(error) = tensor.settle(place) {
+            tracing::error!(%error, "a client's memory cannot be written");
+        }
+        inner.inbound.reserved(WireSequence(waiting.sequence.0));
+        inner.tell();
+        inner.take_whole(waiting.sequence)
+    }
+
+    /// Bytes of an announced tensor. Some: it is whole and in its place.
+    pub(super) fn write(&self, chunk: &Chunk<'_>) -> Result<Option<Arrived>, Reason> {
+        let mut inner = self.lock();
+        let ChunkPlace::Write { complete } = inner.inbound.on_chunk(chunk).map_err(refused)? else {
+            return Ok(None);
+        };
+        let sequence = Sequence(chunk.sequence.0);
+        let Some(tensor) = inner.arriving.get_mut(&sequence) else { return Ok(None) };
+        if let Err(error) = tensor.write(chunk.offset, chunk.bytes) {
+            tracing::error!(%error, "a client's memory cannot be written");
+            return Err(Reason::Unspecified);
+        }
+        tensor.whole |= complete;
+        Ok(inner.take_whole(sequence))
+    }
+
+    /// The sender ended the stream.
+    pub(super) fn end(&self, end: &End) -> Result<(), Reason> {
+        let mut inner = self.lock();
+        inner.inbound.on_end(end).map_err(refused)?;
+        inner.standing = Standing::Ended;
+        inner.inbound.end_seen();
+        inner.tell();
+        Ok(())
+    }
+
+    /// The application has taken a delivered tensor.
+    pub(super) fn taken(&self, sequence: Sequence) {
+        let mut inner = self.lock();
+        inner.inbound.taken(WireSequence(sequence.0));
+        inner.inbound.end_seen();
+        inner.tell();
+    }
+
+    /// The client is gone with a tensor.
+    pub(super) fn lost(&self, sequence: Sequence) {
+        self.lock().lost.insert(WireSequence(sequence.0));
+        self.taken(sequence);
+    }
+
+    /// The next thing to tell the sender; [`Stream::owe`] puts it back if it does not fit.
+    pub(super) fn next_answer(&self) -> Option<Answer> {
+        let mut inner = self.lock();
+        if let Some(owed) = inner.owed.pop_front() {
+            return Some(owed);
+        }
+        let sequences = match inner.inbound.poll_reply()? {
+            Reply::Taken(sequences) if !inner.lost.is_empty() => sequences,
+            other => return Some(Answer::Plain(other)),
+        };
+        let (lost, taken): (Vec<_>, Vec<_>) =
+            sequences.into_iter().partition(|sequence| inner.lost.contains(sequence));
+        if taken.is_empty() {
+            return Some(Answer::Lost(lost));
+        }
+        if !lost.is_empty() {
+            inner.owed.push_back(Answer::Lost(lost));
+        }
+        Some(Answer::Plain(Reply::Taken(taken)))
+    }
+
+    pub(super) fn owe(&self, answer: Answer) {
+        self.lock().owed.push_front(answer);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    fn take_whole(&mut self, sequence: Sequence) -> Option<Arrived> {
+        if !self.arriving.get(&sequence)?.is_ready() {
+            return None;
+        }
+        let Arriving { header, length, place, .. } = self.arriving.remove(&sequence)?;
+        Some(Arrived { sequence, header, length, place: place? })
+    }
+
+    /// Forgets tensors that are not whole: they come again. Whole ones are known to the inbound state and do not.
+    fn cut_off(&mut self) {
+        self.arriving.retain(|_, tensor| tensor.whole);
+        self.owed.clear();
+    }
+
+    fn tell(&self) {
+        if let Some(wake) = &self.wake {
+            wake.notify_one();
+        }
+    }
+}
+
+fn refused(error: InboundError) -> Reason {
+    tracing::warn!("a sender broke the order of its stream: {error}");
+    match error {
+        InboundError::CreditExceeded => Reason::LimitExceeded,
+        _ => Reason::FrameMalformed,
+    }
+}

@@ -1,0 +1,215 @@
+//! What the receiving side does with a connection.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use sealane_policy::VerifiedPolicy;
+use sealane_protocol::connection::{Connection, Introduction, SendError, Sink};
+use sealane_protocol::frame::{Frame, Open, Sequences, StreamId, Taken};
+use sealane_protocol::handshake::Kind;
+use sealane_protocol::transfer::Reply;
+use sealane_types::{PeerName, PodIdentity, Reason, SessionName};
+use tokio::sync::{Notify, watch};
+
+use super::stream::{Answer, Stream};
+use super::{Arrival, Receiving};
+use crate::link::gate::Admission;
+use crate::session::driver::{Established, Traffic};
+
+/// Finds the receiving side of a session by its name.
+pub(crate) trait FindSession: Send + Sync {
+    fn receiving(&self, name: &SessionName) -> Option<Arc<Receiving>>;
+}
+
+/// Tensors that one sender replica brings.
+pub(crate) struct Inbound {
+    sessions: Arc<dyn FindSession>,
+    own: PeerName,
+    namespace: String,
+    /// Held until the sender is verified.
+    admission: Option<Admission>,
+    stop: watch::Sender<Option<Reason>>,
+    wake: Arc<Notify>,
+    session: Option<Arc<Receiving>>,
+    attached: Option<Attached>,
+}
+
+struct Attached {
+    session: Arc<Receiving>,
+    pod: PodIdentity,
+    connection: u64,
+    streams: HashMap<StreamId, Arc<Stream>>,
+}
+
+impl Inbound {
+    pub(crate) fn new(
+        sessions: Arc<dyn FindSession>,
+        own: PeerName,
+        namespace: String,
+        admission: Admission,
+        stop: watch::Sender<Option<Reason>>,
+    ) -> Self {
+        Self {
+            sessions,
+            own,
+            namespace,
+            admission: Some(admission),
+            stop,
+            wake: Arc::new(Notify::new()),
+            session: None,
+            attached: None,
+        }
+    }
+}
+
+impl Sink for Inbound {
+    fn on_frame(&mut self, frame: Frame<'_>) -> Result<(), Reason> {
+        let attached = self.attached.as_mut().ok_or(Reason::FrameMalformed)?;
+        match frame {
+            Frame::Chunk(chunk) => {
+                let stream = attached.stream(chunk.stream)?;
+                if let Some(arrived) = stream.write(&chunk)? {
+                    attached.session.deliver(stream, arrived);
+                }
+                Ok(())
+            }
+            Frame::Tensor(header) => {
+                let stream = attached.stream(header.stream)?;
+                if let Some(waiting) = stream.announce(&header)? {
+                    attached.session.request(stream, waiting);
+                }
+                Ok(())
+            }
+            Frame::Open(open) => attached.open(&open, &self.wake),
+            Frame::End(end) => {
+                attached.stream(end.stream)?.end(&end)?;
+                attached.session.ended(&attached.pod, false);
+                Ok(())
+            }
+            Frame::Abort(id) => {
+                let stream = attached.streams.remove(&id).ok_or(Reason::FrameMalformed)?;
+                if stream.interrupt() {
+                    attached.session.ended(&attached.pod, true);
+                }
+                Ok(())
+            }
+            Frame::Credit(_) | Frame::Taken(_) | Frame::Lost(_) | Frame::Ended(_) => {
+                Err(Reason::FrameMalformed)
+            }
+        }
+    }
+}
+
+impl Attached {
+    fn stream(&self, id: StreamId) -> Result<&Arc<Stream>, Reason> {
+        self.streams.get(&id).ok_or(Reason::FrameMalformed)
+    }
+
+    fn open(&mut self, open: &Open, wake: &Arc<Notify>) -> Result<(), Reason> {
+        if self.streams.contains_key(&open.stream) {
+            return Err(Reason::FrameMalformed);
+        }
+        let stream = self.session.stream(&self.pod, open.incarnation.0)?;
+        stream.attach(open, Arc::clone(wake))?;
+        self.streams.insert(open.stream, stream);
+        Ok(())
+    }
+}
+
+impl Traffic for Inbound {
+    fn role(&self) -> &'static str {
+        "responder"
+    }
+
+    fn introduced(&mut self, introduction: &Introduction) -> Result<(), Reason> {
+        if introduction.pod.namespace() != self.namespace {
+            return Err(Reason::PeerUnknown);
+        }
+        if introduction.kind == Kind::Audit {
+            return Ok(());
+        }
+        let session = self.sessions.receiving(&introduction.session).ok_or(Reason::SessionUnknown)?;
+        if !session.expects(&introduction.peer) {
+            return Err(Reason::PeerUnknown);
+        }
+        self.session = Some(session);
+        Ok(())
+    }
+
+    fn permitted(&self, policy: &VerifiedPolicy, introduction: &Introduction) -> Result<(), Reason> {
+        if introduction.kind == Kind::Audit {
+            return Ok(());
+        }
+        policy.permits(&introduction.session, &introduction.peer, &self.own).map_err(|error| error.reason())
+    }
+
+    fn established(&mut self, connection: &Established<'_>) -> Result<(), Reason> {
+        let session = self.session.clone().filter(|session| session.expects(connection.peer.peer()));
+        let session = session.ok_or(Reason::SessionUnknown)?;
+        let mut degraded: Vec<_> = connection.peer.degradations().iter().map(|one| one.reason()).collect();
+        degraded.dedup();
+        let pod = connection.peer.pod().clone();
+        let number = session.attach(Arrival {
+            peer: connection.peer.peer().clone(),
+            pod: pod.clone(),
+            suite: connection.suite,
+            handshake: connection.handshake,
+            degraded,
+            stop: self.stop.clone(),
+        });
+        self.admission = None;
+        self.attached = Some(Attached { session, pod, connection: number, streams: HashMap::new() });
+        Ok(())
+    }
+
+    fn fill(&mut self, connection: &mut Connection) -> Result<(), Reason> {
+        let Some(attached) = &mut self.attached else { return Ok(()) };
+        let mut over = Vec::new();
+        for (id, stream) in &attached.streams {
+            while let Some(answer) = stream.next_answer() {
+                if !answered(connection, *id, &answer)? {
+                    stream.owe(answer);
+                    return Ok(());
+                }
+                if matches!(answer, Answer::Plain(Reply::Ended(_))) {
+                    over.push(*id);
+                }
+            }
+        }
+        for id in over {
+            attached.streams.remove(&id);
+        }
+        Ok(())
+    }
+
+    fn wake(&self) -> Arc<Notify> {
+        Arc::clone(&self.wake)
+    }
+}
+
+impl Drop for Inbound {
+    fn drop(&mut self) {
+        if let Some(attached) = self.attached.take() {
+            attached.session.detach(&attached.pod, attached.connection);
+        }
+    }
+}
+
+/// Queues an answer; false when the output is full.
+fn answered(connection: &mut Connection, stream: StreamId, answer: &Answer) -> Result<bool, Reason> {
+    let taken = |sequences| Taken { stream, sequences: Sequences::new(sequences) };
+    let sent = match answer {
+        Answer::Plain(Reply::Credit(credit)) => connection.send(&Frame::Credit(*credit)),
+        Answer::Plain(Reply::Taken(sequences)) => connection.send(&Frame::Taken(taken(sequences))),
+        Answer::Plain(Reply::Ended(stream)) => connection.send(&Frame::Ended(*stream)),
+        Answer::Lost(sequences) => connection.send(&Frame::Lost(taken(sequences))),
+    };
+    match sent {
+        Ok(()) => Ok(true),
+        Err(SendError::NoRoom) => Ok(false),
+        Err(SendError::Misuse(misuse)) => {
+            tracing::error!(%misuse, "an answer was not accepted");
+            Err(Reason::Unspecified)
+        }
+    }
+}

@@ -1,0 +1,370 @@
+//! One replica that this session sends to, across connections and across restarts of its process.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use sealane_protocol::connection::Connection;
+use sealane_protocol::frame::{Frame, StreamId};
+use sealane_protocol::handshake::Suite;
+use sealane_types::{PeerName, Reason};
+use tokio::sync::{Notify, mpsc, watch};
+
+use std::collections::BTreeMap;
+
+use super::backlog::{Backlog, Outcome};
+use super::news::{LaneNews, Serial};
+use super::stream::StreamKey;
+use crate::handoff::{LaneIncarnation, Parcel, ReplicaId};
+
+/// Whether a replica is connected, or why not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// With why the last attempt ended.
+    Waiting(Option<(Reason, String)>),
+    Established {
+        suite: Suite,
+        handshake: Duration,
+        degraded: Vec<Reason>,
+    },
+}
+
+impl Phase {
+    pub(super) fn is_established(&self) -> bool {
+        matches!(self, Self::Established { .. })
+    }
+
+    pub(super) fn handshake_micros(&self) -> Option<u64> {
+        match self {
+            Self::Established { handshake, .. } => {
+                Some(u64::try_from(handshake.as_micros()).unwrap_or(u64::MAX))
+            }
+            Self::Waiting(_) => None,
+        }
+    }
+
+    pub(super) fn suite(&self) -> Option<Suite> {
+        match self {
+            Self::Established { suite, .. } => Some(*suite),
+            Self::Waiting(_) => None,
+        }
+    }
+
+    pub(super) fn problem(&self) -> Option<(Reason, String)> {
+        match self {
+            Self::Waiting(problem) => problem.clone(),
+            Self::Established { .. } => None,
+        }
+    }
+
+    pub(super) fn degraded(&self) -> Vec<Reason> {
+        match self {
+            Self::Established { degraded, .. } => degraded.clone(),
+            Self::Waiting(_) => Vec::new(),
+        }
+    }
+}
+
+/// A replica and what it was given.
+#[derive(Debug)]
+pub(crate) struct Association {
+    serial: Serial,
+    peer: PeerName,
+    id: String,
+    state: Mutex<State>,
+    /// Told when there is something to send.
+    pub(super) wake: Arc<Notify>,
+    /// Told when the dialler should look again: other addresses, or leaving.
+    pub(super) moved: Notify,
+    /// Told when a lane may find room here, or learns that it will not.
+    session: watch::Sender<u64>,
+}
+
+#[derive(Debug)]
+struct State {
+    addresses: Vec<SocketAddr>,
+    phase: Phase,
+    /// The process that answered last; what it was given goes nowhere else.
+    process: Option<ReplicaId>,
+    backlog: Backlog,
+    lanes: BTreeMap<StreamId, mpsc::UnboundedSender<LaneNews>>,
+    /// The configuration does not list it any more.
+    leaving: bool,
+    /// No task works for it any more.
+    over: bool,
+    /// Whether the last look found room, to tell lanes only when that changes.
+    had_room: bool,
+}
+
+impl Association {
+    pub(super) fn new(peer: PeerName, id: String, session: watch::Sender<u64>) -> Arc<Self> {
+        static SERIALS: AtomicU64 = AtomicU64::new(0);
+        Arc::new(Self {
+            serial: Serial(SERIALS.fetch_add(1, Ordering::Relaxed)),
+            peer,
+            id,
+            state: Mutex::new(State {
+                addresses: Vec::new(),
+                phase: Phase::Waiting(None),
+                process: None,
+                backlog: Backlog::default(),
+                lanes: BTreeMap::new(),
+                leaving: false,
+                over: false,
+                had_room: false,
+            }),
+            wake: Arc::new(Notify::new()),
+            moved: Notify::new(),
+            session,
+        })
+    }
+
+    pub(super) fn serial(&self) -> Serial {
+        self.serial
+    }
+
+    pub(super) fn peer(&self) -> &PeerName {
+        &self.peer
+    }
+
+    /// Of the replica in the configuration.
+    pub(super) fn id(&self) -> &str {
+        &self.id
+    }
+
+    pub(super) fn phase(&self) -> Phase {
+        self.lock().phase.clone()
+    }
+
+    pub(super) fn is_established(&self) -> bool {
+        self.lock().phase.is_established()
+    }
+
+    pub(super) fn is_leaving(&self) -> bool {
+        self.lock().leaving
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.lock().over
+    }
+
+    pub(super) fn addresses(&self) -> Vec<SocketAddr> {
+        self.lock().addresses.clone()
+    }
+
+    /// The process that answered last.
+    pub(super) fn process(&self) -> Option<ReplicaId> {
+        self.lock().process
+    }
+
+    pub(super) fn locate(&self, addresses: Vec<SocketAddr>) {
+        let mut state = self.lock();
+        if state.addresses != addresses {
+            state.addresses = addresses;
+            drop(state);
+            self.moved.notify_one();
+        }
+    }
+
+    /// The configuration lists it no more: nothing new is given to it, what it has is finished if it is still there.
+    pub(super) fn leave(&self) {
+        self.lock().leaving = true;
+        self.moved.notify_one();
+        self.wake.notify_one();
+        self.tell();
+    }
+
+    /// Whether it is connected and another tensor may be given to it.
+    pub(super) fn has_room(&self) -> bool {
+        self.lock().has_room()
+    }
+
+    /// Sets room aside for a tensor that will be pushed once the client knows where it goes; the process that will get
+    /// it. None when there is no room.
+    pub(super) fn promise(&self, length: u64) -> Option<ReplicaId> {
+        let mut state = self.lock();
+        let process = state.process.filter(|_| state.has_room())?;
+        state.backlog.promise(length);
+        state.had_room = state.has_room();
+        Some(process)
+    }
+
+    /// As [`Self::promise`] for a tensor that `process` may have already, whatever the room.
+    pub(super) fn promise_again(&self, process: ReplicaId, length: u64) -> bool {
+        let mut state = self.lock();
+        let here = state.process == Some(process) && state.phase.is_established();
+        if here {
+            state.backlog.promise(length);
+        }
+        here
+    }
+
+    /// Gives up a promise.
+    pub(super) fn forgo(&self, length: u64) {
+        let mut state = self.lock();
+        state.backlog.forgo(length);
+        self.tell_room(state);
+    }
+
+    /// Hands a promised tensor over to `process`; it comes back when another process answers by now.
+    pub(super) fn push(
+        &self,
+        process: ReplicaId,
+        key: StreamKey,
+        lane: &LaneLink,
+        parcel: Parcel,
+        started: bool,
+    ) -> Result<(), Parcel> {
+        let mut state = self.lock();
+        if state.process != Some(process) || state.over {
+            state.backlog.forgo(parcel.length);
+            return Err(parcel);
+        }
+        state.lanes.entry(key.lane).or_insert_with(|| lane.news.clone());
+        state.backlog.push(key, lane.incarnation, parcel, started)?;
+        drop(state);
+        self.wake.notify_one();
+        Ok(())
+    }
+
+    /// Ends a lane's streams here; the number of ends that will be confirmed.
+    pub(super) fn finish(&self, id: StreamId, lane: &LaneLink) -> usize {
+        let mut state = self.lock();
+        if state.over || state.process.is_none() {
+            return 0;
+        }
+        state.lanes.entry(id).or_insert_with(|| lane.news.clone());
+        let ends = state.backlog.finish(id, lane.incarnation);
+        drop(state);
+        self.wake.notify_one();
+        ends
+    }
+
+    /// Drops a lane whose client is gone.
+    pub(super) fn abort(&self, lane: StreamId) {
+        let mut state = self.lock();
+        state.backlog.abort(lane);
+        state.lanes.remove(&lane);
+        drop(state);
+        self.wake.notify_one();
+    }
+
+    /// Forgets a lane that ended here.
+    pub(super) fn forget(&self, lane: StreamId) {
+        self.lock().lanes.remove(&lane);
+    }
+
+    /// A verified connection to `process` begins.
+    pub(super) fn attach(&self, process: ReplicaId, phase: Phase) {
+        let mut state = self.lock();
+        if state.process.is_some_and(|known| known != process) {
+            state.dissolve(self.serial);
+        }
+        state.process = Some(process);
+        state.backlog.attach();
+        state.phase = phase;
+        drop(state);
+        self.tell();
+    }
+
+    /// The connection is gone, or none came about.
+    pub(super) fn detach(&self, problem: (Reason, String)) {
+        let mut state = self.lock();
+        state.backlog.detach();
+        state.report(self.serial);
+        state.phase = Phase::Waiting(Some(problem));
+        drop(state);
+        self.tell();
+    }
+
+    /// Nothing will be sent to it any more.
+    pub(super) fn end(&self) {
+        let mut state = self.lock();
+        state.dissolve(self.serial);
+        state.over = true;
+        drop(state);
+        self.tell();
+    }
+
+    /// Whether it is leaving and has nothing left to wait for.
+    pub(super) fn is_done(&self) -> bool {
+        let state = self.lock();
+        state.leaving && state.backlog.is_empty()
+    }
+
+    pub(super) fn fill(&self, connection: &mut Connection) -> Result<(), Reason> {
+        let mut state = self.lock();
+        let filled = state.backlog.fill(connection);
+        state.report(self.serial);
+        self.tell_room(state);
+        filled
+    }
+
+    pub(super) fn on_frame(&self, frame: &Frame<'_>) -> Result<(), Reason> {
+        let mut state = self.lock();
+        let accepted = state.backlog.on_frame(frame);
+        state.report(self.serial);
+        self.tell_room(state);
+        accepted
+    }
+
+    /// Wakes lanes that wait for room, if there is some that they have not been told of.
+    fn tell_room(&self, mut state: MutexGuard<'_, State>) {
+        let room = state.has_room();
+        let news = room && !state.had_room;
+        state.had_room = room;
+        drop(state);
+        if news {
+            self.tell();
+        }
+    }
+
+    fn tell(&self) {
+        self.session.send_modify(|news| *news = news.wrapping_add(1));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn has_room(&self) -> bool {
+        self.phase.is_established() && !self.leaving && self.backlog.has_room()
+    }
+
+    /// Tells lanes what became of their tensors.
+    fn report(&mut self, association: Serial) {
+        while let Some((lane, outcome)) = self.backlog.poll_outcome() {
+            let news = match outcome {
+                Outcome::Taken(sequences) => LaneNews::Taken { association, sequences },
+                Outcome::Lost(sequences) => LaneNews::Lost { association, sequences },
+                Outcome::Ended => LaneNews::Ended,
+            };
+            if let Some(to) = self.lanes.get(&lane) {
+                // A lane that is over needs no news.
+                let _ = to.send(news);
+            }
+        }
+    }
+
+    /// The process is gone: lanes learn what is left of theirs.
+    fn dissolve(&mut self, association: Serial) {
+        self.report(association);
+        for (lane, remains) in self.backlog.dissolve() {
+            if let Some(to) = self.lanes.get(&lane) {
+                let _ = to.send(LaneNews::Gone { association, remains });
+            }
+        }
+        self.lanes.clear();
+        self.process = None;
+    }
+}
+
+/// How an association knows a lane.
+#[derive(Debug, Clone)]
+pub(super) struct LaneLink {
+    pub(super) incarnation: LaneIncarnation,
+    pub(super) news: mpsc::UnboundedSender<LaneNews>,
+}

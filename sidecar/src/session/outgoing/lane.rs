@@ -1,0 +1,357 @@
+//! One client's sending lane: takes parcels, decides where each goes, and tells the client what became of it.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sealane_protocol::frame::StreamId;
+use sealane_types::{Delivery, Reason};
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::Sending;
+use super::association::LaneLink;
+use super::ledger::{Ledger, Settled, runs};
+use super::news::{LaneNews, Serial};
+use super::schedule::{Choice, Promised, Schedule};
+use super::stream::StreamKey;
+use crate::handoff::sender::{Intake, News, Wish};
+use crate::handoff::{LaneError, Parcel, SenderEvent};
+use crate::session::readiness::Readiness;
+
+/// How often a lane that waits looks whether it waits in vain.
+const REFUSAL_LOOK: Duration = Duration::from_secs(1);
+/// Looks in a row after which it does. A policy that is being rolled out refuses for moments.
+const REFUSALS_MAX: u32 = 10;
+
+/// Starts the task of a lane.
+pub(super) fn start(
+    sending: &Arc<Sending>,
+    id: StreamId,
+    intake: Intake,
+    news: mpsc::UnboundedSender<LaneNews>,
+    inbox: mpsc::UnboundedReceiver<LaneNews>,
+) {
+    let incarnation = intake.incarnation;
+    let (wishes, client) = intake.split();
+    let lane = Lane {
+        sending: Arc::clone(sending),
+        id,
+        link: LaneLink { incarnation, news },
+        passed: client.passed(),
+        client,
+        schedule: Schedule::default(),
+        ledger: Ledger::default(),
+        next: VecDeque::new(),
+        awaiting: VecDeque::new(),
+        flushes: Vec::new(),
+        generation: 0,
+        uncertain: false,
+        refusals: 0,
+        stage: Stage::Open,
+    };
+    tokio::spawn(lane.run(wishes, inbox));
+}
+
+/// How far a lane has come.
+#[derive(Debug)]
+enum Stage {
+    Open,
+    /// The client asked to close; everything has to be taken first.
+    Closing(oneshot::Sender<Result<(), LaneError>>),
+    /// The ends were sent.
+    Ending {
+        answer: oneshot::Sender<Result<(), LaneError>>,
+        left: usize,
+    },
+    /// The client is gone; what it handed over is still delivered, then the stream is dropped.
+    Abandoned,
+}
+
+/// A tensor whose replicas were chosen, until the client knows which.
+#[derive(Debug)]
+struct Awaiting {
+    mark: u64,
+    parcel: Parcel,
+    promised: Vec<Promised>,
+}
+
+struct Lane {
+    sending: Arc<Sending>,
+    id: StreamId,
+    link: LaneLink,
+    client: News,
+    passed: watch::Receiver<u64>,
+    schedule: Schedule,
+    ledger: Ledger,
+    /// Tensors that no replica was chosen for, with the generation of their stream.
+    next: VecDeque<(Parcel, u8)>,
+    awaiting: VecDeque<Awaiting>,
+    flushes: Vec<oneshot::Sender<Result<(), LaneError>>>,
+    generation: u8,
+    /// A tensor became uncertain since the last flush.
+    uncertain: bool,
+    /// Looks in a row that found every replica refused.
+    refusals: u32,
+    stage: Stage,
+}
+
+/// Why a lane's task ends.
+enum Over {
+    /// Closed, and every receiver recorded it.
+    Well,
+    /// The client is gone and nothing of its is left.
+    Abandoned,
+    Failed(LaneError),
+}
+
+impl Lane {
+    async fn run(mut self, mut wishes: mpsc::Receiver<Wish>, mut inbox: mpsc::UnboundedReceiver<LaneNews>) {
+        let mut room = self.sending.changes();
+        let over = loop {
+            room.mark_unchanged();
+            self.release();
+            self.place();
+            if let Some(over) = self.advance() {
+                break over;
+            }
+            let hungry = self.next.is_empty() && self.flushes.is_empty() && matches!(self.stage, Stage::Open);
+            tokio::select! {
+                news = inbox.recv() => match news {
+                    Some(LaneNews::Failed(error)) => break Over::Failed(error),
+                    Some(news) => self.on_news(news),
+                    None => break Over::Failed(LaneError::gone()),
+                },
+                changed = self.passed.changed(), if !self.awaiting.is_empty() => if changed.is_err() {
+                    // The client is gone: nobody will remember where its tensors went, and nobody will ask.
+                    self.release_all();
+                },
+                changed = room.changed(), if !self.next.is_empty() => if changed.is_err() {
+                    break Over::Failed(LaneError::gone());
+                },
+                wish = wishes.recv(), if hungry => self.on_wish(wish),
+                () = tokio::time::sleep(REFUSAL_LOOK), if self.is_waiting() => {
+                    if let Some(error) = self.refused() {
+                        break Over::Failed(error);
+                    }
+                }
+            }
+        };
+        self.finish(over);
+    }
+
+    /// Whether something depends on a replica.
+    fn is_waiting(&self) -> bool {
+        !(self.next.is_empty() && self.ledger.is_empty())
+    }
+
+    /// Replicas that are all refused, and stay so for a while, will not take what waits here.
+    fn refused(&mut self) -> Option<LaneError> {
+        let Readiness::Refused { reason, message } = self.sending.readiness() else {
+            self.refusals = 0;
+            return None;
+        };
+        self.refusals += 1;
+        (self.refusals >= REFUSALS_MAX).then(|| LaneError::refused(reason, message))
+    }
+
+    fn on_wish(&mut self, wish: Option<Wish>) {
+        match wish {
+            Some(Wish::Parcel(parcel)) => self.next.push_back((parcel, 0)),
+            Some(Wish::Flush(answer)) => self.flushes.push(answer),
+            Some(Wish::Close(answer)) => self.stage = Stage::Closing(answer),
+            None => self.stage = Stage::Abandoned,
+        }
+    }
+
+    fn on_news(&mut self, news: LaneNews) {
+        match news {
+            LaneNews::Taken { association, sequences } => {
+                let settled = self.ledger.taken(association, &sequences);
+                self.settle(settled);
+            }
+            LaneNews::Lost { association, sequences } => {
+                let settled = self.ledger.lost(association, &sequences);
+                self.settle(settled);
+            }
+            LaneNews::Ended => self.one_end_less(1),
+            LaneNews::Gone { association, remains } => {
+                let settled = self.ledger.lost(association, &remains.uncertain);
+                self.settle(settled);
+                self.redirect(association, remains.untouched);
+                self.one_end_less(remains.streams);
+            }
+            // Handled where the task ends.
+            LaneNews::Failed(_) => {}
+        }
+    }
+
+    /// Tensors of which nothing was sent to a process that is gone find another one, in a stream of their own.
+    fn redirect(&mut self, association: Serial, untouched: Vec<Parcel>) {
+        if untouched.is_empty() {
+            return;
+        }
+        let spent = self.generation == u8::MAX;
+        let broadcast = self.sending.delivery() == Delivery::Broadcast;
+        self.generation = self.generation.saturating_add(1);
+        for parcel in untouched {
+            let sequence = parcel.sequence;
+            // A tensor that others got too must not reach them twice.
+            if spent || broadcast || self.ledger.is_shared(sequence, association) {
+                let settled = self.ledger.lost(association, &[sequence]);
+                self.settle(settled);
+            } else {
+                self.ledger.withdraw(sequence);
+                self.next.push_back((parcel, self.generation));
+            }
+        }
+    }
+
+    fn settle(&mut self, settled: Settled) {
+        let Settled { taken, uncertain, bytes } = settled;
+        self.sending.count(taken.len() as u64, bytes);
+        if !uncertain.is_empty() {
+            self.uncertain = true;
+            self.sending.count_uncertain(uncertain.len() as u64);
+        }
+        let events = runs(taken, |first, last| SenderEvent::Taken { first, last });
+        let uncertain = runs(uncertain, |first, last| SenderEvent::Uncertain { first, last });
+        for event in events.into_iter().chain(uncertain) {
+            // A client that is gone is noticed where its wishes end.
+            self.client.tell(event);
+        }
+    }
+
+    /// Chooses replicas for waiting tensors, in order, while there is room.
+    fn place(&mut self) {
+        while let Some((parcel, generation)) = self.next.pop_front() {
+            let entries = self.sending.entries();
+            let delivery = self.sending.delivery();
+            match self.schedule.choose(delivery, &entries, &parcel, generation) {
+                Choice::To(promised) => self.assign(parcel, promised),
+                Choice::Wait => {
+                    self.next.push_front((parcel, generation));
+                    return;
+                }
+                Choice::Uncertain => {
+                    let settled = Settled { uncertain: vec![parcel.sequence], ..Settled::default() };
+                    self.settle(settled);
+                }
+            }
+        }
+    }
+
+    fn assign(&mut self, parcel: Parcel, promised: Vec<Promised>) {
+        let serials = promised.iter().map(|promised| promised.association.serial());
+        self.ledger.assign(parcel.sequence, parcel.length, serials);
+        let replicas = promised.iter().map(|promised| promised.route.id()).collect();
+        self.client.tell(SenderEvent::Assigned { sequence: parcel.sequence, replicas });
+        let awaiting = Awaiting { mark: self.client.mark(), parcel, promised };
+        self.awaiting.push_back(awaiting);
+        self.release();
+    }
+
+    /// Hands over tensors whose replicas the client knows by now.
+    fn release(&mut self) {
+        let passed = *self.passed.borrow_and_update();
+        while let Some(awaiting) = self.awaiting.pop_front_if(|awaiting| awaiting.mark <= passed) {
+            self.hand_over(awaiting);
+        }
+    }
+
+    fn release_all(&mut self) {
+        while let Some(awaiting) = self.awaiting.pop_front() {
+            self.hand_over(awaiting);
+        }
+    }
+
+    fn hand_over(&mut self, awaiting: Awaiting) {
+        let Awaiting { parcel, promised, .. } = awaiting;
+        let started = !parcel.assigned.is_empty();
+        for Promised { association, route } in promised {
+            let key = StreamKey { lane: self.id, generation: route.generation };
+            let pushed = association.push(route.process, key, &self.link, parcel.clone(), started);
+            let Err(parcel) = pushed else { continue };
+            // The process ended between choice and hand-over. What an earlier life of this sidecar may have sent is
+            // not sent elsewhere; anything else finds another replica.
+            if started {
+                let settled = self.ledger.lost(association.serial(), &[parcel.sequence]);
+                self.settle(settled);
+            } else {
+                self.redirect(association.serial(), vec![parcel]);
+            }
+        }
+    }
+
+    /// What can be answered now; Some when the lane is over.
+    fn advance(&mut self) -> Option<Over> {
+        let settled = self.next.is_empty() && self.awaiting.is_empty() && self.ledger.is_empty();
+        if !settled {
+            return None;
+        }
+        for flush in std::mem::take(&mut self.flushes) {
+            // A client that does not wait any more needs no answer.
+            let _ = flush.send(self.verdict());
+        }
+        let stage = match std::mem::replace(&mut self.stage, Stage::Abandoned) {
+            Stage::Closing(answer) => Stage::Ending { answer, left: self.send_ends() },
+            other => other,
+        };
+        match stage {
+            Stage::Ending { answer, left: 0 } => {
+                let _ = answer.send(self.verdict());
+                Some(Over::Well)
+            }
+            Stage::Abandoned => Some(Over::Abandoned),
+            other => {
+                self.stage = other;
+                None
+            }
+        }
+    }
+
+    /// What a flush or close is told, once.
+    fn verdict(&mut self) -> Result<(), LaneError> {
+        if std::mem::take(&mut self.uncertain) { Err(unknown()) } else { Ok(()) }
+    }
+
+    fn send_ends(&self) -> usize {
+        let associations = self.sending.entries().into_iter().flat_map(|entry| entry.associations);
+        associations.map(|association| association.finish(self.id, &self.link)).sum()
+    }
+
+    fn one_end_less(&mut self, ends: usize) {
+        if let Stage::Ending { left, .. } = &mut self.stage {
+            *left = left.saturating_sub(ends);
+        }
+    }
+
+    fn finish(mut self, over: Over) {
+        let well = matches!(over, Over::Well);
+        for association in self.sending.entries().iter().flat_map(|entry| &entry.associations) {
+            if well {
+                association.forget(self.id);
+            } else {
+                association.abort(self.id);
+            }
+        }
+        for awaiting in self.awaiting.drain(..) {
+            for promised in awaiting.promised {
+                promised.association.forgo(awaiting.parcel.length);
+            }
+        }
+        if let Over::Failed(error) = over {
+            for flush in self.flushes.drain(..) {
+                let _ = flush.send(Err(error.clone()));
+            }
+            if let Stage::Closing(answer) | Stage::Ending { answer, .. } = self.stage {
+                let _ = answer.send(Err(error.clone()));
+            }
+            self.client.tell(SenderEvent::Failed(error));
+        }
+        self.sending.lane_over(self.id, well);
+    }
+}
+
+fn unknown() -> LaneError {
+    LaneError::closed(Reason::LinkLost, "it cannot be known whether some tensors were taken; see Uncertain")
+}

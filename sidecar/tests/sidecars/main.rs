@@ -1,0 +1,9 @@
+//! Sidecars on loopback in one process, with simulated evidence and the tests in place of the door.
+//!
+//! Waits are bounded by [`support::LIMIT`] and end as soon as what they wait for is there.
+
+mod client;
+mod faults;
+mod flow;
+mod support;
+mod trust;

@@ -1,0 +1,285 @@
+//! Policies to sign, sidecars to start.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, SystemTime};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use sealane_policy::{SigningKey, Timestamp, canonical, sign};
+use sealane_sidecar::config::{Anchors, Config};
+use sealane_sidecar::desired::{Desired, Direction, PolicyProposal, Rekey, Remote, Replica, Session};
+use sealane_sidecar::evidence::{Platforms, Provider, ProviderError, ProviderInput, Quote};
+use sealane_sidecar::handoff::Lanes;
+use sealane_sidecar::node::Node;
+use sealane_simulated::{MEASUREMENT, Material, host_data};
+use sealane_types::{
+    Delivery, Platform, PodIdentity, Provider as ProviderWord, RootSource, Roots, SignedChain, UnixSeconds,
+};
+use serde_json::{Value, json};
+
+/// Longest wait for anything; generous, because machines that run tests are busy.
+pub(crate) const LIMIT: Duration = Duration::from_secs(30);
+
+/// Waits for `future`, and fails the test after [`LIMIT`].
+pub(crate) async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
+    match tokio::time::timeout(LIMIT, future).await {
+        Ok(value) => value,
+        Err(_) => panic!("not within {LIMIT:?}: {what}"),
+    }
+}
+
+/// Asks again until `condition` holds.
+pub(crate) async fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    within(what, async {
+        while !condition() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+}
+
+#[derive(Debug)]
+struct Simulated(sealane_simulated::Platform);
+
+impl Provider for Simulated {
+    fn platform(&self) -> Platform {
+        Platform::Simulated
+    }
+
+    fn quote(&self, report_data: [u8; 64]) -> BoxFuture<'_, Result<Quote, ProviderError>> {
+        let quote = self.0.quote(report_data).unwrap();
+        std::future::ready(Ok(Quote { report: quote.report, certificates: quote.certificates })).boxed()
+    }
+}
+
+fn open(input: &ProviderInput) -> Result<Arc<dyn Provider>, ProviderError> {
+    let material = Material::from_json(input.simulated.as_deref().unwrap()).unwrap();
+    let platform = sealane_simulated::Platform::new(material, input.initdata.as_deref()).unwrap();
+    Ok(Arc::new(Simulated(platform)))
+}
+
+pub(crate) fn with_simulation() -> Platforms {
+    Platforms::production().with_simulated(open)
+}
+
+/// One root for all tests of this process: making its RSA keys takes a while.
+fn material() -> &'static Material {
+    static MATERIAL: OnceLock<Material> = OnceLock::new();
+    MATERIAL.get_or_init(|| Material::generate().unwrap())
+}
+
+fn owner(index: u8) -> SigningKey {
+    SigningKey::from_seed(&[index; 32]).unwrap()
+}
+
+pub(crate) fn roots() -> Roots {
+    Roots {
+        namespace: "demo".parse().unwrap(),
+        policy: "demo".parse().unwrap(),
+        threshold: 2,
+        keys: vec![owner(1).public_key(), owner(2).public_key()],
+        minimum_epoch: 1,
+    }
+}
+
+fn initdata(peer: &str) -> Vec<u8> {
+    format!("sealane simulated initdata\nnamespace: demo\npeer: {peer}\n").into_bytes()
+}
+
+fn wall(ahead: u64) -> String {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
+    Timestamp::from(UnixSeconds(now + ahead)).to_string()
+}
+
+fn entry(peer: &str) -> Value {
+    json!({"entries": [{
+        "kind": "Simulated",
+        "root": material().fingerprint().to_string(),
+        "measurements": [MEASUREMENT.to_string()],
+        "hostData": [host_data(Some(&initdata(peer))).to_string()],
+        "minTcb": {},
+        "products": ["Genoa"],
+    }]})
+}
+
+/// Embedders stream to rankers, `activations`, for an hour.
+pub(crate) fn document(epoch: u64) -> Value {
+    let mut keys: Vec<_> = roots().keys.iter().map(ToString::to_string).collect();
+    keys.sort();
+    json!({
+        "version": 1,
+        "namespace": "demo",
+        "name": "demo",
+        "epoch": epoch,
+        "notBefore": "2026-11-01T00:00:00Z",
+        "expires": wall(3600),
+        "authorities": {"threshold": 2, "keys": keys},
+        "peers": {"embedder": entry("embedder"), "ranker": entry("ranker")},
+        "sessions": [{"name": "activations", "from": "embedder", "to": "ranker", "stream": {}}],
+    })
+}
+
+pub(crate) fn expiring(epoch: u64, seconds: u64) -> Value {
+    let mut document = document(epoch);
+    document["expires"] = json!(wall(seconds));
+    document
+}
+
+pub(crate) fn signed(document: &Value, owners: &[u8]) -> SignedChain {
+    let bytes = canonical(document.to_string().as_bytes()).unwrap();
+    let signatures = owners.iter().map(|index| sign(&bytes, &owner(*index))).collect();
+    SignedChain { document: STANDARD.encode(&bytes), signatures, rotations: Vec::new() }
+}
+
+pub(crate) fn proposal(chain: SignedChain) -> PolicyProposal {
+    PolicyProposal { name: "demo".parse().unwrap(), chain, roots: None }
+}
+
+/// What a sidecar is started with; tests change what they are about.
+#[derive(Debug, Clone)]
+pub(crate) struct Plan {
+    pub(crate) peer: &'static str,
+    pub(crate) pod: &'static str,
+    pub(crate) uid: &'static str,
+    /// The Peer that its evidence is for.
+    pub(crate) proves: &'static str,
+    pub(crate) listen: SocketAddr,
+    pub(crate) chain: SignedChain,
+    pub(crate) delivery: Delivery,
+    /// Where the other side is; a receiver needs none.
+    pub(crate) remotes: Vec<SocketAddr>,
+    pub(crate) platforms: Platforms,
+}
+
+pub(crate) fn loopback() -> SocketAddr {
+    "127.0.0.1:0".parse().unwrap()
+}
+
+impl Plan {
+    pub(crate) fn receiver() -> Self {
+        Self {
+            peer: "ranker",
+            pod: "ranker-0",
+            uid: "r",
+            proves: "ranker",
+            listen: loopback(),
+            chain: signed(&document(1), &[1, 2]),
+            delivery: Delivery::RoundRobin,
+            remotes: vec![],
+            platforms: with_simulation(),
+        }
+    }
+
+    pub(crate) fn sender(to: &[SocketAddr]) -> Self {
+        Self { peer: "embedder", pod: "embedder-0", uid: "e", proves: "embedder", remotes: to.to_vec(), ..Self::receiver() }
+    }
+
+    pub(crate) fn desired(&self) -> Desired {
+        let (direction, remote) = match self.peer {
+            "embedder" => (Direction::Sending, "ranker"),
+            _ => (Direction::Receiving, "embedder"),
+        };
+        let replica =
+            |address: &SocketAddr| Replica { id: address.to_string(), addresses: vec![*address], incarnation: None };
+        let remote = Remote {
+            peer: remote.parse().unwrap(),
+            replicas: self.remotes.iter().map(replica).collect(),
+        };
+        let session = Session {
+            name: "activations".parse().unwrap(),
+            uid: "1".to_owned(),
+            direction,
+            delivery: self.delivery,
+            fanout: 16,
+            carrier: None,
+            cipher: None,
+            rekey: Rekey::default(),
+            suspend: false,
+            remotes: vec![remote],
+        };
+        Desired {
+            generation: 1,
+            peer: Some(self.peer.parse().unwrap()),
+            reason: None,
+            provider: ProviderWord::Simulated,
+            policy: Some(proposal(self.chain.clone())),
+            sessions: vec![session],
+        }
+    }
+
+    /// Starts it on a runtime of its own, so that stopping it ends every task and socket as a crash would.
+    pub(crate) fn start(self) -> Sidecar {
+        let config = Config {
+            pod: PodIdentity::new("demo", self.pod, self.uid).unwrap(),
+            node: String::new(),
+            addresses: vec![],
+            listen: self.listen,
+            admin: loopback(),
+            door: "/nowhere/door.sock".into(),
+            arena_bytes: 0,
+            drain: Duration::from_secs(1),
+            control: None,
+            roots: Anchors { roots: vec![roots()], source: RootSource::File },
+            fixed: Some(self.desired()),
+            platform: ProviderInput {
+                simulated: Some(material().to_json().unwrap()),
+                initdata: Some(initdata(self.proves)),
+            },
+        };
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let (node, lanes) = {
+            let _inside = runtime.enter();
+            Node::start(&config, self.platforms.clone()).unwrap()
+        };
+        Sidecar { address: node.address(), node, lanes, plan: self, runtime: Some(runtime) }
+    }
+}
+
+/// A running sidecar.
+pub(crate) struct Sidecar {
+    pub(crate) node: Node,
+    pub(crate) lanes: Lanes,
+    pub(crate) address: SocketAddr,
+    pub(crate) plan: Plan,
+    runtime: Option<tokio::runtime::Runtime>,
+}
+
+impl Sidecar {
+    /// Kills it, and tells how to start it again at the same address.
+    pub(crate) fn kill(mut self) -> Plan {
+        self.runtime.take().unwrap().shutdown_background();
+        Plan { listen: self.address, ..self.plan.clone() }
+    }
+
+    pub(crate) fn propose(&self, chain: SignedChain) {
+        let mut desired = self.plan.desired();
+        desired.policy = Some(proposal(chain));
+        desired.generation = 2;
+        // The sessions' tasks belong to the sidecar's runtime.
+        let _inside = self.runtime.as_ref().unwrap().enter();
+        self.node.apply(desired);
+    }
+
+    pub(crate) fn apply(&self, desired: Desired) {
+        let _inside = self.runtime.as_ref().unwrap().enter();
+        self.node.apply(desired);
+    }
+}
+
+impl Drop for Sidecar {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// A receiver and a sender that dials it.
+pub(crate) fn pair() -> (Sidecar, Sidecar) {
+    let receiver = Plan::receiver().start();
+    let sender = Plan::sender(&[receiver.address]).start();
+    (sender, receiver)
+}
