@@ -317,6 +317,29 @@ fn a_held_policy_follows_later_rotations() {
 }
 
 #[test]
+fn a_held_policy_looks_only_at_what_is_new() {
+    // {1, 2} → {2, 3} → {3, 4}: the first rotation means nothing to the owners who hold the policy now.
+    let mut second = document(3);
+    second["authorities"] = authorities(2, &[3, 4]);
+    let rotations = vec![signed(&handover(), &[1, 2, 3]), signed(&second, &[2, 3, 4])];
+    let at_epoch = |epoch: u64| {
+        let mut document = document(epoch);
+        document["authorities"] = authorities(2, &[3, 4]);
+        rotated(rotations.clone(), &document, &[3, 4])
+    };
+    let held = verify(&at_epoch(4), &roots(), now(), None).unwrap();
+    assert!(verify(&at_epoch(5), &roots(), now(), Some(&held)).is_ok());
+}
+
+#[test]
+fn a_rotation_that_breaks_a_later_rule_still_leads_on() {
+    let mut loose = handover();
+    loose["peers"]["ranker"]["entries"][0]["minTcb"] = json!({});
+    let next = rotated(vec![signed(&loose, &[1, 2, 3])], &after_handover(3), &[2, 3]);
+    assert!(verify(&next, &roots(), now(), None).is_ok());
+}
+
+#[test]
 fn chains_are_bounded_before_they_are_decoded() {
     let signed = signed(&handover(), &[1, 2, 3]);
     let many = rotated(vec![signed.clone(); limits::ROTATIONS_MAX + 1], &after_handover(99), &[2, 3]);

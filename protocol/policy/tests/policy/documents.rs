@@ -166,8 +166,11 @@ fn wrong_entries_are_named() {
     entry("maxVmpl", json!(4), "maxVmpl", "from 0 to 3");
     entry("allowDebug", json!(1), "allowDebug", "expected true or false");
     entry("workload", json!({"serviceAccount": ""}), "workload.serviceAccount", "service account");
-    let workload = json!({"serviceAccount": "a", "images": ["registry.example/app:latest"]});
-    entry("workload", workload, "workload.images[0]", "an image by digest");
+    entry("workload", json!({"serviceAccount": "a b"}), "workload.serviceAccount", "found `a b`");
+    for image in ["registry.example/app:latest", "registry.example/app@sha256:00"] {
+        let workload = json!({"serviceAccount": "a", "images": [image]});
+        entry("workload", workload, "workload.images[0]", "an image by digest");
+    }
 }
 
 #[test]

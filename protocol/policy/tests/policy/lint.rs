@@ -194,6 +194,23 @@ fn workloads_tell_peers_apart_only_where_both_insist() {
     assert_eq!(pair(node("a", false), node("b", false)), 0);
     assert_eq!(pair(node("a", false), node("a", false)), 1);
     assert_eq!(pair(node("a", false), node("b", true)), 1);
+    let running = |image: u8| {
+        let mut entry = node("a", false);
+        let digest = format!("{image:02x}").repeat(32);
+        entry["workload"]["images"] = json!([format!("registry.example/app@sha256:{digest}")]);
+        entry
+    };
+    assert_eq!(pair(running(1), running(1)), 1);
+    assert_eq!(pair(running(1), running(2)), 0);
+}
+
+#[test]
+fn documents_made_in_code_are_linted_too() {
+    let mut made = parse(&bytes(&document(1))).unwrap();
+    let entry = &mut made.peers.get_mut(&"ranker".parse().unwrap()).unwrap().entries[0];
+    entry.kind = sealane_types::Platform::Simulated;
+    let found = sealane_policy::lint(&made);
+    assert!(matches!(&found[..], [Finding::NoSimulatedRoot { .. }]), "{found:?}");
 }
 
 #[test]
