@@ -21,6 +21,7 @@ use tokio::sync::watch;
 pub use material::{CertificateError, Material};
 pub use resolver::Resolver;
 
+use crate::causes::Causes;
 use crate::names::{AUTHORITIES_KEY, CERTIFICATES_KEY, CERTIFICATES_SECRET, serving_names};
 
 /// How often the Secret and the webhook configurations are looked at.
@@ -86,7 +87,7 @@ impl Certificates {
         loop {
             ticks.tick().await;
             if let Err(error) = self.sync(OffsetDateTime::now_utc()).await {
-                tracing::warn!(error = &error as &dyn std::error::Error, "certificates are not up to date");
+                tracing::warn!(error = %Causes(&error), "certificates are not up to date");
             }
         }
     }
@@ -149,3 +150,6 @@ fn describe(material: &Material, found: Option<Secret>) -> Result<Secret, SyncEr
     data.insert(AUTHORITIES_KEY.to_owned(), k8s_openapi::ByteString(material.bundle().into_bytes()));
     Ok(secret)
 }
+
+#[cfg(test)]
+mod tests;

@@ -20,9 +20,6 @@ pub struct Arguments {
     /// What to log: error, warn, info, debug, trace, or a filter such as `info,sealane_operator=debug`.
     #[arg(long, env = "SEALANE_LOG", default_value = "info")]
     pub log: String,
-    /// Log lines as JSON.
-    #[arg(long, env = "SEALANE_LOG_JSON")]
-    pub log_json: bool,
     #[command(flatten)]
     sidecar: SidecarArguments,
     /// Inject the simulated platform: software evidence that proves nothing.
@@ -113,8 +110,7 @@ impl Config {
     /// # Errors
     /// [`ConfigError`] when files or values do not fit.
     pub fn new(arguments: Arguments) -> Result<Self, ConfigError> {
-        let Arguments { namespace, pod_name, log: _, log_json: _, sidecar, simulated, simulation_file } =
-            arguments;
+        let Arguments { namespace, pod_name, log: _, sidecar, simulated, simulation_file } = arguments;
         if sidecar.sidecar_data_port == sidecar.sidecar_admin_port {
             return Err(ConfigError::SamePorts);
         }

@@ -8,6 +8,7 @@
 //! server or comes back when sidecars attach again.
 
 pub mod admin;
+pub mod causes;
 pub mod certificates;
 pub mod config;
 pub mod control;
@@ -21,6 +22,8 @@ pub mod queue;
 pub mod reconcile;
 pub mod run;
 pub mod spec;
+#[cfg(test)]
+mod testing;
 pub mod tls;
 pub mod watch;
 pub mod webhook;

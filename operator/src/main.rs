@@ -1,5 +1,6 @@
 //! `sealane-operator`: parses its configuration, starts logging and runs.
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -13,10 +14,10 @@ async fn main() -> ExitCode {
         return usage(&format!("`{}` is not a log filter", arguments.log));
     };
     let logging = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    if arguments.log_json {
-        logging.json().init()
-    } else {
+    if std::io::stderr().is_terminal() {
         logging.init()
+    } else {
+        logging.json().init()
     }
     let config = match Config::new(arguments) {
         Ok(config) => config,
@@ -25,7 +26,7 @@ async fn main() -> ExitCode {
     match sealane_operator::run::run(config).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            tracing::error!(error = &*error as &dyn std::error::Error, "stopped");
+            tracing::error!(error = format!("{error:#}"), "stopped");
             ExitCode::FAILURE
         }
     }

@@ -31,6 +31,6 @@ pub async fn reconcile(context: &Context, namespace: &str) -> Result<Option<Dura
 }
 
 #[cfg(test)]
-mod fixture;
+pub(crate) mod fixture;
 #[cfg(test)]
 mod tests;

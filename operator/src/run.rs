@@ -129,7 +129,7 @@ async fn terms(
         leader.metrics.leading(false);
         tracing::info!("this replica leads no longer");
         if let Err(error) = led {
-            tracing::error!(error = &*error as &dyn std::error::Error, "the term ended early");
+            tracing::error!(error = format!("{error:#}"), "the term ended early");
             tokio::time::sleep(TERM_PAUSE).await;
         }
     }

@@ -17,6 +17,7 @@ use sealane_operator_api::well_known::SIDECAR_CONTAINER;
 use sealane_operator_api::{Peer, TransferSession, TrustPolicy};
 use serde::de::DeserializeOwned;
 
+use crate::causes::Causes;
 use crate::limits::DEBOUNCE;
 use crate::queue::Queue;
 
@@ -97,7 +98,7 @@ where
                     let kind = K::kind(&K::DynamicType::default()).into_owned();
                     tracing::warn!(
                         kind,
-                        error = &error as &dyn std::error::Error,
+                        error = %Causes(&error),
                         "watch failed; trying again"
                     );
                 }

@@ -1,6 +1,6 @@
 //! What every definition must hold, whatever its fields: bounds, defaults that match the Rust defaults, names.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test may stop at once")]
+#![expect(clippy::unwrap_used, reason = "a test may stop at once")]
 
 use sealane_operator_api::{
     Peer, PeerSpec, TransferSession, TransferSessionSpec, TrustPolicySpec, definitions,

@@ -17,6 +17,7 @@ use tonic::{Request, Response, Status, Streaming};
 use super::authenticate::{AuthenticationError, Authenticator, Cluster};
 use super::registry::{Attachment, Change, Registry};
 use super::report::{Registration, bounded};
+use crate::causes::Causes;
 use crate::limits::{COUNTERS_PERIOD, DEBOUNCE, DETACHED_GRACE, REGISTER_TIME, SIDECAR_MESSAGE_BYTES_MAX};
 use crate::metrics::{Metrics, Outcome};
 use crate::queue::Queue;
@@ -142,7 +143,7 @@ impl From<AuthenticationError> for Turned {
             }
             AuthenticationError::PodGone(_) => Status::permission_denied(error.to_string()),
             AuthenticationError::Unavailable(source) => {
-                tracing::warn!(error = &**source as &dyn std::error::Error, "cannot authenticate a sidecar");
+                tracing::warn!(error = %Causes(source), "cannot authenticate a sidecar");
                 Status::unavailable(error.to_string())
             }
         })

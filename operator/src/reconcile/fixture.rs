@@ -35,7 +35,7 @@ fn platform(host_data: &str) -> Value {
 }
 
 /// A document that permits what `change` leaves permitted.
-pub(super) fn document(epoch: u64, change: impl FnOnce(&mut Value)) -> Vec<u8> {
+pub(crate) fn document(epoch: u64, change: impl FnOnce(&mut Value)) -> Vec<u8> {
     let mut document = json!({
         "version": 1, "namespace": "demo", "name": "demo", "epoch": epoch,
         "notBefore": "2026-11-20T00:00:00Z", "expires": "2026-11-27T00:00:00Z",
@@ -47,7 +47,7 @@ pub(super) fn document(epoch: u64, change: impl FnOnce(&mut Value)) -> Vec<u8> {
     canonical(document.to_string().as_bytes()).unwrap()
 }
 
-pub(super) fn policy(document: &[u8]) -> TrustPolicy {
+pub(crate) fn policy(document: &[u8]) -> TrustPolicy {
     serde_json::from_value(json!({
         "apiVersion": "sealane.dev/v1alpha1", "kind": "TrustPolicy",
         "metadata": {"name": "demo", "namespace": "demo", "uid": "policy-uid", "generation": 3},
@@ -60,7 +60,7 @@ pub(super) fn policy(document: &[u8]) -> TrustPolicy {
     .unwrap()
 }
 
-pub(super) fn peer(name: &str) -> Peer {
+pub(crate) fn peer(name: &str) -> Peer {
     serde_json::from_value(json!({
         "apiVersion": "sealane.dev/v1alpha1", "kind": "Peer",
         "metadata": {"name": name, "namespace": "demo", "uid": format!("{name}-uid"), "generation": 2},

@@ -8,6 +8,7 @@ use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 
 use super::{Context, reconcile};
+use crate::causes::Causes;
 use crate::limits::{RECONCILES_MAX, RETRY};
 use crate::metrics::Outcome;
 use crate::queue::Queue;
@@ -40,7 +41,7 @@ async fn once(context: &Context, queue: &Queue, namespace: String) -> String {
             Outcome::Success
         }
         Err(error) => {
-            tracing::warn!(namespace, error = &error as &dyn std::error::Error, "reconciliation failed");
+            tracing::warn!(namespace, error = %Causes(&error), "reconciliation failed");
             queue.request(&namespace, RETRY);
             Outcome::Failure
         }

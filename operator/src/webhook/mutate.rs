@@ -16,6 +16,7 @@ use tokio::sync::watch;
 use super::context::InjectionContext;
 use super::decide::{Decision, decide};
 use super::inject::inject;
+use crate::causes::Causes;
 use crate::config::Config;
 use crate::membership::PeerSelector;
 use crate::metrics::{Injection, Metrics};
@@ -58,7 +59,7 @@ impl Mutator {
         let (outcome, response) = match self.answer(namespace, pod, response.clone()).await {
             Ok(answered) => answered,
             Err(error) => {
-                tracing::warn!(namespace, error = &*error, "a pod was refused because its injection failed");
+                tracing::warn!(namespace, error = %Causes(&*error), "a pod was refused because its injection failed");
                 (Injection::Failed, response.deny(format!("sealane: {error}; try again")))
             }
         };
@@ -97,9 +98,12 @@ impl Mutator {
         }
     }
 
-    async fn peers(&self, namespace: &str) -> Result<Vec<Peer>, kube::Error> {
+    async fn peers(&self, namespace: &str) -> Result<Vec<Peer>, Box<dyn Error + Send + Sync>> {
         let api: Api<DeserializeGuard<Peer>> = Api::namespaced(self.client.clone(), namespace);
         let listed = api.list(&ListParams::default().limit(PEERS_MAX)).await?;
+        if listed.metadata.continue_.is_some_and(|more| !more.is_empty()) {
+            return Err(format!("namespace {namespace} has more than {PEERS_MAX} Peers").into());
+        }
         Ok(listed.items.into_iter().filter_map(|DeserializeGuard(peer)| peer.ok()).collect())
     }
 
@@ -119,3 +123,6 @@ impl Mutator {
         Ok(Some(serde_json::to_string(&[roots])?))
     }
 }
+
+#[cfg(test)]
+mod tests;

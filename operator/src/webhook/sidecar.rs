@@ -44,7 +44,7 @@ pub(super) fn container(
         "restartPolicy": "Always",
         "env": environment(pod, host_network, context),
         "ports": ports(host_network, context),
-        "startupProbe": startup_probe(host_network),
+        "startupProbe": startup_probe(host_network, context),
         "resources": resources(pod, spec, &context.settings.resources)?,
         "securityContext": {
             "runAsNonRoot": true, "runAsUser": USER, "runAsGroup": USER,
@@ -77,7 +77,7 @@ fn environment(pod: &Pod, host_network: bool, context: &InjectionContext<'_>) ->
         plain("SEALANE_ADMIN_PORT", port(settings.admin_port)),
         plain("SEALANE_DRAIN_SECONDS", drain_seconds(pod).to_string()),
         plain("SEALANE_ARENA_BYTES", settings.arena_bytes.to_string()),
-        plain("SEALANE_LOG", settings.log.clone()),
+        plain("RUST_LOG", settings.log.clone()),
     ];
     if let Some(roots) = &context.roots {
         environment.push(plain("SEALANE_ROOTS", roots.clone()));
@@ -100,10 +100,12 @@ fn ports(host_network: bool, context: &InjectionContext<'_>) -> Value {
 }
 
 /// Started means: configuration parsed and door listening. Kata denies exec probes, so HTTP where a port is known.
-fn startup_probe(host_network: bool) -> Value {
+fn startup_probe(host_network: bool, context: &InjectionContext<'_>) -> Value {
     let mut probe = json!({"periodSeconds": 1, "timeoutSeconds": 1, "failureThreshold": 60});
     if host_network {
-        probe["exec"] = json!({"command": ["sealane-sidecar", "probe"]});
+        let simulated = context.settings.simulation.is_some();
+        let program = if simulated { "/usr/bin/sealane-sidecar-sim" } else { "/usr/bin/sealane-sidecar" };
+        probe["exec"] = json!({"command": [program, "probe"]});
     } else {
         probe["httpGet"] = json!({"path": "/startupz", "port": "sealane-admin"});
     }

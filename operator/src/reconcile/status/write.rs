@@ -197,6 +197,8 @@ fn is_good(condition: &Condition) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::slice;
+
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
     use k8s_openapi::jiff::Timestamp;
 
@@ -219,8 +221,8 @@ mod tests {
             turned(before, after).map(|condition| condition.type_.clone()).collect::<Vec<_>>()
         };
         let (bad, good) = (condition("Ready", "False"), condition("Ready", "True"));
-        assert_eq!(types(&[bad.clone()], &[good.clone()]), ["Ready"]);
-        assert!(types(&[good.clone()], &[good]).is_empty());
+        assert_eq!(types(slice::from_ref(&bad), slice::from_ref(&good)), ["Ready"]);
+        assert!(types(slice::from_ref(&good), slice::from_ref(&good)).is_empty());
         // A new object: it is news that it is not ready, not that it is not degraded or complete.
         let fresh =
             [bad, condition("Degraded", "False"), condition("Complete", "False"), condition("X", "Unknown")];

@@ -194,7 +194,7 @@ fn on_the_hosts_network_nothing_has_a_fixed_port() {
     assert_eq!(variable(sidecar, "SEALANE_DATA_PORT").unwrap()["value"], "0");
     assert_eq!(variable(sidecar, "SEALANE_ADMIN_PORT").unwrap()["value"], "0");
     assert_eq!(sidecar["ports"], json!([]));
-    assert_eq!(sidecar["startupProbe"]["exec"]["command"], json!(["sealane-sidecar", "probe"]));
+    assert_eq!(sidecar["startupProbe"]["exec"]["command"], json!(["/usr/bin/sealane-sidecar", "probe"]));
     assert!(sidecar["startupProbe"]["httpGet"].is_null());
 }
 

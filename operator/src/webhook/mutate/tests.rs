@@ -1,0 +1,99 @@
+use clap::Parser;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::config::Arguments;
+use crate::reconcile::fixture;
+use crate::testing::{Asked, cluster, failure, list};
+
+fn config() -> Arc<Config> {
+    let arguments = [
+        "sealane-operator",
+        "--namespace",
+        "sealane-system",
+        "--pod-name",
+        "o",
+        "--sidecar-image",
+        "sidecar:1",
+    ];
+    Arc::new(Config::new(Arguments::parse_from(arguments)).unwrap())
+}
+
+/// A namespace with Peer `embedder` and, if so, TrustPolicy `demo`.
+fn demo(policy: bool) -> impl Fn(&Asked) -> (u16, Value) {
+    move |asked| match asked.path.split('?').next().unwrap_or_default() {
+        "/apis/sealane.dev/v1alpha1/namespaces/demo/peers" => list(json!([fixture::peer("embedder")])),
+        "/apis/sealane.dev/v1alpha1/namespaces/demo/trustpolicies/demo" if policy => {
+            (200, json!(fixture::policy(&fixture::document(1, |_| ()))))
+        }
+        _ => failure(404, "NotFound"),
+    }
+}
+
+async fn review(
+    answer: impl Fn(&Asked) -> (u16, Value) + Send + Sync + 'static,
+    labels: Value,
+) -> AdmissionResponse {
+    let (client, _) = cluster(answer);
+    let (bundle, authorities) = watch::channel(Arc::from("PEM"));
+    let mutator = Mutator::new(client, config(), authorities, Arc::default());
+    let request = review_request(&labels);
+    let response = mutator.review(&request).await;
+    drop(bundle);
+    response
+}
+
+fn review_request(labels: &Value) -> AdmissionRequest<Pod> {
+    let review: kube::core::admission::AdmissionReview<Pod> = serde_json::from_value(json!({
+        "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
+        "request": {
+            "uid": "1", "operation": "CREATE", "namespace": "demo", "name": "", "userInfo": {}, "dryRun": false,
+            "kind": {"group": "", "version": "v1", "kind": "Pod"},
+            "resource": {"group": "", "version": "v1", "resource": "pods"},
+            "object": {"apiVersion": "v1", "kind": "Pod", "metadata": {"labels": labels},
+                       "spec": {"containers": [{"name": "app"}]}},
+        },
+    }))
+    .unwrap();
+    review.try_into().unwrap()
+}
+
+fn patch(response: &AdmissionResponse) -> String {
+    String::from_utf8(response.patch.clone().unwrap_or_default()).unwrap()
+}
+
+#[tokio::test]
+async fn a_pod_of_a_peer_gets_the_roots_of_its_policy() {
+    let response = review(demo(true), json!({"app": "embedder"})).await;
+    assert!(response.allowed);
+    let added = patch(&response);
+    assert!(added.contains("SEALANE_ROOTS") && added.contains("minimumEpoch"), "{added}");
+    // Before there is a policy the sidecar starts without roots and pins the first it is sent.
+    let response = review(demo(false), json!({"app": "embedder"})).await;
+    assert!(response.allowed && !patch(&response).contains("SEALANE_ROOTS"));
+}
+
+#[tokio::test]
+async fn other_pods_are_left_alone() {
+    let response = review(demo(true), json!({"app": "other"})).await;
+    assert!(response.allowed && response.patch.is_none());
+}
+
+#[tokio::test]
+async fn when_the_cluster_cannot_be_asked_the_pod_is_refused() {
+    for code in [403, 500] {
+        let response = review(move |_| failure(code, "broken"), json!({"app": "embedder"})).await;
+        assert!(!response.allowed && response.patch.is_none());
+        assert!(response.result.message.contains("try again"), "{}", response.result.message);
+    }
+}
+
+#[tokio::test]
+async fn more_peers_than_can_be_looked_at_admit_nobody() {
+    let response = review(
+        |_| (200, json!({"kind": "List", "apiVersion": "v1", "metadata": {"continue": "more"}, "items": []})),
+        json!({}),
+    )
+    .await;
+    assert!(!response.allowed);
+}
