@@ -100,3 +100,6 @@ impl HandshakeError {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,3 +9,6 @@ mod outbound;
 
 pub use inbound::{Announced, Inbound, InboundError, Place, Reply};
 pub use outbound::{Outbound, OutboundError, Step};
+
+#[cfg(test)]
+mod tests;

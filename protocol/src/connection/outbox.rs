@@ -94,3 +94,31 @@ fn put_part(
     *sent = sent.saturating_add(part.len());
     Ok(*sent == bytes.len())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn however_many_pings_arrive_one_answer_waits() {
+        let mut outbox = Outbox::default();
+        (0..1000).for_each(|token| outbox.push_pong(token));
+        assert!(matches!(outbox.0.make_contiguous(), [Item::Pong(999)]));
+    }
+
+    #[test]
+    fn a_policy_under_way_is_finished_and_a_waiting_one_replaced() {
+        let mut outbox = Outbox::default();
+        outbox.push(Item::Policy { epoch: 1, chain: vec![0; 9], sent: 4 });
+        (2..9).for_each(|epoch| outbox.push_policy(epoch, vec![0; 9]));
+        let epochs: Vec<_> = outbox
+            .0
+            .iter()
+            .map(|item| match item {
+                Item::Policy { epoch, .. } => *epoch,
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(epochs, [1, 8]);
+    }
+}

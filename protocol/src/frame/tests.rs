@@ -90,6 +90,19 @@ fn fixed_frames_read_back() {
 }
 
 #[test]
+fn lengths_have_their_limits() {
+    let too_long = [&[kind::PAD, 0, 0xff, 0xfd][..], &[0; 0xfffd]].concat();
+    assert!(decode(&too_long).is_err());
+    assert!(decode(&[&[kind::PAD, 0, 0xff, 0xfc][..], &[0; 0xfffc]].concat()).is_ok());
+    let part = |length: usize| {
+        let body = [&[0; 16][..], &vec![1; length]].concat();
+        [&[kind::EVIDENCE], &(body.len() as u32).to_be_bytes()[1..], &body].concat()
+    };
+    assert!(decode(&part(32_768)).is_ok());
+    assert!(decode(&part(32_769)).is_err());
+}
+
+#[test]
 fn unknown_kinds_are_refused() {
     for unknown in [0x00, 0x09, 0x0f, 0x19, 0xff] {
         let refused = decode(&[unknown, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0]).unwrap_err();

@@ -85,3 +85,74 @@ impl Opener {
         self.updates
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use sealane_types::Cipher;
+
+    use super::super::{Rekey, Sealer};
+    use super::*;
+    use crate::handshake::{KeyExchange, Suite};
+    use crate::keys::{Label, Root, Secret, Split};
+    use crate::limits::{RECORD_HEADER_BYTES, TAG_BYTES};
+
+    const NOW: Moment = Moment::from_micros(0);
+
+    fn secret() -> LinkSecret {
+        let part = |byte| Secret::take(&mut [byte; 32]);
+        let split = Split { initiator: part(1), responder: part(2) };
+        let suite = Suite::new(KeyExchange::Classical, Cipher::Aes256Gcm);
+        Root::new(&split, None, suite, [4; 32]).link(Label::Initiator, 0, &[0; 64])
+    }
+
+    fn ends() -> (Sealer, Opener) {
+        (Sealer::new(secret(), Rekey::default(), NOW), Opener::new(secret(), NOW))
+    }
+
+    fn carry(sealer: &mut Sealer, opener: &mut Opener, update: bool) -> Result<(), RecordError> {
+        let mut record = [0; RECORD_HEADER_BYTES + TAG_BYTES];
+        if update {
+            sealer.update(&mut record, NOW).unwrap();
+        } else {
+            sealer.seal(RecordKind::Data, &mut record).unwrap();
+        }
+        let (head, body) = record.split_first_chunk_mut().unwrap();
+        opener.open(Header::parse(*head).unwrap(), body, NOW).map(|_| ())
+    }
+
+    #[test]
+    fn a_key_past_its_bytes_or_records_is_refused() {
+        let (mut sealer, mut opener) = ends();
+        (opener.bytes, opener.records) = (BYTES_MAX, RECORDS_MAX - 1);
+        assert_eq!(carry(&mut sealer, &mut opener, false), Ok(()));
+        assert_eq!(carry(&mut sealer, &mut opener, false), Err(RecordError::KeyOverdue));
+        let (mut sealer, mut opener) = ends();
+        opener.bytes = BYTES_MAX + 1;
+        assert_eq!(carry(&mut sealer, &mut opener, false), Err(RecordError::KeyOverdue));
+        // The update itself is what such a key may still seal.
+        let (mut sealer, mut opener) = ends();
+        carry(&mut sealer, &mut opener, false).unwrap();
+        opener.bytes = BYTES_MAX;
+        assert_eq!(carry(&mut sealer, &mut opener, true), Ok(()));
+        assert_eq!((opener.bytes, opener.records), (0, 0));
+    }
+
+    #[test]
+    fn a_key_is_not_replaced_unused() {
+        let (mut sealer, mut opener) = ends();
+        assert_eq!(carry(&mut sealer, &mut opener, true), Err(RecordError::KeyUnused));
+        let (sealer, _) = ends();
+        assert!(!sealer.update_due(NOW.plus_micros(u64::MAX)));
+    }
+
+    #[test]
+    fn a_header_is_authenticated() {
+        let (mut sealer, mut opener) = ends();
+        carry(&mut sealer, &mut opener, false).unwrap();
+        let mut record = [0; RECORD_HEADER_BYTES + TAG_BYTES];
+        sealer.seal(RecordKind::Data, &mut record).unwrap();
+        let header = Header { kind: RecordKind::KeyUpdate, length: TAG_BYTES };
+        let body = record.get_mut(RECORD_HEADER_BYTES..).unwrap();
+        assert_eq!(opener.open(header, body, NOW), Err(RecordError::Tag));
+    }
+}

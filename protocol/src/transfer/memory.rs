@@ -60,3 +60,25 @@ impl Memory {
         self.index.retain(|sequence| *sequence >= base);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_of_what_was_taken_and_all_that_is_held() {
+        let mut memory = Memory::new();
+        memory.arrived(Sequence(0));
+        for sequence in 1..=2 * WINDOW_TENSORS {
+            memory.arrived(Sequence(sequence));
+            assert!(memory.taken(Sequence(sequence)));
+            assert!(!memory.taken(Sequence(sequence)));
+        }
+        assert!(memory.knows(Sequence(0)), "held for however long");
+        assert!(!memory.knows(Sequence(WINDOW_TENSORS)));
+        assert!(memory.knows(Sequence(WINDOW_TENSORS + 1)));
+        memory.settle_below(Sequence(2 * WINDOW_TENSORS));
+        assert!(!memory.knows(Sequence(2 * WINDOW_TENSORS - 1)));
+        assert!(memory.knows(Sequence(2 * WINDOW_TENSORS)));
+    }
+}

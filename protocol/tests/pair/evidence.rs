@@ -1,7 +1,7 @@
 //! Evidence that is missing, foreign, relayed, or comes at the wrong time.
 
 use sealane_protocol::connection::{ApiMisuse, ClosedBy, Event};
-use sealane_types::Reason;
+use sealane_types::{PodIdentity, Reason};
 
 use crate::support::{Held, Pair, Recipe};
 use crate::world::{Guest, Who, appraise};
@@ -111,6 +111,34 @@ fn a_verdict_about_somebody_else_is_refused() {
     other.run();
     other.assert_nobody_established();
     assert_eq!(other.responder.closed(), Some((ClosedBy::Local, Reason::PeerUnknown)));
+}
+
+#[test]
+fn a_verdict_about_another_pod_or_peer_of_the_same_key_is_refused() {
+    let mut honest = Pair::new();
+    honest.responder.held = vec![Held::Verdict];
+    honest.run();
+    let received = honest.responder.received.take().unwrap();
+    let verdict = appraise(&received, &honest.responder.policy).unwrap();
+    for other_pod in [true, false] {
+        let key = honest.initiator.local.static_key.clone();
+        let mut other = Pair::of(Recipe {
+            seed: 99,
+            initiator: Box::new(move |local| {
+                local.static_key = key.clone();
+                if other_pod {
+                    local.pod = PodIdentity::new("demo", "embedder-1", "6f1c").unwrap();
+                } else {
+                    local.peer = "another".parse().unwrap();
+                }
+            }),
+            ..Recipe::default()
+        });
+        other.responder.held = vec![Held::Verdict];
+        other.run();
+        assert!(other.responder.received.is_some());
+        assert_eq!(other.responder.connection.judged(Ok(verdict.clone())), Err(ApiMisuse::OtherPeer));
+    }
 }
 
 #[test]

@@ -179,6 +179,21 @@ fn a_newer_policy_travels_on_an_established_connection() {
 }
 
 #[test]
+fn an_older_policy_is_never_adopted() {
+    // Were it, the newer one would be offered again.
+    let mut pair = Pair::connected_of(Recipe {
+        initiator_policy: policy(5),
+        responder_policy: policy(5),
+        ..Recipe::default()
+    });
+    pair.responder.connection.policy_adopted(view(&policy(3)));
+    let chain = serde_json::to_vec(pair.initiator.policy.chain()).unwrap();
+    pair.initiator.connection.supply_policy(5, &chain).unwrap();
+    pair.run();
+    assert!(!pair.responder.events.iter().any(|event| matches!(event, Event::PolicyOffered { .. })));
+}
+
+#[test]
 fn a_policy_has_a_size_limit() {
     let mut pair = Pair::connected();
     let refused = pair.initiator.connection.supply_policy(2, &vec![b' '; POLICY_CHAIN_BYTES_MAX + 1]);

@@ -1,0 +1,351 @@
+//! Each rule of a stream, broken alone.
+
+use sealane_types::Dtype;
+
+use super::*;
+use crate::frame::{
+    Chunk, Credit, End, Incarnation, Open, Sequence, Sequences, Shape, StreamId, Taken, TensorHeader,
+};
+use crate::limits::WINDOW_TENSORS;
+
+const STREAM: StreamId = StreamId(1);
+const INCARNATION: Incarnation = Incarnation([1; 16]);
+
+fn open(base: u64) -> Open {
+    Open { stream: STREAM, incarnation: INCARNATION, base_sequence: Sequence(base) }
+}
+
+fn header(sequence: u64, length: u64) -> TensorHeader<'static> {
+    let shape = Shape::new(&[length]).unwrap();
+    let sequence = Sequence(sequence);
+    TensorHeader { stream: STREAM, sequence, dtype: Dtype::Uint8, shape, name: "", length }
+}
+
+fn chunk(sequence: u64, offset: u64, bytes: &[u8]) -> Chunk<'_> {
+    Chunk { stream: STREAM, sequence: Sequence(sequence), offset, bytes }
+}
+
+fn end(tensors: u64, bytes: u64) -> End {
+    End { stream: STREAM, tensors, bytes }
+}
+
+fn inbound() -> Inbound {
+    let mut inbound = Inbound::new(INCARNATION, 100);
+    assert_eq!(inbound.attach(&open(0)), Ok(vec![]));
+    inbound
+}
+
+fn replies(inbound: &mut Inbound) -> Vec<Reply> {
+    std::iter::from_fn(|| inbound.poll_reply()).collect()
+}
+
+fn credit(bytes_through: u64, tensors_through: u64) -> Credit {
+    Credit { stream: STREAM, bytes_through, tensors_through }
+}
+
+#[test]
+fn another_incarnation_is_another_stream() {
+    let other = Open { incarnation: Incarnation([2; 16]), ..open(0) };
+    assert_eq!(inbound().attach(&other), Err(InboundError::OtherIncarnation));
+}
+
+#[test]
+fn nothing_comes_before_the_stream_is_open() {
+    let mut closed = Inbound::new(INCARNATION, 100);
+    assert_eq!(closed.on_tensor(&header(0, 1)), Err(InboundError::NotOpen));
+    assert_eq!(closed.on_chunk(&chunk(0, 0, b"a")), Err(InboundError::NotOpen));
+    assert_eq!(closed.on_end(&end(0, 0)), Err(InboundError::NotOpen));
+    assert_eq!(closed.poll_reply(), None);
+}
+
+#[test]
+fn sequence_numbers_grow_from_the_base() {
+    let mut inbound = Inbound::new(INCARNATION, 100);
+    inbound.attach(&open(5)).unwrap();
+    assert_eq!(inbound.on_tensor(&header(4, 1)), Err(InboundError::SequenceReused));
+    assert_eq!(inbound.on_tensor(&header(5, 1)), Ok(Announced::New));
+    assert_eq!(inbound.on_tensor(&header(5, 1)), Err(InboundError::SequenceReused));
+    assert_eq!(inbound.on_tensor(&header(9, 0)), Ok(Announced::Complete));
+    assert_eq!(inbound.on_tensor(&header(8, 1)), Err(InboundError::SequenceReused));
+}
+
+#[test]
+fn a_chunk_continues_the_oldest_incomplete_tensor() {
+    let announced = || {
+        let mut inbound = inbound();
+        inbound.on_tensor(&header(0, 4)).unwrap();
+        inbound.on_tensor(&header(1, 4)).unwrap();
+        inbound
+    };
+    for wrong in [chunk(1, 0, b"a"), chunk(0, 1, b"a"), chunk(0, 0, b"abcde")] {
+        assert_eq!(announced().on_chunk(&wrong), Err(InboundError::ChunkOutOfPlace));
+    }
+    let mut inbound = announced();
+    assert_eq!(inbound.on_chunk(&chunk(0, 0, b"abc")), Ok(Place::Write { complete: false }));
+    assert_eq!(inbound.on_chunk(&chunk(0, 3, b"d")), Ok(Place::Write { complete: true }));
+    assert_eq!(inbound.on_chunk(&chunk(1, 0, b"abcd")), Ok(Place::Write { complete: true }));
+    assert_eq!(inbound.on_chunk(&chunk(1, 4, b"e")), Err(InboundError::ChunkOutOfPlace));
+}
+
+#[test]
+fn bytes_need_credit_and_credit_follows_places() {
+    let mut inbound = inbound();
+    assert_eq!(replies(&mut inbound), [Reply::Credit(credit(100, WINDOW_TENSORS))]);
+    inbound.on_tensor(&header(0, 60)).unwrap();
+    inbound.on_tensor(&header(1, 60)).unwrap();
+    inbound.on_tensor(&header(2, 60)).unwrap();
+    // A place further back gives nothing yet: bytes come in order.
+    inbound.reserved(Sequence(1));
+    assert_eq!(replies(&mut inbound), []);
+    inbound.on_chunk(&chunk(0, 0, &[0; 60])).unwrap();
+    inbound.on_chunk(&chunk(1, 0, &[0; 40])).unwrap();
+    assert_eq!(inbound.on_chunk(&chunk(1, 40, &[0; 20])), Err(InboundError::CreditExceeded));
+
+    let mut inbound = self::inbound();
+    for sequence in 0..3 {
+        inbound.on_tensor(&header(sequence, 60)).unwrap();
+    }
+    inbound.reserved(Sequence(1));
+    inbound.reserved(Sequence(0));
+    inbound.reserved(Sequence(0));
+    assert_eq!(replies(&mut inbound), [Reply::Credit(credit(220, WINDOW_TENSORS))]);
+}
+
+#[test]
+fn tensors_need_credit_that_taking_gives_back() {
+    let mut inbound = inbound();
+    for sequence in 0..WINDOW_TENSORS {
+        inbound.on_tensor(&header(sequence, 0)).unwrap();
+    }
+    assert_eq!(inbound.on_tensor(&header(WINDOW_TENSORS, 0)), Err(InboundError::CreditExceeded));
+    inbound.taken(Sequence(7));
+    inbound.taken(Sequence(7));
+    inbound.taken(Sequence(999_999));
+    assert_eq!(
+        replies(&mut inbound),
+        [Reply::Taken(vec![Sequence(7)]), Reply::Credit(credit(100, WINDOW_TENSORS + 1))]
+    );
+    assert_eq!(inbound.on_tensor(&header(WINDOW_TENSORS, 0)), Ok(Announced::Complete));
+}
+
+#[test]
+fn acknowledgements_are_split_to_fit_a_frame() {
+    let mut inbound = inbound();
+    for sequence in 0..2_000 {
+        inbound.on_tensor(&header(sequence, 0)).unwrap();
+        inbound.taken(Sequence(sequence));
+    }
+    let counts: Vec<_> = replies(&mut inbound)
+        .iter()
+        .filter_map(|reply| match reply {
+            Reply::Taken(sequences) => Some(sequences.len()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(counts, [1024, 976]);
+}
+
+#[test]
+fn an_end_is_complete_true_and_last() {
+    let with_one = || {
+        let mut inbound = inbound();
+        inbound.on_tensor(&header(0, 4)).unwrap();
+        inbound.on_chunk(&chunk(0, 0, b"abcd")).unwrap();
+        inbound
+    };
+    for wrong in [end(0, 4), end(2, 4), end(1, 3), end(1, 5)] {
+        assert_eq!(with_one().on_end(&wrong), Err(InboundError::TotalsDiffer));
+    }
+    let mut cut_off = inbound();
+    cut_off.on_tensor(&header(0, 4)).unwrap();
+    cut_off.on_chunk(&chunk(0, 0, b"ab")).unwrap();
+    assert_eq!(cut_off.on_end(&end(1, 2)), Err(InboundError::TotalsDiffer));
+
+    let mut inbound = with_one();
+    assert_eq!(inbound.on_end(&end(1, 4)), Ok(()));
+    assert_eq!(inbound.on_end(&end(1, 4)), Err(InboundError::AfterEnd));
+    assert_eq!(inbound.on_tensor(&header(1, 0)), Err(InboundError::AfterEnd));
+}
+
+#[test]
+fn the_end_is_seen_after_everything_was_taken() {
+    let mut inbound = inbound();
+    inbound.on_tensor(&header(0, 0)).unwrap();
+    inbound.end_seen();
+    inbound.on_end(&end(1, 0)).unwrap();
+    inbound.end_seen();
+    assert!(!replies(&mut inbound).contains(&Reply::Ended(STREAM)), "a tensor is still untaken");
+    inbound.taken(Sequence(0));
+    inbound.end_seen();
+    assert!(replies(&mut inbound).contains(&Reply::Ended(STREAM)));
+    // A sender that lost the connection before it heard so says the end again.
+    inbound.attach(&open(1)).unwrap();
+    inbound.on_end(&end(0, 0)).unwrap();
+    assert!(replies(&mut inbound).contains(&Reply::Ended(STREAM)));
+}
+
+#[test]
+fn repeats_are_dropped_and_acknowledged_once_more_if_taken() {
+    let mut inbound = inbound();
+    for sequence in 0..3 {
+        inbound.on_tensor(&header(sequence, 2)).unwrap();
+        inbound.reserved(Sequence(sequence));
+    }
+    inbound.on_chunk(&chunk(0, 0, b"ab")).unwrap();
+    inbound.on_chunk(&chunk(1, 0, b"ab")).unwrap();
+    inbound.on_chunk(&chunk(2, 0, b"a")).unwrap();
+    inbound.taken(Sequence(0));
+    // The link is lost: 0 is taken, 1 is held, 2 was cut off.
+    assert_eq!(inbound.attach(&open(0)), Ok(vec![Sequence(2)]));
+    replies(&mut inbound);
+    assert_eq!(inbound.on_tensor(&header(0, 2)), Ok(Announced::Repeat));
+    assert_eq!(inbound.on_tensor(&header(1, 2)), Ok(Announced::Repeat));
+    assert_eq!(inbound.on_tensor(&header(2, 2)), Ok(Announced::New));
+    assert_eq!(inbound.on_chunk(&chunk(0, 0, b"ab")), Ok(Place::Drop));
+    assert_eq!(inbound.on_chunk(&chunk(1, 0, b"ab")), Ok(Place::Drop));
+    let taken = |inbound: &mut Inbound| {
+        replies(inbound).into_iter().filter(|reply| matches!(reply, Reply::Taken(_))).collect::<Vec<_>>()
+    };
+    assert_eq!(taken(&mut inbound), [Reply::Taken(vec![Sequence(0)])]);
+    inbound.taken(Sequence(1));
+    assert_eq!(taken(&mut inbound), [Reply::Taken(vec![Sequence(1)])]);
+}
+
+fn outbound() -> Outbound {
+    let mut outbound = Outbound::new(STREAM, INCARNATION);
+    assert_eq!(outbound.attach(), open(0));
+    outbound
+}
+
+fn taken(sequences: &[Sequence]) -> Taken<'_> {
+    Taken { stream: STREAM, sequences: Sequences::new(sequences) }
+}
+
+/// Sends everything that credit permits.
+fn pump(outbound: &mut Outbound) -> Vec<Step> {
+    let mut steps = Vec::new();
+    while let Some(step) = outbound.next_step() {
+        match step {
+            Step::Announce { .. } => outbound.announced(),
+            Step::Data { length_max, .. } => outbound.sent(length_max),
+            Step::End(_) => outbound.end_sent(),
+        }
+        steps.push(step);
+    }
+    steps
+}
+
+#[test]
+fn a_lane_s_numbers_grow_and_end() {
+    let mut outbound = outbound();
+    outbound.push(Sequence(3), 1).unwrap();
+    assert_eq!(outbound.push(Sequence(3), 1), Err(OutboundError::SequenceReused));
+    assert_eq!(outbound.push(Sequence(2), 1), Err(OutboundError::SequenceReused));
+    outbound.finish();
+    assert_eq!(outbound.push(Sequence(4), 1), Err(OutboundError::Finished));
+}
+
+#[test]
+fn nothing_is_sent_without_a_connection_or_credit() {
+    let mut outbound = Outbound::new(STREAM, INCARNATION);
+    outbound.push(Sequence(0), 10).unwrap();
+    outbound.on_credit(credit(100, 100));
+    assert_eq!(outbound.next_step(), None);
+    outbound.attach();
+    assert_eq!(outbound.next_step(), None);
+    outbound.on_credit(credit(0, 1));
+    assert_eq!(pump(&mut outbound), [Step::Announce { sequence: Sequence(0) }]);
+    outbound.on_credit(credit(4, 1));
+    outbound.on_credit(credit(1, 0));
+    let data = |offset, length_max| Step::Data { sequence: Sequence(0), offset, length_max };
+    assert_eq!(pump(&mut outbound), [data(0, 4)]);
+    outbound.on_credit(credit(100, 1));
+    assert_eq!(pump(&mut outbound), [data(4, 6)]);
+}
+
+#[test]
+fn headers_run_ahead_of_large_tensors() {
+    let mut outbound = outbound();
+    for sequence in 0..200 {
+        outbound.push(Sequence(sequence), 16 << 20).unwrap();
+    }
+    outbound.on_credit(credit(1 << 20, 4096));
+    let announced = pump(&mut outbound).iter().filter(|step| matches!(step, Step::Announce { .. })).count();
+    assert_eq!(announced, 4, "64 MiB, while one of staging was sent");
+}
+
+#[test]
+fn a_receiver_cannot_acknowledge_what_was_not_sent() {
+    let mut outbound = outbound();
+    outbound.push(Sequence(5), 10).unwrap();
+    assert_eq!(outbound.on_taken(&taken(&[Sequence(5)])), Err(OutboundError::TakenUnsent));
+    assert_eq!(outbound.on_taken(&taken(&[Sequence(6)])), Err(OutboundError::TakenUnsent));
+    outbound.on_credit(credit(9, 1));
+    pump(&mut outbound);
+    assert_eq!(outbound.on_taken(&taken(&[Sequence(5)])), Err(OutboundError::TakenUnsent));
+    outbound.on_credit(credit(10, 1));
+    pump(&mut outbound);
+    assert_eq!(outbound.on_taken(&taken(&[Sequence(5)])), Ok(()));
+    assert_eq!(outbound.poll_settled(), Some(Sequence(5)));
+    // Once more is harmless: a repeat may have crossed the first acknowledgement.
+    assert_eq!(outbound.on_taken(&taken(&[Sequence(5)])), Ok(()));
+    assert_eq!(outbound.poll_settled(), None);
+}
+
+#[test]
+fn a_stream_ends_after_everything_and_both_sides_said_so() {
+    let mut outbound = outbound();
+    outbound.push(Sequence(0), 0).unwrap();
+    assert_eq!(outbound.on_ended(), Err(OutboundError::EndedEarly));
+    outbound.on_credit(credit(0, 1));
+    pump(&mut outbound);
+    outbound.on_taken(&taken(&[Sequence(0)])).unwrap();
+    assert_eq!(outbound.on_ended(), Err(OutboundError::EndedEarly), "no end was sent");
+    outbound.finish();
+    assert_eq!(pump(&mut outbound), [Step::End(end(1, 0))]);
+    assert_eq!(outbound.on_ended(), Ok(()));
+    assert!(outbound.is_ended());
+
+    let mut untaken = self::outbound();
+    untaken.push(Sequence(0), 0).unwrap();
+    untaken.finish();
+    untaken.on_credit(credit(0, 1));
+    pump(&mut untaken);
+    assert_eq!(untaken.on_ended(), Err(OutboundError::EndedEarly), "a tensor is untaken");
+}
+
+#[test]
+fn bytes_are_kept_while_a_repeat_needs_them() {
+    let mut outbound = outbound();
+    outbound.push(Sequence(0), 10).unwrap();
+    outbound.push(Sequence(1), 10).unwrap();
+    outbound.on_credit(credit(20, 2));
+    pump(&mut outbound);
+    assert_eq!(outbound.attach(), open(0));
+    outbound.on_credit(credit(5, 1));
+    pump(&mut outbound);
+    // Both were taken after all: one is half repeated, one not announced again.
+    outbound.on_taken(&taken(&[Sequence(0), Sequence(1)])).unwrap();
+    assert_eq!(outbound.poll_settled(), Some(Sequence(1)));
+    assert_eq!(outbound.poll_settled(), None);
+    outbound.on_credit(credit(100, 100));
+    let rest = Step::Data { sequence: Sequence(0), offset: 5, length_max: 5 };
+    assert_eq!(pump(&mut outbound), [rest]);
+    assert_eq!(outbound.poll_settled(), Some(Sequence(0)));
+    assert_eq!(outbound.attach(), open(2));
+}
+
+#[test]
+fn a_lost_connection_settles_what_was_taken_in_the_middle_of_a_repeat() {
+    let mut outbound = outbound();
+    outbound.push(Sequence(0), 10).unwrap();
+    outbound.on_credit(credit(10, 1));
+    pump(&mut outbound);
+    outbound.attach();
+    outbound.on_credit(credit(5, 1));
+    pump(&mut outbound);
+    outbound.on_taken(&taken(&[Sequence(0)])).unwrap();
+    outbound.detach();
+    assert_eq!(outbound.poll_settled(), Some(Sequence(0)));
+    assert!(outbound.is_settled());
+}
