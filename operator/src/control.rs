@@ -5,6 +5,7 @@
 //! status before another sidecar learns them, and reports only feed status.
 
 pub mod authenticate;
+pub mod convert;
 pub mod registry;
 pub mod report;
 mod server;

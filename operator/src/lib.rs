@@ -12,6 +12,7 @@ pub mod causes;
 pub mod certificates;
 pub mod config;
 pub mod control;
+pub mod desired;
 pub mod lead;
 pub mod lease;
 pub mod limits;

@@ -11,6 +11,7 @@ use sealane_policy::VerifiedPolicy;
 use sealane_types::{PeerName, PolicyName, Reason, SessionName, UnixSeconds};
 
 use crate::control::registry::{Registered, Totals};
+use crate::desired::{PolicyWire, Terms};
 use crate::membership::Membership;
 
 /// A namespace as it was at one moment.
@@ -144,14 +145,8 @@ pub struct ValidPolicy {
     pub index: usize,
     pub uid: String,
     /// JSON of chain and roots; a problem when a field cannot be read.
-    pub wire: Result<PolicyWire, Problem>,
+    pub wire: Result<Arc<PolicyWire>, Problem>,
     pub verdict: Result<Arc<VerifiedPolicy>, Problem>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PolicyWire {
-    pub chain: String,
-    pub roots: String,
 }
 
 #[derive(Debug)]
@@ -177,11 +172,7 @@ pub struct SessionShape {
     pub from: PeerName,
     pub to: Vec<PeerName>,
     pub policy: PolicyName,
-    pub delivery: sealane_types::Delivery,
-    pub fanout: u32,
-    pub rekey_bytes: u64,
-    pub rekey_messages: u64,
-    pub rekey_seconds: u64,
+    pub terms: Terms,
 }
 
 impl Valid {

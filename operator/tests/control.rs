@@ -11,6 +11,7 @@ use k8s_openapi::api::core::v1::Pod;
 use sealane_operator::certificates::{Material, Resolver};
 use sealane_operator::control::authenticate::Cluster;
 use sealane_operator::control::{Registry, Server, serve};
+use sealane_operator::desired::Desired;
 use sealane_operator::queue::Queue;
 use sealane_operator::tls::TlsListener;
 use sealane_sidecar_api::control::control_client::ControlClient;
@@ -132,9 +133,9 @@ async fn a_sidecar_registers_is_configured_and_reports() {
         "demo",
         "its namespace is reconciled"
     );
-    running.registry.push("6b5e", Configuration { peer: "embedder".to_owned(), ..Default::default() });
+    running.registry.push("6b5e", &Desired::NoPeer);
     let told = sidecar.configuration().await;
-    assert_eq!((told.peer.as_str(), told.generation), ("embedder", 1));
+    assert_eq!((told.peer.as_str(), told.reason.as_str(), told.generation), ("", "PeerUnknown", 1));
 
     let session = SessionReport { uid: "s".to_owned(), tensors: 3, ..Default::default() };
     let report = Report { generation: 1, sessions: vec![session], ..Default::default() };

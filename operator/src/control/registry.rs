@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use sealane_sidecar_api::control::{Configuration, Report};
+use sealane_sidecar_api::control::Report;
 use sealane_types::PodIdentity;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::report::Registration;
+use crate::desired::Desired;
 use crate::limits::{RETIRED_SESSIONS_MAX, SIDECARS_MAX};
 
 /// Why a sidecar cannot attach here and now; another try may succeed.
@@ -23,7 +24,14 @@ pub enum AttachError {
 }
 
 /// What a sidecar is to receive next; only the newest matters, so a slow one never queues.
-pub type Outgoing = watch::Receiver<Option<Configuration>>;
+pub type Outgoing = watch::Receiver<Option<Told>>;
+
+/// A desired state and its number on this stream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Told {
+    pub generation: u64,
+    pub desired: Desired,
+}
 
 /// One open control stream.
 #[derive(Debug)]
@@ -87,7 +95,7 @@ struct Sidecar {
 
 #[derive(Debug)]
 struct Stream {
-    outgoing: watch::Sender<Option<Configuration>>,
+    outgoing: watch::Sender<Option<Told>>,
     ended: CancellationToken,
 }
 
@@ -191,20 +199,20 @@ impl Registry {
         here.map(|((_, uid), totals)| (uid.clone(), *totals)).collect()
     }
 
-    /// Tells a sidecar its configuration if it differs from what it was told; tells whether it did.
-    pub fn push(&self, uid: &str, configuration: Configuration) -> bool {
+    /// Tells a sidecar its desired state if it differs from what it was told; tells whether it did.
+    pub fn push(&self, uid: &str, desired: &Desired) -> bool {
         let inner = self.inner();
         let Some(stream) = inner.sidecars.get(uid).and_then(|sidecar| sidecar.stream.as_ref()) else {
             return false;
         };
         stream.outgoing.send_if_modified(|told| {
-            let generation = told.as_ref().map_or(0, |told| told.generation);
-            let next = Configuration { generation, ..configuration };
-            let changed = told.as_ref() != Some(&next);
-            if changed {
-                *told = Some(Configuration { generation: generation + 1, ..next });
-            }
-            changed
+            let generation = match told {
+                Some(told) if told.desired == *desired => return false,
+                Some(told) => told.generation + 1,
+                None => 1,
+            };
+            *told = Some(Told { generation, desired: desired.clone() });
+            true
         })
     }
 

@@ -15,7 +15,8 @@ use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::authenticate::{AuthenticationError, Authenticator, Cluster};
-use super::registry::{Attachment, Change, Registry};
+use super::convert::configuration;
+use super::registry::{Attachment, Change, Registry, Told};
 use super::report::{Registration, bounded};
 use crate::causes::Causes;
 use crate::limits::{COUNTERS_PERIOD, DEBOUNCE, DETACHED_GRACE, REGISTER_TIME, SIDECAR_MESSAGE_BYTES_MAX};
@@ -167,9 +168,10 @@ fn refused(refusal: Refusal) -> Answers {
 }
 
 fn configurations(outgoing: super::registry::Outgoing) -> Answers {
-    let told = WatchStream::new(outgoing).filter_map(|configuration| async {
-        let message = Some(from_operator::Message::Configuration(configuration?));
-        Some(Ok(FromOperator { message }))
+    let told = WatchStream::new(outgoing).filter_map(|told| async {
+        let Told { generation, desired } = told?;
+        let configuration = configuration(&desired, generation);
+        Some(Ok(FromOperator { message: Some(from_operator::Message::Configuration(configuration)) }))
     });
     Box::pin(told)
 }

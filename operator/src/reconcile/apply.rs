@@ -14,7 +14,7 @@ use crate::spec::Valid;
 pub fn apply(context: &Context, valid: &Valid, planned: Resources<Planned>) -> Resources<Applied> {
     let mut pushed = 0;
     let applied = planned.apply(
-        |uid, configuration| pushed += usize::from(context.registry.push(uid, configuration)),
+        |uid, desired| pushed += usize::from(context.registry.push(uid, desired)),
         |uid| context.registry.remove(uid),
     );
     context.metrics.pushed(pushed);

@@ -8,20 +8,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::resources::{Planned, Resources};
 use crate::spec::Valid;
 
-/// Plans a configuration for each sidecar whose pod is known.
+/// Plans the desired state of each sidecar whose pod is known.
 #[must_use]
 pub fn plan(valid: &Valid) -> Resources<Planned> {
     let pods: BTreeSet<&str> = valid.snapshot.pods.iter().map(|pod| pod.uid.as_str()).collect();
     let replicas = replicas::by_peer(valid);
-    let (mut configurations, mut gone) = (BTreeMap::new(), Vec::new());
+    let (mut desired, mut gone) = (BTreeMap::new(), Vec::new());
     for sidecar in &valid.snapshot.sidecars {
         let uid = sidecar.identity.uid();
         if pods.contains(uid) {
-            configurations.insert(uid.to_owned(), configuration::of(valid, &replicas, uid));
+            desired.insert(uid.to_owned(), configuration::of(valid, &replicas, uid));
         } else if sidecar.detached.is_some() {
             gone.push(uid.to_owned());
         }
         // Else its pod was alive at registration and the cache has not seen it yet: wait.
     }
-    Resources::new(configurations, gone)
+    Resources::new(desired, gone)
 }

@@ -1,4 +1,4 @@
-//! What a reconciliation brings about: one configuration per attached sidecar.
+//! What a reconciliation brings about: one desired state per known sidecar.
 //!
 //! `Resources<Applied>` comes only from [`super::apply`], and statuses are made only from it, so no status speaks
 //! of something that was merely intended.
@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
 
-use sealane_sidecar_api::control::Configuration;
+use crate::desired::Desired;
 
 /// Meant to be.
 #[derive(Debug)]
@@ -16,40 +16,38 @@ pub struct Planned;
 #[derive(Debug)]
 pub struct Applied;
 
-/// Configurations by pod uid, and pods that are gone.
+/// Desired states by pod uid, and pods that are gone.
 #[derive(Debug)]
 pub struct Resources<Stage> {
-    configurations: BTreeMap<String, Configuration>,
+    desired: BTreeMap<String, Desired>,
     gone: Vec<String>,
     stage: PhantomData<Stage>,
 }
 
 impl Resources<Planned> {
     #[must_use]
-    pub const fn new(configurations: BTreeMap<String, Configuration>, gone: Vec<String>) -> Self {
-        Self { configurations, gone, stage: PhantomData }
+    pub const fn new(desired: BTreeMap<String, Desired>, gone: Vec<String>) -> Self {
+        Self { desired, gone, stage: PhantomData }
     }
 
     /// Does what is planned with `push` and `remove`.
     pub(super) fn apply(
         self,
-        mut push: impl FnMut(&str, Configuration),
+        mut push: impl FnMut(&str, &Desired),
         mut remove: impl FnMut(&str),
     ) -> Resources<Applied> {
-        let Self { configurations, gone, stage: PhantomData } = self;
+        let Self { desired, gone, stage: PhantomData } = self;
         gone.iter().for_each(|uid| remove(uid));
-        for (uid, configuration) in &configurations {
-            push(uid, configuration.clone());
-        }
-        Resources { configurations, gone, stage: PhantomData }
+        desired.iter().for_each(|(uid, desired)| push(uid, desired));
+        Resources { desired, gone, stage: PhantomData }
     }
 }
 
 impl<Stage> Resources<Stage> {
-    /// The configuration of a pod's sidecar.
+    /// What a pod's sidecar is to do.
     #[must_use]
-    pub fn configuration(&self, uid: &str) -> Option<&Configuration> {
-        self.configurations.get(uid)
+    pub fn desired(&self, uid: &str) -> Option<&Desired> {
+        self.desired.get(uid)
     }
 
     /// Sidecars whose pods are gone.

@@ -1,6 +1,9 @@
 use sealane_sidecar_api::control::{EvidenceReport, SessionReport};
 
+use sealane_types::{PeerName, Provider};
+
 use super::*;
+use crate::desired::Membership;
 
 fn identity(uid: &str) -> PodIdentity {
     PodIdentity::new("demo", "embedder-0", uid).unwrap()
@@ -21,21 +24,26 @@ fn report(tensors: u64) -> Report {
     Report { sessions: vec![session], ..Default::default() }
 }
 
-fn configuration(peer: &str) -> Configuration {
-    Configuration { peer: peer.to_owned(), ..Default::default() }
+fn member(peer: &str) -> Desired {
+    Desired::Member(Membership {
+        peer: PeerName::new(peer).unwrap(),
+        provider: Provider::Auto,
+        policy: None,
+        sessions: Vec::new(),
+    })
 }
 
 #[tokio::test]
 async fn only_changes_are_pushed_and_the_newest_wins() {
     let registry = Registry::default();
     let mut attachment = registry.attach(identity("u"), registration(1)).unwrap();
-    assert!(registry.push("u", configuration("a")));
-    assert!(!registry.push("u", configuration("a")));
-    assert!(registry.push("u", configuration("b")));
+    assert!(registry.push("u", &member("a")));
+    assert!(!registry.push("u", &member("a")));
+    assert!(registry.push("u", &member("b")));
     attachment.outgoing.changed().await.unwrap();
     let told = attachment.outgoing.borrow_and_update().clone().unwrap();
-    assert_eq!((told.peer.as_str(), told.generation), ("b", 2));
-    assert!(!registry.push("unknown", configuration("a")));
+    assert_eq!((told.desired, told.generation), (member("b"), 2));
+    assert!(!registry.push("unknown", &member("a")));
 }
 
 #[tokio::test]
@@ -48,7 +56,7 @@ async fn a_second_stream_of_a_pod_ends_the_first() {
     assert_eq!(registry.report("u", first.id, report(1)), Change::Nothing);
     registry.detach("u", first.id);
     assert_eq!(registry.attached(), 1);
-    assert!(registry.push("u", configuration("a")), "a new stream is told everything again");
+    assert!(registry.push("u", &member("a")), "a new stream is told everything again");
 }
 
 #[tokio::test]

@@ -103,7 +103,7 @@ fn no_replicas() -> Problem {
     Problem::new(Reason::NoReplicas, "the selector matches no running pod")
 }
 
-/// True when the check holds for every replica, and there is one.
+/// True when the check holds for every replica, and there is one; unknown while nothing worse than silence is known.
 fn verified<'a>(
     type_: &'static str,
     replicas: &[Replica<'a>],
@@ -114,13 +114,16 @@ fn verified<'a>(
         let Problem { reason, message } = no_replicas();
         return Finding::unknown(type_, reason, message);
     }
-    let problems: Vec<Problem> = replicas.iter().filter_map(check).collect();
-    match problems.first() {
+    let of_all = |count: usize, message: &str| format!("{count} of {} replicas: {message}", replicas.len());
+    let problems: Vec<Problem> =
+        replicas.iter().filter(|replica| replica.silence().is_none()).filter_map(check).collect();
+    if let Some(first) = problems.first() {
+        return Finding::no(type_, first.reason, of_all(problems.len(), &first.message));
+    }
+    let silent: Vec<&Problem> = replicas.iter().filter_map(Replica::silence).collect();
+    match silent.first() {
+        Some(first) => Finding::unknown(type_, first.reason, of_all(silent.len(), &first.message)),
         None => Finding::yes(type_, word::ALL_VERIFIED, format!("every replica {done}")),
-        Some(first) => {
-            let message = format!("{} of {} replicas: {}", problems.len(), replicas.len(), first.message);
-            Finding::no(type_, first.reason, message)
-        }
     }
 }
 

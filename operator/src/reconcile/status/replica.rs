@@ -41,7 +41,7 @@ impl<'a> Replica<'a> {
     fn new(pod: &'a PodView, sidecar: Option<&'a Registered>, applied: &Resources<Applied>) -> Self {
         let silence = silence(pod, sidecar);
         // A report made under another Peer says nothing about this one.
-        let told = applied.configuration(&pod.uid).is_some();
+        let told = applied.desired(&pod.uid).is_some();
         let report =
             sidecar.and_then(|sidecar| sidecar.report.as_ref()).filter(|_| told && silence.is_none());
         let waiting = || {
@@ -52,6 +52,11 @@ impl<'a> Replica<'a> {
         };
         let silence = silence.or_else(|| report.is_none().then(waiting));
         Self { pod, sidecar, report, silence }
+    }
+
+    /// Why there is no word from the replica's sidecar.
+    pub(super) const fn silence(&self) -> Option<&Problem> {
+        self.silence.as_ref()
     }
 
     pub(super) fn policy(&self) -> Option<&PolicyReport> {

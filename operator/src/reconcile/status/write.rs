@@ -177,11 +177,22 @@ async fn announce(context: &Context, reference: &ObjectReference, before: &[Cond
     }
 }
 
-/// Conditions that changed their status. A first one counts only when it has something to say.
+/// How every object begins: no news.
+const BEGINNINGS: [&str; 5] = ["NoReplicas", "NotAttached", "NotConfigured", "PeerUnknown", "Connecting"];
+
+/// Conditions that changed their status. A first one counts only when it has something to say, and one that was
+/// never good does not become news by still not being it.
 fn turned<'a>(before: &'a [Condition], after: &'a [Condition]) -> impl Iterator<Item = &'a Condition> {
-    after.iter().filter(|condition| match before.iter().find(|earlier| earlier.type_ == condition.type_) {
-        Some(earlier) => earlier.status != condition.status,
-        None => condition.status == "True" || (condition.status == "False" && !is_good(condition)),
+    after.iter().filter(|condition| {
+        let beginning = BEGINNINGS.contains(&condition.reason.as_str());
+        match before.iter().find(|earlier| earlier.type_ == condition.type_) {
+            Some(earlier) if earlier.status == condition.status => false,
+            Some(earlier) => condition.status == "True" || earlier.status == "True" || !beginning,
+            None => {
+                condition.status == "True"
+                    || (condition.status == "False" && !is_good(condition) && !beginning)
+            }
+        }
     })
 }
 
@@ -227,6 +238,11 @@ mod tests {
         let fresh =
             [bad, condition("Degraded", "False"), condition("Complete", "False"), condition("X", "Unknown")];
         assert_eq!(types(&[], &fresh), ["Ready"]);
+        // Pods come and attach: the way up is no event, only its end is.
+        let waiting = Condition { reason: "NotAttached".to_owned(), ..condition("Ready", "False") };
+        assert!(types(&[], slice::from_ref(&waiting)).is_empty());
+        assert!(types(&[condition("Ready", "Unknown")], slice::from_ref(&waiting)).is_empty());
+        assert_eq!(types(&[condition("Ready", "True")], &[waiting]), ["Ready"]);
         assert!(!is_good(&condition("Degraded", "True")) && is_good(&condition("Complete", "True")));
     }
 

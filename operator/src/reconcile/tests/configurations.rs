@@ -1,10 +1,12 @@
 use sealane_sidecar_api::control::Configuration;
 
+use crate::control::convert::configuration;
 use crate::reconcile::fixture::{document, peer, pod, policy, run, session, sidecar, snapshot};
 use crate::spec::{PodPhase, Snapshot};
 
+/// As the message that the sidecar receives.
 fn told(snapshot: Snapshot, uid: &str) -> Configuration {
-    run(snapshot).1.configuration(uid).unwrap().clone()
+    configuration(run(snapshot).1.desired(uid).unwrap(), 0)
 }
 
 #[test]
@@ -127,7 +129,7 @@ fn sidecars_of_vanished_pods_are_forgotten_once_they_are_detached() {
     snapshot.pods.remove(1);
     let (_, applied, _) = run(snapshot.clone());
     assert!(applied.gone().is_empty(), "the cache may be behind: it was alive when it attached");
-    assert!(applied.configuration("ranker-2-uid").is_none());
+    assert!(applied.desired("ranker-2-uid").is_none());
     snapshot.sidecars[1].detached = Some(std::time::Duration::ZERO);
     assert_eq!(run(snapshot).1.gone(), ["ranker-2-uid"]);
 }
@@ -139,6 +141,6 @@ fn the_plan_of_the_same_namespace_is_the_same() {
     shuffled.sessions = vec![session()];
     let (_, second, _) = run(shuffled);
     for uid in ["embedder-1-uid", "ranker-2-uid"] {
-        assert_eq!(first.configuration(uid), second.configuration(uid));
+        assert_eq!(first.desired(uid), second.desired(uid));
     }
 }

@@ -76,6 +76,16 @@ fn each_reason_not_to_be_ready_is_named() {
 }
 
 #[test]
+fn silence_is_no_verdict() {
+    let mut snapshot = snapshot();
+    snapshot.sidecars.clear();
+    let status = embedder(snapshot);
+    assert_eq!(condition(&status.conditions, "PolicyVerified"), "Unknown NotAttached");
+    assert_eq!(condition(&status.conditions, "EvidenceVerified"), "Unknown NotAttached");
+    assert_eq!(condition(&status.conditions, "Ready"), "False NotAttached");
+}
+
+#[test]
 fn a_reason_from_nowhere_is_not_repeated() {
     let mut snapshot = snapshot();
     rereport(&mut snapshot.sidecars[0], |report| {

@@ -6,7 +6,8 @@ use sealane_operator_api::TrustPolicy;
 use sealane_policy::{Timestamp, VerifiedPolicy, verify};
 use sealane_types::{Reason, Roots, SignedChain, UnixSeconds};
 
-use crate::spec::{PolicyWire, Problem, Snapshot, ValidPolicy, word};
+use crate::desired::PolicyWire;
+use crate::spec::{Problem, Snapshot, ValidPolicy, word};
 
 /// Sidecars get whatever can be read, even what the operator would refuse: the verdict is theirs.
 pub(super) fn check(index: usize, policy: &TrustPolicy, snapshot: &Snapshot) -> ValidPolicy {
@@ -27,11 +28,12 @@ pub(super) fn check(index: usize, policy: &TrustPolicy, snapshot: &Snapshot) -> 
     }
 }
 
-fn wire(roots: &Roots, chain: &SignedChain) -> Result<PolicyWire, Problem> {
+fn wire(roots: &Roots, chain: &SignedChain) -> Result<Arc<PolicyWire>, Problem> {
     let json = |result: Result<String, serde_json::Error>| {
         result.map_err(|error| Problem { reason: word::SPEC_INVALID, message: error.to_string() })
     };
-    Ok(PolicyWire { chain: json(serde_json::to_string(chain))?, roots: json(serde_json::to_string(roots))? })
+    let (chain, roots) = (json(serde_json::to_string(chain))?, json(serde_json::to_string(roots))?);
+    Ok(Arc::new(PolicyWire { chain, roots }))
 }
 
 fn verdict(

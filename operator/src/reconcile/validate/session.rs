@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use sealane_operator_api::TransferSession;
+use sealane_operator_api::{InvalidQuantity, TransferSession};
 use sealane_types::{PeerName, PolicyName, Reason};
 
+use crate::desired::Terms;
 use crate::spec::{Problem, SessionShape, ValidPeer, word};
 
 /// What sidecars are told about the session, or why nothing.
@@ -28,26 +29,18 @@ pub(super) fn check(
         }
         to.push(peer);
     }
-    let number =
-        |field: &str, value: i64| u64::try_from(value).map_err(|_| invalid(&format!("{field} is negative")));
-    Ok(SessionShape {
-        from,
-        to,
-        policy,
+    let field = |field: &'static str| move |error: InvalidQuantity| invalid(&format!("{field}: {error}"));
+    let terms = Terms {
         delivery: stream.delivery,
         fanout: u32::try_from(stream.fanout).map_err(|_| invalid("spec.stream.fanout is negative"))?,
-        rekey_bytes: spec
-            .rekey
-            .bytes
-            .bytes()
-            .map_err(|error| invalid(&format!("spec.rekey.bytes: {error}")))?,
-        rekey_messages: number("spec.rekey.messages", spec.rekey.messages)?,
-        rekey_seconds: spec
-            .rekey
-            .interval
-            .seconds()
-            .map_err(|error| invalid(&format!("spec.rekey.interval: {error}")))?,
-    })
+        carrier: spec.carrier,
+        cipher: spec.cipher,
+        rekey_bytes: spec.rekey.bytes.bytes().map_err(field("spec.rekey.bytes"))?,
+        rekey_messages: u64::try_from(spec.rekey.messages)
+            .map_err(|_| invalid("spec.rekey.messages is negative"))?,
+        rekey_seconds: spec.rekey.interval.seconds().map_err(field("spec.rekey.interval"))?,
+    };
+    Ok(SessionShape { from, to, policy, terms })
 }
 
 fn invalid(message: &str) -> Problem {

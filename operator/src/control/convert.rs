@@ -1,0 +1,65 @@
+//! From desired state to the messages of the control channel. Only this file and its siblings see protobuf.
+
+use sealane_sidecar_api::control::{Configuration, Policy, Remote, Replica, Session};
+use sealane_types::Reason;
+
+use crate::desired::{self, Desired};
+
+/// The message that tells a sidecar its desired state.
+#[must_use]
+pub fn configuration(desired: &Desired, generation: u64) -> Configuration {
+    match desired {
+        Desired::NoPeer => Configuration {
+            generation,
+            reason: Reason::PeerUnknown.as_str().to_owned(),
+            ..Configuration::default()
+        },
+        Desired::Member(desired::Membership { peer, provider, policy, sessions }) => Configuration {
+            generation,
+            peer: peer.to_string(),
+            reason: String::new(),
+            provider: provider.as_str().to_owned(),
+            policy: policy.as_ref().map(|(name, wire)| Policy {
+                name: name.to_string(),
+                chain: wire.chain.clone(),
+                roots: wire.roots.clone(),
+            }),
+            sessions: sessions.iter().map(session).collect(),
+        },
+    }
+}
+
+fn session(session: &desired::Session) -> Session {
+    let desired::Session { name, uid, sending, terms, suspend, remotes } = session;
+    let desired::Terms { delivery, fanout, carrier, cipher, rekey_bytes, rekey_messages, rekey_seconds } =
+        terms;
+    let remote = |(peer, replicas): &(sealane_types::PeerName, std::sync::Arc<[desired::Replica]>)| Remote {
+        peer: peer.to_string(),
+        replicas: replicas.iter().map(replica).collect(),
+    };
+    Session {
+        name: name.to_string(),
+        uid: uid.clone(),
+        sending: *sending,
+        delivery: delivery.as_str().to_owned(),
+        fanout: *fanout,
+        carrier: carrier.as_str().to_owned(),
+        cipher: cipher.as_str().to_owned(),
+        rekey_bytes: *rekey_bytes,
+        rekey_messages: *rekey_messages,
+        rekey_seconds: *rekey_seconds,
+        suspend: *suspend,
+        remotes: remotes.iter().map(remote).collect(),
+    }
+}
+
+fn replica(replica: &desired::Replica) -> Replica {
+    let desired::Replica { pod, uid, addresses, port, incarnation } = replica;
+    Replica {
+        pod: pod.clone(),
+        uid: uid.clone(),
+        addresses: addresses.iter().map(ToString::to_string).collect(),
+        port: u32::from(*port),
+        incarnation: incarnation.to_vec(),
+    }
+}

@@ -1,0 +1,67 @@
+//! What one sidecar is to do. Large parts are shared between sidecars: ten thousand of them hold one policy and
+//! one list of replicas, not ten thousand.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use sealane_operator_api::{CarrierChoice, CipherChoice};
+use sealane_types::{Delivery, PeerName, PolicyName, Provider, SessionName};
+
+/// The complete desired state of a sidecar.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Desired {
+    /// Its pod belongs to no Peer, or to two.
+    NoPeer,
+    Member(Membership),
+}
+
+/// What a replica of a Peer is to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Membership {
+    pub peer: PeerName,
+    pub provider: Provider,
+    /// Absent while there is no TrustPolicy that can be read.
+    pub policy: Option<(PolicyName, Arc<PolicyWire>)>,
+    pub sessions: Vec<Session>,
+}
+
+/// A TrustPolicy as it goes to sidecars: JSON of chain and roots.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PolicyWire {
+    pub chain: String,
+    pub roots: String,
+}
+
+/// One session from the point of view of one side.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Session {
+    pub name: SessionName,
+    pub uid: String,
+    pub sending: bool,
+    pub terms: Terms,
+    pub suspend: bool,
+    pub remotes: Vec<(PeerName, Arc<[Replica]>)>,
+}
+
+/// What both sides of a session are told alike.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Terms {
+    pub delivery: Delivery,
+    pub fanout: u32,
+    pub carrier: CarrierChoice,
+    pub cipher: CipherChoice,
+    pub rekey_bytes: u64,
+    pub rekey_messages: u64,
+    pub rekey_seconds: u64,
+}
+
+/// A replica that can be dialled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Replica {
+    pub pod: String,
+    pub uid: String,
+    /// Confirmed by the pod's status.
+    pub addresses: Vec<IpAddr>,
+    pub port: u16,
+    pub incarnation: [u8; 16],
+}
