@@ -59,9 +59,9 @@ def deliveries(m: dict) -> bytes:
     return b"".join(struct.pack("<Q", number) for number in m["deliveries"])
 
 
-def assigned(m: dict) -> bytes:
-    replicas = b"".join(map(bytes.fromhex, m["replicas"]))
-    return struct.pack("<QH", m["sequence"], len(m["replicas"])) + replicas
+def assigned_entry(e: dict) -> bytes:
+    replicas = b"".join(map(bytes.fromhex, e["replicas"]))
+    return struct.pack("<QH", e["sequence"], len(e["replicas"])) + replicas
 
 
 ENCODERS = {
@@ -86,7 +86,7 @@ ENCODERS = {
     + text16(m["message"]),
     "OPENED": lambda m: header(68, lane=m["lane"]) + struct.pack("<I", m["window"]),
     "FAILED": lambda m: header(69, FAILURES[m["failure"]], lane=m["lane"]) + text(m["reason"]) + text16(m["message"]),
-    "ASSIGNED": lambda m: header(70, 0, 1, m["lane"]) + assigned(m),
+    "ASSIGNED": lambda m: header(70, 0, len(m["entries"]), m["lane"]) + b"".join(map(assigned_entry, m["entries"])),
     "TAKEN": lambda m: header(71, 0, len(m["ranges"]), m["lane"]) + spans(m),
     "UNCERTAIN": lambda m: header(72, 0, len(m["ranges"]), m["lane"]) + spans(m),
     "CLOSED": lambda m: header(73, lane=m["lane"]),

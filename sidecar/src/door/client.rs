@@ -25,7 +25,9 @@ pub(super) async fn serve(socket: Arc<Socket>, shared: Arc<Shared>) {
     let mut client = Client::new(socket.clone(), shared);
     let Err(fault) = client.run().await;
     match fault {
-        Fault::Gone | Fault::Socket(_) => tracing::debug!(client = client.name, %fault, "a client left the door"),
+        Fault::Gone | Fault::Socket(_) => {
+            tracing::debug!(client = client.name, %fault, "a client left the door")
+        }
         fault => {
             tracing::warn!(client = client.name, %fault, "a client broke a rule of the door");
             last_word(&socket, Failure::Misuse, convert::reason(&fault), &fault.to_string());
@@ -275,7 +277,9 @@ async fn make_segments(
 async fn make_segment(bytes: u64, shared: &Shared, ids: &SegmentIds) -> Result<Segment, String> {
     let full = || {
         let side = shared.budget.side_bytes_max() >> 20;
-        format!("{bytes} bytes do not fit: the tensors that this pod puts may take {side} MiB together; raise SEALANE_ARENA_BYTES")
+        format!(
+            "{bytes} bytes do not fit: the tensors that this pod puts may take {side} MiB together; raise SEALANE_ARENA_BYTES"
+        )
     };
     let size = rounded(bytes).ok_or_else(full)?;
     let grant = shared.budget.grant(Side::Put, size).ok_or_else(full)?;

@@ -4,7 +4,7 @@ mod cursor;
 mod reply;
 mod request;
 
-pub(super) use reply::{Entry, Failure, Reply};
+pub(super) use reply::{Entry, Failure, Reply, assigned_bytes};
 pub(super) use request::{PutEntry, Request};
 
 /// The only version so far.

@@ -47,7 +47,9 @@ fn bytes_of(dtype: Dtype, shape: &[u64]) -> Option<u64> {
 pub(super) const fn reason(fault: &Fault) -> Reason {
     match fault {
         Fault::VersionUnsupported { .. } => Reason::VersionUnsupported,
-        Fault::TooMany { .. } | Fault::TooLong { .. } | Fault::Window(_) | Fault::Rank { .. } => Reason::LimitExceeded,
+        Fault::TooMany { .. } | Fault::TooLong { .. } | Fault::Window(_) | Fault::Rank { .. } => {
+            Reason::LimitExceeded
+        }
         _ => Reason::FrameMalformed,
     }
 }

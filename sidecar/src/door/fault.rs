@@ -25,7 +25,9 @@ pub(super) enum Fault {
     SecondHello,
     #[error("HELLO does not begin with the door's magic; is this another protocol?")]
     WrongMagic,
-    #[error("this sidecar speaks version {ours} of the door, the client {oldest} to {newest}; update the older of the two")]
+    #[error(
+        "this sidecar speaks version {ours} of the door, the client {oldest} to {newest}; update the older of the two"
+    )]
     VersionUnsupported { ours: u16, oldest: u16, newest: u16 },
     #[error("no HELLO in time")]
     HelloTimeout,

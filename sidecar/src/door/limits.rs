@@ -31,6 +31,9 @@ pub(super) const ARENA_USUAL_BYTES_MAX: u64 = 64 << 20;
 /// How many tensors an arena tries to hold, so that one is on its way while another is used.
 pub(super) const TENSORS_HELD_WANTED: u64 = 4;
 
+/// News of a lane that share messages. Lists of ranges stay far below a message's length.
+pub(super) const NEWS_PER_MESSAGE_MAX: usize = 256;
+
 /// A client that has not said hello by then is turned away.
 pub(super) const HELLO_SECONDS: Duration = Duration::from_secs(10);
 /// Longest wait for a lane that a client can ask for.
@@ -43,4 +46,5 @@ pub(super) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 const _: () = assert!(SEGMENT_BYTES.is_multiple_of(SEGMENT_STEP_BYTES));
 const _: () = assert!(SEGMENT_STEP_BYTES.is_multiple_of(SLOT_ALIGNMENT));
 // One entry of a PUT or DELIVER with every field at its longest fits in a message beside the header.
+const _: () = assert!(8 + 16 * NEWS_PER_MESSAGE_MAX <= MESSAGE_BYTES_MAX);
 const _: () = assert!(8 + 44 + 8 * 255 + 255 + 16 * REPLICAS_MAX <= MESSAGE_BYTES_MAX);

@@ -1,7 +1,7 @@
 //! One lane that receives, for one client.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sealane_types::SessionName;
 use tokio::task::{AbortHandle, JoinSet};
@@ -21,8 +21,8 @@ use crate::handoff::{
 #[derive(Debug)]
 struct Held {
     arena: Arc<TakeSegments>,
-    /// Set when the lane is open.
-    lane: OnceLock<ReceiverLane>,
+    /// While the lane is open.
+    lane: Mutex<Option<ReceiverLane>>,
     deliveries: Mutex<HashMap<u64, Slot>>,
 }
 
@@ -38,8 +38,13 @@ impl Held {
         self.deliveries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Frees what the application never took.
+    fn lane(&self) -> MutexGuard<'_, Option<ReceiverLane>> {
+        self.lane.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Frees what the application never took, and tells the session that nothing more will be.
     fn forget_untaken(&self) {
+        *self.lane() = None;
         let untaken = |(_, slot): (u64, Slot)| slot.id;
         let untaken: Vec<SlotId> = self.deliveries().extract_if(|_, slot| !slot.taken).map(untaken).collect();
         untaken.into_iter().for_each(|slot| self.arena.release(slot));
@@ -72,7 +77,7 @@ impl Receiving {
         tasks: &mut JoinSet<()>,
     ) -> Self {
         let Opening { lane, session, arena, deadline } = opening;
-        let held = Arc::new(Held { arena, lane: OnceLock::new(), deliveries: Mutex::default() });
+        let held = Arc::new(Held { arena, lane: Mutex::default(), deliveries: Mutex::default() });
         let close = CancellationToken::new();
         let task = Task { lane, socket, held: held.clone(), close: close.clone(), senders: HashMap::new() };
         let task = tasks.spawn(task.run(session, deadline, lanes));
@@ -108,9 +113,10 @@ impl Receiving {
             }
         }
         drop(held);
-        let Some(lane) = self.held.lane.get() else { return Ok(()) };
-        let deliveries: Vec<DeliveryId> = deliveries.iter().copied().map(DeliveryId).collect();
-        lane.taken(&deliveries);
+        if let Some(lane) = self.held.lane().as_ref() {
+            let deliveries: Vec<DeliveryId> = deliveries.iter().copied().map(DeliveryId).collect();
+            lane.taken(&deliveries);
+        }
         Ok(())
     }
 
@@ -159,7 +165,7 @@ impl Task {
         };
         let stop = match opened {
             Ok((receiver, deliveries)) => {
-                let _ = self.held.lane.set(receiver);
+                *self.held.lane() = Some(receiver);
                 match self.say(&Reply::Opened { lane, window: limits::WINDOW_TENSORS }).await {
                     Ok(()) => self.work(deliveries).await,
                     Err(stop) => stop,
@@ -283,7 +289,8 @@ impl Task {
         let announcements = self.held.arena.announcements();
         for segment in announcements.added {
             let mut packet = Vec::new();
-            Reply::Segment { lane, segment: segment.id, bytes: segment.bytes, take: true }.encode(&mut packet);
+            Reply::Segment { lane, segment: segment.id, bytes: segment.bytes, take: true }
+                .encode(&mut packet);
             self.socket.send_with(&packet, segment.descriptor()).await.map_err(|_| Stop::Silent)?;
         }
         for segment in announcements.dropped {

@@ -1,5 +1,6 @@
 //! One lane that sends, for one client.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -9,12 +10,12 @@ use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, timeout};
 
-use super::codec::{Failure, Reply};
+use super::codec::{Failure, HEADER_BYTES, Reply, assigned_bytes};
 use super::fault::Fault;
 use super::limits;
 use super::socket::Socket;
 use crate::handoff::{
-    LaneError, LaneIncarnation, Lanes, Parcel, Sequence, SenderEvent, SenderEvents, SenderLane,
+    LaneError, LaneIncarnation, Lanes, Parcel, ReplicaId, SenderEvent, SenderEvents, SenderLane, Sequence,
 };
 
 /// What the client asks of its lane, in order.
@@ -124,7 +125,8 @@ impl Task {
         match ended {
             Ok(()) => self.say(&Reply::Closed { lane }).await,
             Err(LaneError { failure, reason, message }) => {
-                let failed = Reply::Failed { lane, failure: Failure::from(failure), reason, message: &message };
+                let failed =
+                    Reply::Failed { lane, failure: Failure::from(failure), reason, message: &message };
                 self.say(&failed).await;
             }
         }
@@ -137,48 +139,74 @@ impl Task {
         events: SenderEvents,
         commands: mpsc::UnboundedReceiver<Command>,
     ) -> Result<(), LaneError> {
-        let mut news = std::pin::pin!(self.pass_on(events));
-        let offered = tokio::select! {
-            failed = &mut news => return Err(failed.unwrap_or_else(LaneError::gone)),
-            offered = offer(sender, commands) => offered,
-        };
-        // What the session said before the end still reaches the client. A failure that it named is more precise than
-        // the closed channel that the offering met.
-        let patience = if offered.is_ok() { Duration::ZERO } else { limits::LAST_NEWS_WAIT };
-        match timeout(patience, news).await {
-            Ok(Some(failed)) if offered.is_err() => Err(failed),
-            _ => offered,
+        let mut news = pin!(self.pass_on(events));
+        let mut offering = pin!(offer(sender, commands));
+        tokio::select! {
+            failed = &mut news => match failed {
+                Some(error) => Err(error),
+                // The session is done with the lane; its answer to a close may lie beside.
+                None => timeout(limits::LAST_NEWS_WAIT, offering).await.unwrap_or_else(|_| Err(LaneError::gone())),
+            },
+            offered = &mut offering => {
+                // What the session said before the end still reaches the client. A failure that it named is more
+                // precise than the closed channel that the offering met.
+                let patience = if offered.is_ok() { Duration::ZERO } else { limits::LAST_NEWS_WAIT };
+                match timeout(patience, news).await {
+                    Ok(Some(failed)) if offered.is_err() => Err(failed),
+                    _ => offered,
+                }
+            }
         }
     }
 
     /// Passes news on until the lane ends: with the error that the session named, or without one.
     async fn pass_on(&self, mut events: SenderEvents) -> Option<LaneError> {
-        let lane = self.lane;
-        while let Some(event) = events.next().await {
-            match event {
-                SenderEvent::Assigned { sequence, replicas } => {
-                    self.say(&Reply::Assigned { lane, sequence: sequence.0, replicas: &replicas }).await;
+        let mut batch = Vec::new();
+        while events.next_many(&mut batch, limits::NEWS_PER_MESSAGE_MAX).await {
+            // Kinds go out in the order in which they matter: where a tensor goes, before what became of it.
+            let mut news = News::default();
+            let mut failed = None;
+            for event in batch.drain(..) {
+                match event {
+                    SenderEvent::Assigned { sequence, replicas } => {
+                        news.assigned.push((sequence.0, replicas))
+                    }
+                    SenderEvent::Taken { first, last } => self.settle(first, last, &mut news.taken),
+                    SenderEvent::Uncertain { first, last } => self.settle(first, last, &mut news.uncertain),
+                    SenderEvent::Failed(error) => failed = Some(error),
                 }
-                SenderEvent::Taken { first, last } => {
-                    self.settle(first, last);
-                    self.say(&Reply::Taken { lane, ranges: &[(first.0, last.0)] }).await;
-                }
-                SenderEvent::Uncertain { first, last } => {
-                    self.settle(first, last);
-                    self.say(&Reply::Uncertain { lane, ranges: &[(first.0, last.0)] }).await;
-                }
-                SenderEvent::Failed(error) => return Some(error),
+            }
+            self.say_all(&news).await;
+            if failed.is_some() {
+                return failed;
             }
         }
         None
     }
 
-    /// Opens the window for as many tensors, before the client can know of it.
-    fn settle(&self, first: Sequence, last: Sequence) {
+    async fn say_all(&self, news: &News) {
+        let lane = self.lane;
+        for entries in assigned_messages(&news.assigned) {
+            self.say(&Reply::Assigned { lane, entries }).await;
+        }
+        if !news.taken.is_empty() {
+            self.say(&Reply::Taken { lane, ranges: &news.taken }).await;
+        }
+        if !news.uncertain.is_empty() {
+            self.say(&Reply::Uncertain { lane, ranges: &news.uncertain }).await;
+        }
+    }
+
+    /// Opens the window for as many tensors, before the client can know of it, and notes the range.
+    fn settle(&self, first: Sequence, last: Sequence, ranges: &mut Vec<(u64, u64)>) {
         let count = u32::try_from(last.0.saturating_sub(first.0)).unwrap_or(u32::MAX).saturating_add(1);
         let less = |under_way: u32| Some(under_way.saturating_sub(count));
         // The closure always gives a value.
         let _ = self.under_way.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+        match ranges.last_mut() {
+            Some((_, end)) if end.checked_add(1) == Some(first.0) => *end = last.0,
+            _ => ranges.push((first.0, last.0)),
+        }
     }
 
     async fn say(&self, reply: &Reply<'_>) {
@@ -187,6 +215,31 @@ impl Task {
         // A client that left is noticed where its packets are read, which ends this task.
         let _ = self.socket.send(&packet).await;
     }
+}
+
+/// What became of tensors, gathered for one message of each kind.
+#[derive(Debug, Default)]
+struct News {
+    assigned: Vec<(u64, Vec<ReplicaId>)>,
+    taken: Vec<(u64, u64)>,
+    uncertain: Vec<(u64, u64)>,
+}
+
+/// Splits assignments into messages of legal size.
+fn assigned_messages(mut rest: &[(u64, Vec<ReplicaId>)]) -> impl Iterator<Item = &[(u64, Vec<ReplicaId>)]> {
+    std::iter::from_fn(move || {
+        let mut room = limits::MESSAGE_BYTES_MAX - HEADER_BYTES;
+        let fits = |(_, replicas): &&(u64, Vec<ReplicaId>)| {
+            let bytes = assigned_bytes(replicas.len());
+            let fits = bytes <= room;
+            room = room.saturating_sub(bytes);
+            fits
+        };
+        let count = rest.iter().take_while(fits).count();
+        let (message, left) = rest.split_at(count);
+        rest = left;
+        (count > 0).then_some(message)
+    })
 }
 
 /// Offers in order until the client closes (Ok) or the lane ends.

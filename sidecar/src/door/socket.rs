@@ -10,8 +10,8 @@ use std::os::unix::net;
 use std::path::{Path, PathBuf};
 
 use rustix::net::{
-    AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags,
-    SocketType,
+    AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix,
+    SocketFlags, SocketType,
 };
 use tokio::io::Interest;
 use tokio::net::{UnixListener, UnixStream};

@@ -47,7 +47,7 @@ pub(in super::super) enum Reply<'a> {
     NoSegment { lane: u32, bytes: u64, reason: Reason, message: &'a str },
     Opened { lane: u32, window: u32 },
     Failed { lane: u32, failure: Failure, reason: Reason, message: &'a str },
-    Assigned { lane: u32, sequence: u64, replicas: &'a [ReplicaId] },
+    Assigned { lane: u32, entries: &'a [(u64, Vec<ReplicaId>)] },
     Taken { lane: u32, ranges: &'a [(u64, u64)] },
     Uncertain { lane: u32, ranges: &'a [(u64, u64)] },
     Closed { lane: u32 },
@@ -92,13 +92,7 @@ impl Reply<'_> {
                 text(message, reason.as_str());
                 long_text(message, words);
             }
-            Self::Assigned { lane, sequence, replicas } => {
-                let replicas = replicas.get(..limits::REPLICAS_MAX).unwrap_or(replicas);
-                header(message, 70, 0, 1, lane);
-                message.extend_from_slice(&sequence.to_le_bytes());
-                message.extend_from_slice(&(replicas.len() as u16).to_le_bytes());
-                replicas.iter().for_each(|replica| message.extend_from_slice(&replica.0));
-            }
+            Self::Assigned { lane, entries } => assigned(message, lane, entries),
             Self::Taken { lane, ranges } => spans(message, 71, lane, ranges),
             Self::Uncertain { lane, ranges } => spans(message, 72, lane, ranges),
             Self::Closed { lane } => header(message, 73, 0, 0, lane),
@@ -150,6 +144,21 @@ fn spans(message: &mut Vec<u8>, kind: u8, lane: u32, ranges: &[(u64, u64)]) {
     for (first, last) in ranges {
         message.extend_from_slice(&first.to_le_bytes());
         message.extend_from_slice(&last.to_le_bytes());
+    }
+}
+
+/// Bytes of one assignment. A session never names more than [`limits::REPLICAS_MAX`] replicas.
+pub(in super::super) fn assigned_bytes(replicas: usize) -> usize {
+    10 + 16 * replicas.min(limits::REPLICAS_MAX)
+}
+
+fn assigned(message: &mut Vec<u8>, lane: u32, entries: &[(u64, Vec<ReplicaId>)]) {
+    header(message, 70, 0, entries.len(), lane);
+    for (sequence, replicas) in entries {
+        let replicas = replicas.get(..limits::REPLICAS_MAX).unwrap_or(replicas);
+        message.extend_from_slice(&sequence.to_le_bytes());
+        message.extend_from_slice(&(replicas.len() as u16).to_le_bytes());
+        replicas.iter().for_each(|replica| message.extend_from_slice(&replica.0));
     }
 }
 

@@ -11,15 +11,45 @@ use crate::handoff::{DIMENSIONS_MAX, LaneIncarnation, ReplicaId, Sequence};
 /// A message from a client. Lengths and counts are within limits; meaning is checked where it is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in super::super) enum Request {
-    Hello { name: String },
-    Want { lane: u32, bytes: u64 },
-    OpenSender { lane: u32, session: String, incarnation: LaneIncarnation, base: Sequence, timeout: Duration, resume: bool },
-    OpenReceiver { lane: u32, session: String, timeout: Duration },
-    Put { lane: u32, entries: Vec<PutEntry> },
-    Close { lane: u32, abandon: bool },
-    Took { lane: u32, deliveries: Vec<u64> },
-    Release { lane: u32, deliveries: Vec<u64> },
-    Drop { segment: u32 },
+    Hello {
+        name: String,
+    },
+    Want {
+        lane: u32,
+        bytes: u64,
+    },
+    OpenSender {
+        lane: u32,
+        session: String,
+        incarnation: LaneIncarnation,
+        base: Sequence,
+        timeout: Duration,
+        resume: bool,
+    },
+    OpenReceiver {
+        lane: u32,
+        session: String,
+        timeout: Duration,
+    },
+    Put {
+        lane: u32,
+        entries: Vec<PutEntry>,
+    },
+    Close {
+        lane: u32,
+        abandon: bool,
+    },
+    Took {
+        lane: u32,
+        deliveries: Vec<u64>,
+    },
+    Release {
+        lane: u32,
+        deliveries: Vec<u64>,
+    },
+    Drop {
+        segment: u32,
+    },
 }
 
 /// One tensor of a `PUT`, unchecked against segment and shape.

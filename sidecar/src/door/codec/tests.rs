@@ -126,8 +126,12 @@ fn encode(m: &Value, lane: u32, packet: &mut Vec<u8>) {
             Reply::Failed { lane, failure, reason, message }.encode(packet);
         }
         "ASSIGNED" => {
-            let replicas: Vec<_> = list(&m["replicas"]).iter().map(|id| ReplicaId(sixteen(id))).collect();
-            Reply::Assigned { lane, sequence: number(&m["sequence"]), replicas: &replicas }.encode(packet);
+            let entry = |e: &Value| {
+                let replicas = list(&e["replicas"]).iter().map(|id| ReplicaId(sixteen(id))).collect();
+                (number(&e["sequence"]), replicas)
+            };
+            let entries: Vec<_> = list(&m["entries"]).iter().map(entry).collect();
+            Reply::Assigned { lane, entries: &entries }.encode(packet);
         }
         "TAKEN" => {
             let ranges: Vec<_> = pairs(&m["ranges"]);
@@ -177,12 +181,8 @@ fn deliver(m: &Value, lane: u32, packet: &mut Vec<u8>) {
 fn words_too_long_for_a_message_are_cut_between_characters() {
     let long = "é".repeat(40_000);
     let mut packet = Vec::new();
-    let failed = Reply::Failed {
-        lane: 1,
-        failure: Failure::Closed,
-        reason: Reason::Unspecified,
-        message: &long,
-    };
+    let failed =
+        Reply::Failed { lane: 1, failure: Failure::Closed, reason: Reason::Unspecified, message: &long };
     failed.encode(&mut packet);
     assert!(packet.len() <= super::super::limits::MESSAGE_BYTES_MAX);
     assert!(std::str::from_utf8(&packet[HEADER_BYTES + 1 + 11 + 2..]).is_ok());

@@ -1,0 +1,98 @@
+"""What an application may put: numpy arrays, torch tensors and buffers, of any layout."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Callable, NamedTuple, Optional
+
+from . import _dtypes
+from ._dtypes import Dtype
+
+
+class Source(NamedTuple):
+    """A tensor to send. `copy` writes it, little-endian and row-major, into memory of `nbytes`; `address` is where
+    it already lies that way, if it does."""
+
+    dtype: Dtype
+    shape: tuple[int, ...]
+    nbytes: int
+    address: Optional[int]
+    copy: Callable[[Any], None]
+    #: Keeps the memory at `address` alive while the sidecar may read it.
+    owner: Any
+
+
+def source(value: Any) -> Source:
+    """Checks and describes what was put; TypeError says what to do when it cannot be sent."""
+    if type(value).__module__.split(".")[0] == "torch" and hasattr(value, "data_ptr"):
+        return _torch(value)
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return _buffer(memoryview(value))
+    _refuse_devices(value)
+    return _numpy(value)
+
+
+def nbytes(dtype: Dtype, shape: Sequence[int]) -> int:
+    size = dtype.size
+    for dimension in shape:
+        size *= dimension
+    return size
+
+
+def _numpy(value: Any) -> Source:
+    try:
+        import numpy
+    except ImportError:
+        raise TypeError(
+            f"{type(value).__name__} cannot be put without numpy; install it, or put a torch tensor"
+        ) from None
+    array = numpy.asarray(value)
+    dtype = _dtypes.of(array.dtype)
+    native = array.dtype if dtype.needs_ml_dtypes else numpy.dtype(dtype.name).newbyteorder("<")
+
+    def copy(memory: Any) -> None:
+        target = numpy.frombuffer(memory, dtype=native, count=array.size).reshape(array.shape)
+        numpy.copyto(target, array)
+
+    in_order = array.flags.c_contiguous and array.dtype == native
+    address = int(array.__array_interface__["data"][0]) if in_order else None
+    return Source(dtype, array.shape, array.nbytes, address, copy, array)
+
+
+def _buffer(view: memoryview) -> Source:
+    if not view.c_contiguous:
+        raise TypeError("a memoryview must be contiguous to be put; put a numpy array for other layouts")
+    flat = view.cast("B") if view.nbytes else memoryview(b"")
+
+    def copy(memory: Any) -> None:
+        memoryview(memory).cast("B")[: flat.nbytes] = flat
+
+    return Source(_dtypes.BY_NAME["uint8"], (flat.nbytes,), flat.nbytes, None, copy, view)
+
+
+def _torch(tensor: Any) -> Source:
+    import torch
+
+    if tensor.device.type != "cpu":
+        raise TypeError(f"the tensor is on {tensor.device}; call .cpu() first")
+    if tensor.layout != torch.strided or tensor.is_quantized:
+        raise TypeError("only dense tensors can be put; call .to_dense() or .dequantize() first")
+    tensor = tensor.detach()
+    dtype = _dtypes.of(tensor.dtype)
+    shape = tuple(tensor.shape)
+
+    def copy(memory: Any) -> None:
+        target = torch.frombuffer(memory, dtype=tensor.dtype, count=tensor.numel()).reshape(shape)
+        target.copy_(tensor)
+
+    lazy = tensor.is_conj() or tensor.is_neg()
+    address = tensor.data_ptr() if tensor.is_contiguous() and not lazy else None
+    return Source(dtype, shape, nbytes(dtype, shape), address, copy, tensor)
+
+
+def _refuse_devices(value: Any) -> None:
+    """DLPack names the device of arrays from other libraries; 1 is the CPU, 3 and 11 pinned host memory."""
+    if type(value).__module__.split(".")[0] == "numpy" or not hasattr(value, "__dlpack_device__"):
+        return
+    if int(value.__dlpack_device__()[0]) not in (1, 3, 11):
+        raise TypeError(f"this {type(value).__name__} is on a device; call .cpu() (or its library's word) first")

@@ -1,0 +1,339 @@
+"""The same doors and lanes for asyncio.
+
+    async with sealane.aio.connect() as door:
+        lane = await door.sender("activations")
+        await lane.put(array)
+        await lane.close()
+    async with sealane.aio.connect() as door:
+        async for tensor in door.receiver("activations"):
+            tensor.numpy()
+
+A door belongs to the event loop that first used it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator, Awaitable, Generator, Sequence
+from types import TracebackType
+from typing import Any, Callable, Generic, Optional, TypeVar, Union
+
+from . import _operations
+from ._core import Core, Expired, Operation, Work
+from ._lanes import ReceivingLane, SendingLane
+from ._link import Link
+from .door import OPEN_SECONDS, array_over, layout, path_of, prepare
+from .errors import SealaneError
+from .tensor import Tensor
+
+#: Copies shorter than this run in the loop's own thread: handing them to another takes longer.
+INLINE_BYTES_MAX = 256 << 10
+
+T = TypeVar("T")
+C = TypeVar("C", bound="_Closing")
+
+
+class _Driver:
+    """Drives operations in one event loop: the sibling of `Core.run`."""
+
+    def __init__(self, core: Core) -> None:
+        self.core = core
+        self._loop: Optional[asyncio.AbstractEventLoop] = None
+        self._registered: Optional[tuple[Link, int]] = None
+
+    async def run(self, operation: Operation[T], timeout: Optional[float], what: str) -> T:
+        core = self.core
+        core.check_usable()
+        deadline = None if timeout is None else time.monotonic() + timeout
+        throw: Optional[Expired] = None
+        try:
+            while True:
+                with core.lock:
+                    core.drain()
+                    step = operation.send(None) if throw is None else operation.throw(throw)
+                    throw = None
+                    news = None if isinstance(step, Work) else self._subscribe()
+                if isinstance(step, Work):
+                    if step.nbytes < INLINE_BYTES_MAX:
+                        step.run()
+                    else:
+                        await asyncio.get_running_loop().run_in_executor(None, step.run)
+                elif news is not None and not await self._await(news, deadline):
+                    throw = Expired()
+        except StopIteration as stop:
+            value: T = stop.value
+            return value
+        except Expired:
+            raise core.timeout(what) from None
+        finally:
+            with core.lock:
+                operation.close()
+
+    def _subscribe(self) -> tuple[asyncio.Future[None], Callable[[], None]]:
+        """Under the lock: a future that the next news resolves, and what listens for it."""
+        loop = asyncio.get_running_loop()
+        if self._loop is None:
+            self._loop = loop
+        elif self._loop is not loop:
+            raise RuntimeError("this door belongs to another event loop")
+        self._register(loop)
+        news: asyncio.Future[None] = loop.create_future()
+
+        def listener() -> None:
+            loop.call_soon_threadsafe(lambda: None if news.done() else news.set_result(None))
+
+        self.core.listeners.add(listener)
+        return news, listener
+
+    async def _await(
+        self, subscription: tuple[asyncio.Future[None], Callable[[], None]], deadline: Optional[float]
+    ) -> bool:
+        news, listener = subscription
+        seconds = None if deadline is None else deadline - time.monotonic()
+        try:
+            await asyncio.wait((news,), timeout=seconds)
+            return news.done()
+        finally:
+            with self.core.lock:
+                self.core.listeners.discard(listener)
+
+    def _register(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Reads the present connection whenever the loop finds it readable."""
+        link = self.core.link
+        if self._registered is not None and self._registered[0] is not link:
+            loop.remove_reader(self._registered[1])
+            self._registered = None
+        if self._registered is None and link is not None:
+            loop.add_reader(link.fileno(), self._read)
+            self._registered = (link, link.fileno())
+
+    def _read(self) -> None:
+        with self.core.lock:
+            self.core.drain()
+            if self._loop is not None:
+                self._register(self._loop)
+
+    async def close(self) -> None:
+        if self._registered is not None and self._loop is not None:
+            self._loop.remove_reader(self._registered[1])
+            self._registered = None
+        # Joining the watching thread may take a moment.
+        await asyncio.get_running_loop().run_in_executor(None, self.core.close)
+
+
+class _Closing:
+    async def close(self, *, timeout: Optional[float] = None) -> None:
+        raise NotImplementedError
+
+    async def _leave(self, error: Optional[BaseException]) -> None:
+        await self.close()
+
+
+class Opening(Generic[C]):
+    """What `connect`, `sender` and `receiver` return: await it, or use it with `async with`."""
+
+    def __init__(self, opening: Callable[[], Awaitable[C]]) -> None:
+        self._opening = opening
+        self._opened: Optional[C] = None
+
+    def __await__(self) -> Generator[Any, None, C]:
+        return self._opening().__await__()
+
+    async def __aenter__(self) -> C:
+        self._opened = await self._opening()
+        return self._opened
+
+    async def __aexit__(
+        self,
+        kind: Optional[type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
+        if self._opened is not None:
+            await self._opened._leave(error)
+
+
+class ReceiverOpening(Opening["Receiver"]):
+    """Also iterates: `async for tensor in door.receiver(...)`."""
+
+    async def __aiter__(self) -> AsyncIterator[Tensor]:
+        receiver = await self._opening()
+        async for tensor in receiver:
+            yield tensor
+
+
+def connect(
+    path: Optional[Union[str, os.PathLike[str]]] = None, *, timeout: Optional[float] = OPEN_SECONDS
+) -> Opening[Door]:
+    """As `sealane.connect`."""
+
+    async def opening() -> Door:
+        core = Core(path_of(path))
+        await asyncio.get_running_loop().run_in_executor(None, core.connect, timeout)
+        return Door(_Driver(core))
+
+    return Opening(opening)
+
+
+class Door(_Closing):
+    """As `sealane.Door`."""
+
+    def __init__(self, driver: _Driver) -> None:
+        self._driver = driver
+        self._lanes: list[Union[Sender, Receiver]] = []
+
+    def sender(self, session: str, *, timeout: Optional[float] = OPEN_SECONDS) -> Opening[Sender]:
+        """As `sealane.Door.sender`."""
+
+        async def opening() -> Sender:
+            lane = SendingLane(_operations.check_session(session))
+            await self._open(lane, timeout)
+            sender = Sender(self._driver, lane)
+            self._lanes.append(sender)
+            return sender
+
+        return Opening(opening)
+
+    def receiver(self, session: str, *, timeout: Optional[float] = OPEN_SECONDS) -> ReceiverOpening:
+        """As `sealane.Door.receiver`."""
+
+        async def opening() -> Receiver:
+            lane = ReceivingLane(_operations.check_session(session))
+            await self._open(lane, timeout)
+            receiver = Receiver(self._driver, lane)
+            self._lanes.append(receiver)
+            return receiver
+
+        return ReceiverOpening(opening)
+
+    async def _open(self, lane: Union[SendingLane, ReceivingLane], timeout: Optional[float]) -> None:
+        self._lanes = [open_lane for open_lane in self._lanes if not open_lane.closed]
+        allowed = None if timeout is None else timeout + _operations.GRACE_SECONDS
+        operation = _operations.open_lane(self._driver.core, lane, timeout)
+        await self._driver.run(operation, allowed, f"opening `{lane.session}`")
+
+    async def close(self, *, timeout: Optional[float] = None) -> None:
+        """Closes every lane, then the connection. Views stay valid."""
+        try:
+            for lane in self._lanes:
+                await lane.close(timeout=timeout)
+        finally:
+            await self._driver.close()
+
+    async def _leave(self, error: Optional[BaseException]) -> None:
+        if error is None:
+            await self.close()
+        else:
+            await self._driver.close()
+
+
+class Sender(_Closing):
+    """As `sealane.Sender`."""
+
+    def __init__(self, driver: _Driver, lane: SendingLane) -> None:
+        self._driver = driver
+        self._lane = lane
+
+    @property
+    def session(self) -> str:
+        return self._lane.session
+
+    @property
+    def closed(self) -> bool:
+        return self._lane.over
+
+    @property
+    def untaken(self) -> int:
+        return len(self._lane.untaken)
+
+    async def put(self, array: Any, name: str = "", *, timeout: Optional[float] = None) -> int:
+        """As `sealane.Sender.put`. Copies run in the loop's executor: leave `array` alone until this returns."""
+        return (await self.put_many([array], [name], timeout=timeout))[0]
+
+    async def put_many(
+        self, arrays: Sequence[Any], names: Optional[Sequence[str]] = None, *, timeout: Optional[float] = None
+    ) -> list[int]:
+        """As `sealane.Sender.put_many`."""
+        sources, labels = prepare(self._driver.core, arrays, names)
+        operation = _operations.put(self._driver.core, self._lane, sources, labels)
+        return await self._driver.run(operation, timeout, f"putting into `{self.session}`")
+
+    async def empty(
+        self, shape: Union[int, Sequence[int]], dtype: Any = "float32", *, timeout: Optional[float] = None
+    ) -> Any:
+        """As `sealane.Sender.empty`."""
+        dimensions, element, size = layout(shape, dtype)
+        window = None
+        if size:
+            operation = _operations.empty(self._driver.core, self._lane, size)
+            window = await self._driver.run(operation, timeout, f"shared memory for `{self.session}`")
+        return array_over(window, dimensions, dtype, element)
+
+    async def flush(self, *, timeout: Optional[float] = None) -> None:
+        """As `sealane.Sender.flush`."""
+        operation = _operations.flush(self._driver.core, self._lane)
+        await self._driver.run(operation, timeout, f"flushing `{self.session}`")
+
+    async def close(self, *, timeout: Optional[float] = None) -> None:
+        """As `sealane.Sender.close`."""
+        if not self._lane.over:
+            operation = _operations.close_sender(self._driver.core, self._lane)
+            await self._driver.run(operation, timeout, f"closing `{self.session}`")
+
+    async def abandon(self) -> None:
+        """As `sealane.Sender.abandon`."""
+        with self._driver.core.lock:
+            _operations.abandon(self._driver.core, self._lane)
+
+    async def _leave(self, error: Optional[BaseException]) -> None:
+        if error is None:
+            await self.close()
+        else:
+            await self.abandon()
+
+
+class Receiver(_Closing):
+    """As `sealane.Receiver`."""
+
+    def __init__(self, driver: _Driver, lane: ReceivingLane) -> None:
+        self._driver = driver
+        self._lane = lane
+
+    @property
+    def session(self) -> str:
+        return self._lane.session
+
+    @property
+    def closed(self) -> bool:
+        return self._lane.over
+
+    async def take(self, *, timeout: Optional[float] = None) -> Optional[Tensor]:
+        """As `sealane.Receiver.take`."""
+        if self._lane.over and self._lane.ended:
+            return None
+        operation = _operations.take(self._driver.core, self._lane)
+        return await self._driver.run(operation, timeout, f"no tensor came from `{self.session}`")
+
+    def __aiter__(self) -> AsyncIterator[Tensor]:
+        return self
+
+    async def __anext__(self) -> Tensor:
+        tensor = await self.take()
+        if tensor is None:
+            raise StopAsyncIteration
+        return tensor
+
+    async def close(self, *, timeout: Optional[float] = None) -> None:
+        """As `sealane.Receiver.close`."""
+        if not self._lane.over:
+            operation = _operations.close_receiver(self._driver.core, self._lane)
+            await self._driver.run(operation, timeout, f"leaving `{self.session}`")
+
+    async def _leave(self, error: Optional[BaseException]) -> None:
+        try:
+            await self.close()
+        except SealaneError:
+            if error is None:
+                raise

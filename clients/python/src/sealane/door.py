@@ -1,0 +1,264 @@
+"""Doors and lanes for threads."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from types import TracebackType
+from typing import Any, Optional, Union
+
+from . import _arrays, _dtypes, _operations
+from ._core import Core
+from ._lanes import ReceivingLane, SendingLane
+from .errors import SealaneError
+from .tensor import Tensor
+
+#: Where the sidecar listens in every container of an injected pod.
+DEFAULT_PATH = "/run/sealane/door.sock"
+#: How long lanes wait to open, in seconds.
+OPEN_SECONDS = 30.0
+
+
+def path_of(path: Optional[Union[str, os.PathLike[str]]]) -> str:
+    return os.fspath(path) if path is not None else os.environ.get("SEALANE_DOOR", DEFAULT_PATH)
+
+
+def connect(path: Optional[Union[str, os.PathLike[str]]] = None, *, timeout: Optional[float] = OPEN_SECONDS) -> Door:
+    """Connects to the sidecar of this pod at `path`, `SEALANE_DOOR`, or the default path.
+
+    Raises `NotReady` when none answers within `timeout` seconds.
+    """
+    core = Core(path_of(path))
+    core.connect(timeout)
+    return Door(core)
+
+
+class Door:
+    """A connection to the sidecar. Threads may share it; a process forked from this one may not."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._lanes: list[Union[Sender, Receiver]] = []
+
+    def sender(self, session: str, *, timeout: Optional[float] = OPEN_SECONDS) -> Sender:
+        """Opens a lane that sends, once an attested receiver is connected. `session` names a TransferSession.
+
+        Raises `NotReady` with the reason after `timeout` seconds, `Refused` when policy forbids it.
+        """
+        lane = SendingLane(_operations.check_session(session))
+        self._open(lane, timeout)
+        sender = Sender(self._core, lane)
+        self._lanes.append(sender)
+        return sender
+
+    def receiver(self, session: str, *, timeout: Optional[float] = OPEN_SECONDS) -> Receiver:
+        """Opens a lane that receives; iterate over it. As `sender` otherwise. Several receivers of one session share
+        its tensors: each goes to one of them."""
+        lane = ReceivingLane(_operations.check_session(session))
+        self._open(lane, timeout)
+        receiver = Receiver(self._core, lane)
+        self._lanes.append(receiver)
+        return receiver
+
+    def _open(self, lane: Union[SendingLane, ReceivingLane], timeout: Optional[float]) -> None:
+        self._lanes = [open_lane for open_lane in self._lanes if not open_lane.closed]
+        allowed = None if timeout is None else timeout + _operations.GRACE_SECONDS
+        operation = _operations.open_lane(self._core, lane, timeout)
+        self._core.run(operation, allowed, f"opening `{lane.session}`")
+
+    def close(self, *, timeout: Optional[float] = None) -> None:
+        """Closes every lane, then the connection. Views stay valid."""
+        try:
+            for lane in self._lanes:
+                lane.close(timeout=timeout)
+        finally:
+            self._core.close()
+
+    def __enter__(self) -> Door:
+        return self
+
+    def __exit__(
+        self,
+        kind: Optional[type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
+        """After an exception, senders end without an authenticated end: receivers see `Interrupted`."""
+        if error is None:
+            self.close()
+        else:
+            self._core.close()
+
+
+class Sender:
+    """A lane that sends."""
+
+    def __init__(self, core: Core, lane: SendingLane) -> None:
+        self._core = core
+        self._lane = lane
+
+    @property
+    def session(self) -> str:
+        return self._lane.session
+
+    @property
+    def closed(self) -> bool:
+        return self._lane.over
+
+    @property
+    def untaken(self) -> int:
+        """How many tensors were put and are not known to be taken."""
+        return len(self._lane.untaken)
+
+    def put(self, array: Any, name: str = "", *, timeout: Optional[float] = None) -> int:
+        """Puts one tensor and returns its sequence. Waits while the receivers are slow, `timeout` seconds at most.
+
+        `array` is a numpy array, a torch tensor on the CPU or anything that numpy reads, of any layout; bytes are
+        uint8. It is copied once, unless it comes from `empty`, so it may change afterwards.
+        Raises `Timeout`, `Refused`, `Uncertain`, `Closed`; TypeError or ValueError when it is no tensor.
+        """
+        return self.put_many([array], [name], timeout=timeout)[0]
+
+    def put_many(
+        self, arrays: Sequence[Any], names: Optional[Sequence[str]] = None, *, timeout: Optional[float] = None
+    ) -> list[int]:
+        """Puts several tensors with as few messages as possible; otherwise as `put`."""
+        sources, labels = prepare(self._core, arrays, names)
+        operation = _operations.put(self._core, self._lane, sources, labels)
+        return self._core.run(operation, timeout, f"putting into `{self.session}`")
+
+    def empty(
+        self, shape: Union[int, Sequence[int]], dtype: Any = "float32", *, timeout: Optional[float] = None
+    ) -> Any:
+        """An uninitialized array in shared memory: putting it copies nothing. A torch tensor when `dtype` is torch's,
+        else a numpy array. Do not write to it between `put` and `flush`; do not keep many."""
+        dimensions, element, size = layout(shape, dtype)
+        window = None
+        if size:
+            operation = _operations.empty(self._core, self._lane, size)
+            window = self._core.run(operation, timeout, f"shared memory for `{self.session}`")
+        return array_over(window, dimensions, dtype, element)
+
+    def flush(self, *, timeout: Optional[float] = None) -> None:
+        """Returns when the receivers' applications have taken everything put so far."""
+        self._core.run(_operations.flush(self._core, self._lane), timeout, f"flushing `{self.session}`")
+
+    def close(self, *, timeout: Optional[float] = None) -> None:
+        """Flushes, then ends the stream with an authenticated end. Closing again does nothing."""
+        if not self._lane.over:
+            operation = _operations.close_sender(self._core, self._lane)
+            self._core.run(operation, timeout, f"closing `{self.session}`")
+
+    def abandon(self) -> None:
+        """Drops the lane without an end: receivers see `Interrupted`."""
+        with self._core.lock:
+            _operations.abandon(self._core, self._lane)
+
+    def __enter__(self) -> Sender:
+        return self
+
+    def __exit__(
+        self,
+        kind: Optional[type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
+        if error is None:
+            self.close()
+        else:
+            self.abandon()
+
+
+class Receiver:
+    """A lane that receives: an iterator of `Tensor`s that ends when every sender has closed.
+
+    `Interrupted` is raised once for each sender that is lost; go on iterating for the others.
+    """
+
+    def __init__(self, core: Core, lane: ReceivingLane) -> None:
+        self._core = core
+        self._lane = lane
+
+    @property
+    def session(self) -> str:
+        return self._lane.session
+
+    @property
+    def closed(self) -> bool:
+        return self._lane.over
+
+    def take(self, *, timeout: Optional[float] = None) -> Optional[Tensor]:
+        """The next tensor, or None when every sender has closed. Raises `Timeout` after `timeout` seconds."""
+        if self._lane.over and self._lane.ended:
+            return None
+        operation = _operations.take(self._core, self._lane)
+        return self._core.run(operation, timeout, f"no tensor came from `{self.session}`")
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return self
+
+    def __next__(self) -> Tensor:
+        tensor = self.take()
+        if tensor is None:
+            raise StopIteration
+        return tensor
+
+    def close(self, *, timeout: Optional[float] = None) -> None:
+        """Leaves the stream. Tensors that were taken stay valid."""
+        if not self._lane.over:
+            operation = _operations.close_receiver(self._core, self._lane)
+            self._core.run(operation, timeout, f"leaving `{self.session}`")
+
+    def __enter__(self) -> Receiver:
+        return self
+
+    def __exit__(
+        self,
+        kind: Optional[type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
+        try:
+            self.close()
+        except SealaneError:
+            if error is None:
+                raise
+
+
+# ---- shared with aio -------------------------------------------------------------------------------------------
+
+
+def prepare(
+    core: Core, arrays: Sequence[Any], names: Optional[Sequence[str]]
+) -> tuple[list[_arrays.Source], list[bytes]]:
+    """Checks tensors and names before anything of them is sent."""
+    if names is None:
+        names = [""] * len(arrays)
+    elif len(names) != len(arrays):
+        raise ValueError(f"{len(arrays)} tensors and {len(names)} names")
+    return _operations.describe(core, arrays), [_operations.check_name(name) for name in names]
+
+
+def layout(shape: Union[int, Sequence[int]], dtype: Any) -> tuple[tuple[int, ...], _dtypes.Dtype, int]:
+    """Dimensions, element type and bytes of an array to be made."""
+    dimensions = (shape,) if isinstance(shape, int) else tuple(shape)
+    if any(dimension < 0 for dimension in dimensions):
+        raise ValueError("a dimension is negative")
+    element = _dtypes.of(dtype)
+    return dimensions, element, _arrays.nbytes(element, dimensions)
+
+
+def array_over(window: Any, dimensions: tuple[int, ...], dtype: Any, element: _dtypes.Dtype) -> Any:
+    """An array over `window`, in the library that `dtype` belongs to."""
+    if str(dtype).startswith("torch."):
+        import torch
+
+        if window is None:
+            return torch.empty(dimensions, dtype=dtype)
+        return torch.frombuffer(window, dtype=dtype).reshape(dimensions)
+    import numpy
+
+    wanted = _dtypes.numpy_dtype(element)
+    if window is None:
+        return numpy.empty(dimensions, wanted)
+    return numpy.frombuffer(window, dtype=wanted).reshape(dimensions)

@@ -1,0 +1,154 @@
+"""The asyncio mirror, on the same operations."""
+
+import asyncio
+import time
+from collections.abc import Coroutine
+from typing import Any
+
+import numpy
+import pytest
+from conftest import SECONDS, Loopback
+
+import sealane
+import sealane.aio
+
+
+def run(test: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(asyncio.wait_for(test, 3 * SECONDS))
+
+
+def test_put_take_flush_close(shared: Loopback, session: str) -> None:
+    async def put(door: sealane.aio.Door) -> None:
+        async with door.sender(session) as lane:
+            assert await lane.put(numpy.arange(5), "x") == 0
+            assert await lane.put_many([1, 2, 3]) == [1, 2, 3]
+            big = await lane.empty((1000, 1000))
+            big[...] = 7
+            assert await lane.put(big) == 4
+            assert await lane.put(numpy.zeros((1024, 1024))) == 5
+            await lane.flush(timeout=SECONDS)
+            assert lane.untaken == 0
+
+    async def test() -> None:
+        async with sealane.aio.connect(shared.path) as putting, sealane.aio.connect(shared.path) as taking:
+            receiver = await taking.receiver(session)
+            sending = asyncio.create_task(put(putting))
+            tensors = [(tensor.sequence, tensor.nbytes) async for tensor in receiver]
+            await sending
+            assert [sequence for sequence, _ in tensors] == list(range(6))
+            assert await receiver.take() is None
+
+    run(test())
+
+
+def test_many_tasks_share_a_door(shared: Loopback, session: str) -> None:
+    async def test() -> None:
+        async with sealane.aio.connect(shared.path) as door:
+            receivers = [await door.receiver(f"{session}-{n}") for n in range(5)]
+            senders = [await door.sender(f"{session}-{n}") for n in range(5)]
+
+            async def put(n: int) -> None:
+                for k in range(100):
+                    await senders[n].put(numpy.full(100, k), timeout=SECONDS)
+                await senders[n].close(timeout=SECONDS)
+
+            async def take(n: int) -> list[int]:
+                return [int(tensor.numpy()[0]) async for tensor in receivers[n]]
+
+            results = await asyncio.gather(*(put(n) for n in range(5)), *(take(n) for n in range(5)))
+            assert results[5:] == [list(range(100))] * 5
+
+    run(test())
+
+
+def test_async_for_over_an_opening(shared: Loopback, session: str) -> None:
+    async def test() -> None:
+        async with sealane.aio.connect(shared.path) as door:
+            sender = await door.sender(session)
+            await sender.put(3)
+            closing = asyncio.create_task(sender.close(timeout=SECONDS))
+            values = [int(tensor.numpy()) async for tensor in door.receiver(session)]
+            await closing
+            assert values == [3]
+
+    run(test())
+
+
+def test_errors_and_timeouts(shared: Loopback, session: str) -> None:
+    async def test() -> None:
+        async with sealane.aio.connect(shared.path) as door:
+            with pytest.raises(sealane.NotReady, match="no replica"):
+                await door.sender("never-ready", timeout=0.2)
+            with pytest.raises(sealane.Refused):
+                await door.receiver("refused", timeout=SECONDS)
+            receiver, sender = await door.receiver(session), await door.sender(session)
+            with pytest.raises(sealane.Timeout):
+                await receiver.take(timeout=0.1)
+            await sender.put(1)
+            with pytest.raises(sealane.Timeout):
+                await sender.flush(timeout=0.1)
+            with pytest.raises(TypeError):
+                await sender.put(object())
+            await sender.abandon()
+
+    run(test())
+
+
+def test_a_cancelled_call_takes_nothing(shared: Loopback, session: str) -> None:
+    async def test() -> None:
+        async with sealane.aio.connect(shared.path) as door:
+            receiver, sender = await door.receiver(session), await door.sender(session)
+            waiting = asyncio.create_task(receiver.take())
+            await asyncio.sleep(0.1)
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
+            assert waiting.cancelled()
+            await sender.put(1)
+            tensor = await receiver.take(timeout=SECONDS)
+            assert tensor is not None and tensor.sequence == 0
+            await sender.abandon()
+
+    run(test())
+
+
+def test_the_loop_is_never_blocked(shared: Loopback, session: str) -> None:
+    async def test() -> None:
+        worst = 0.0
+
+        async def tick() -> None:
+            nonlocal worst
+            while True:
+                began = time.monotonic()
+                await asyncio.sleep(0.005)
+                worst = max(worst, time.monotonic() - began)
+
+        async with sealane.aio.connect(shared.path) as door:
+            ticking = asyncio.create_task(tick())
+            with pytest.raises(sealane.NotReady):
+                await door.sender("never-ready", timeout=0.5)
+            receiver = await door.receiver(session)
+            with pytest.raises(sealane.Timeout):
+                await receiver.take(timeout=0.5)
+            ticking.cancel()
+        assert worst < 0.25
+
+    run(test())
+
+
+def test_a_restart(own: Loopback, session: str) -> None:
+    async def test() -> None:
+        loop = asyncio.get_running_loop()
+        async with sealane.aio.connect(own.path) as door:
+            receiver, sender = await door.receiver(session), await door.sender(session)
+            await sender.put(0)
+            assert await receiver.take(timeout=SECONDS) is not None
+            await sender.flush(timeout=SECONDS)
+            waiting = asyncio.create_task(receiver.take(timeout=SECONDS))
+            await loop.run_in_executor(None, own.kill)
+            await loop.run_in_executor(None, own.start)
+            assert await sender.put(1, timeout=SECONDS) == 1
+            tensor = await waiting
+            assert tensor is not None and tensor.sequence == 1
+            await sender.close(timeout=SECONDS)
+
+    run(test())

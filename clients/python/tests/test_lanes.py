@@ -1,0 +1,418 @@
+"""What lanes promise: order, back-pressure, flush, ends, errors, views that hold window."""
+
+import gc
+import multiprocessing
+import os
+import threading
+import time
+from typing import Any
+
+import numpy
+import pytest
+from conftest import SECONDS, Loopback
+
+import sealane
+
+Pair = tuple[sealane.Sender, sealane.Receiver]
+MIB = 1 << 20
+
+
+def test_sequences_grow_and_order_holds(pair: Pair) -> None:
+    sender, receiver = pair
+    assert sender.put_many([numpy.full(10, n) for n in range(300)], timeout=SECONDS) == list(range(300))
+    assert sender.put(numpy.full(10, 300), timeout=SECONDS) == 300
+    for n in range(301):
+        tensor = receiver.take(timeout=SECONDS)
+        assert tensor is not None
+        assert tensor.sequence == n and (tensor.numpy() == n).all()
+        assert tensor.sender.startswith("loopback/")
+    sender.flush(timeout=SECONDS)
+    assert sender.untaken == 0
+
+
+def test_many_more_than_the_window_of_small_and_empty_ones(pair: Pair) -> None:
+    sender, receiver = pair
+    count = 5_000
+
+    def put() -> None:
+        for n in range(0, count, 50):
+            values = [numpy.arange(k % 3) for k in range(n, n + 50)]
+            sender.put_many(values, names=[str(k) for k in range(n, n + 50)], timeout=SECONDS)
+        sender.close(timeout=SECONDS)
+
+    thread = threading.Thread(target=put)
+    thread.start()
+    for n, tensor in enumerate(receiver):
+        assert tensor.name == str(n) and tensor.shape == (n % 3,)
+    assert n == count - 1
+    thread.join()
+
+
+def test_flush_waits_until_the_application_has_taken(pair: Pair) -> None:
+    sender, receiver = pair
+    sender.put_many([1, 2], timeout=SECONDS)
+    with pytest.raises(sealane.Timeout) as raised:
+        sender.flush(timeout=0.3)
+    assert raised.value.reason == "Stalled" and "last 2 tensors" in str(raised.value)
+    receiver.take(timeout=SECONDS)
+    with pytest.raises(sealane.Timeout, match="last 1 tensors"):
+        sender.flush(timeout=0.3)
+    receiver.take(timeout=SECONDS)
+    sender.flush(timeout=SECONDS)
+
+
+def test_close_ends_iteration(pair: Pair) -> None:
+    sender, receiver = pair
+    sender.put(1, timeout=SECONDS)
+    thread = threading.Thread(target=sender.close, kwargs={"timeout": SECONDS})
+    thread.start()
+    assert [tensor.sequence for tensor in receiver] == [0]
+    thread.join()
+    assert receiver.take() is None and list(receiver) == []
+    sender.close()
+    sender.flush()
+    for call in (lambda: sender.put(1), lambda: sender.empty(3)):
+        with pytest.raises(sealane.Closed):
+            call()
+
+
+def test_a_lost_sender_interrupts_once_and_others_go_on(shared: Loopback, session: str) -> None:
+    with shared.connect() as taking, shared.connect() as first, shared.connect() as second:
+        receiver = taking.receiver(session, timeout=SECONDS)
+        lost, stays = first.sender(session, timeout=SECONDS), second.sender(session, timeout=SECONDS)
+        lost.put(1, timeout=SECONDS)
+        assert receiver.take(timeout=SECONDS) is not None
+        lost.abandon()
+        with pytest.raises(sealane.Interrupted) as raised:
+            receiver.take(timeout=SECONDS)
+        assert raised.value.sender.startswith("loopback/") and raised.value.reason == "LinkLost"
+        stays.put(2, timeout=SECONDS)
+        tensor = receiver.take(timeout=SECONDS)
+        assert tensor is not None and tensor.numpy() == 2
+        stays.close(timeout=SECONDS)
+        assert receiver.take(timeout=SECONDS) is None
+
+
+def test_an_exception_in_the_block_is_an_interruption(shared: Loopback, session: str) -> None:
+    with shared.connect() as taking:
+        receiver = taking.receiver(session, timeout=SECONDS)
+        with pytest.raises(ZeroDivisionError), shared.connect() as putting:
+            putting.sender(session, timeout=SECONDS).put(1 / 0)
+        with pytest.raises(sealane.Interrupted):
+            receiver.take(timeout=SECONDS)
+
+
+def uncertain_of(sender: sealane.Sender, count: int) -> list[int]:
+    """The sequences that flushing reports as uncertain, in as many exceptions as it takes."""
+    sequences: list[int] = []
+    while len(sequences) < count:
+        with pytest.raises(sealane.Uncertain) as raised:
+            sender.flush(timeout=SECONDS)
+        sequences += range(raised.value.first, raised.value.last + 1)
+    return sorted(sequences)
+
+
+def test_a_lost_receiver_makes_what_it_held_uncertain(shared: Loopback, session: str) -> None:
+    with shared.connect() as putting:
+        taking = shared.connect()
+        receiver = taking.receiver(session, timeout=SECONDS)
+        sender = putting.sender(session, timeout=SECONDS)
+        sender.put_many([1, 2, 3], timeout=SECONDS)
+        assert receiver.take(timeout=SECONDS) is not None
+        deadline = time.monotonic() + SECONDS
+        while sender.untaken != 2 and time.monotonic() < deadline:
+            with pytest.raises(sealane.Timeout):
+                sender.flush(timeout=0.05)
+        receiver.close(timeout=SECONDS)
+        assert uncertain_of(sender, 2) == [1, 2]
+        again = taking.receiver(session, timeout=SECONDS)
+        assert sender.put(4, timeout=SECONDS) == 3
+        tensor = again.take(timeout=SECONDS)
+        assert tensor is not None and tensor.sequence == 3
+        sender.flush(timeout=SECONDS)
+        taking.close()
+
+
+def test_not_ready_says_why(shared: Loopback) -> None:
+    with shared.connect() as door:
+        began = time.monotonic()
+        for opening in (door.sender, door.receiver):
+            with pytest.raises(sealane.NotReady, match="no replica") as raised:
+                opening("never-ready", timeout=0.3)
+            assert raised.value.reason == "NoReplicas"
+        assert 0.5 < time.monotonic() - began < 5
+
+
+def test_refused_says_why(shared: Loopback) -> None:
+    with shared.connect() as door:
+        with pytest.raises(sealane.Refused, match="policy") as raised:
+            door.sender("refused", timeout=SECONDS)
+        assert raised.value.reason == "PeerNotInPolicy"
+
+
+def test_no_sidecar_is_not_ready(tmp_path: Any) -> None:
+    with pytest.raises(sealane.NotReady, match="injected") as raised:
+        sealane.connect(tmp_path / "door.sock", timeout=0.2)
+    assert raised.value.reason == "DoorUnreachable"
+
+
+def test_bad_session_names(shared: Loopback) -> None:
+    with shared.connect() as door, pytest.raises(ValueError):
+        door.sender("x" * 300)
+    with shared.connect() as door, pytest.raises(sealane.SealaneError, match="cannot name a session"):
+        door.sender("No_Name", timeout=SECONDS)
+
+
+def test_a_slow_receiver_blocks_put_and_memory_stays_bounded(own: Loopback, session: str) -> None:
+    with own.connect() as taking, own.connect() as putting:
+        receiver = taking.receiver(session, timeout=SECONDS)
+        sender = putting.sender(session, timeout=SECONDS)
+        tensor = numpy.zeros(4 * MIB, dtype=numpy.uint8)
+        accepted = 0
+        with pytest.raises(sealane.Timeout):
+            while accepted < 100:
+                tensor[:] = accepted
+                sender.put(tensor, timeout=1)
+                accepted += 1
+        assert 4 <= accepted < 20
+        assert own.resident_bytes() < 150 * MIB
+        for n in range(accepted):
+            taken = receiver.take(timeout=SECONDS)
+            assert taken is not None and (taken.numpy() == n).all()
+        del taken
+        sender.put(tensor, timeout=SECONDS)
+        assert receiver.take(timeout=SECONDS) is not None
+
+
+def test_views_hold_window(own: Loopback, session: str) -> None:
+    with own.connect() as taking, own.connect() as putting:
+        receiver = taking.receiver(session, timeout=SECONDS)
+        sender = putting.sender(session, timeout=SECONDS)
+        held = []
+        with pytest.raises(sealane.Timeout):
+            for n in range(100):
+                sender.put(numpy.full(4 * MIB, n, dtype=numpy.uint8), timeout=SECONDS)
+                tensor = receiver.take(timeout=2)
+                assert tensor is not None
+                held.append(tensor.numpy()[1:].reshape(-1, 3))
+                del tensor
+        count = len(held)
+        assert 4 <= count < 16
+        assert all((view == n).all() for n, view in enumerate(held))
+        held.pop(0)
+        tensor = receiver.take(timeout=SECONDS)
+        assert tensor is not None and (tensor.numpy() == count).all()
+
+
+def test_a_view_released_by_another_thread_lets_the_waiting_one_go_on(own: Loopback, session: str) -> None:
+    with own.connect() as taking, own.connect() as putting:
+        receiver = taking.receiver(session, timeout=SECONDS)
+        sender = putting.sender(session, timeout=SECONDS)
+        tensors = [numpy.full(11 * MIB, n, dtype=numpy.uint8) for n in range(4)]
+        thread = threading.Thread(target=lambda: [sender.put(tensor, timeout=SECONDS) for tensor in tensors])
+        thread.start()
+        held = []
+        with pytest.raises(sealane.Timeout):
+            while True:
+                held.append(receiver.take(timeout=1))
+        count = len(held)
+        assert 1 <= count < 4
+        timer = threading.Timer(0.5, held.clear)
+        timer.start()
+        last = receiver.take(timeout=SECONDS)
+        assert last is not None and (last.numpy() == count).all()
+        timer.join()
+        for _ in range(count + 1, 4):
+            last = receiver.take(timeout=SECONDS)
+        thread.join()
+
+
+def test_views_outlive_the_door(own: Loopback, session: str) -> None:
+    with own.connect() as putting:
+        taking = own.connect()
+        receiver = taking.receiver(session, timeout=SECONDS)
+        sender = putting.sender(session, timeout=SECONDS)
+        sender.put(numpy.arange(MIB), timeout=SECONDS)
+        shared = sender.empty(MIB, "int64", timeout=SECONDS)
+        shared[:] = 7
+        tensor = receiver.take(timeout=SECONDS)
+        assert tensor is not None
+        view = tensor.numpy()
+        del tensor
+        link = taking._core.link
+        taking.close(timeout=SECONDS)
+        assert link is not None and link.alive
+        time.sleep(0.2)
+        numpy.testing.assert_array_equal(view, numpy.arange(MIB))
+        del view
+        gc.collect()
+        assert not link.alive
+        sender.close(timeout=SECONDS)
+    time.sleep(0.2)
+    assert (shared == 7).all()
+
+
+def test_memory_goes_back_to_the_pod(own: Loopback, session: str) -> None:
+    for n in range(8):
+        with own.connect() as taking, own.connect() as putting:
+            receiver = taking.receiver(f"{session}-{n}", timeout=SECONDS)
+            sender = putting.sender(f"{session}-{n}", timeout=SECONDS)
+            sender.put(numpy.full(20 * MIB, n, dtype=numpy.uint8), timeout=SECONDS)
+            tensor = receiver.take(timeout=SECONDS)
+            assert tensor is not None and (tensor.numpy() == n).all()
+            del tensor
+            sender.close(timeout=SECONDS)
+
+
+def test_idle_memory_of_one_lane_serves_another(own: Loopback, session: str) -> None:
+    with own.connect() as door:
+        receiver, sender = door.receiver(session, timeout=SECONDS), door.sender(session, timeout=SECONDS)
+        other_receiver = door.receiver(f"{session}-other", timeout=SECONDS)
+        other = door.sender(f"{session}-other", timeout=SECONDS)
+        large = numpy.ones(25 * MIB, dtype=numpy.uint8)
+        for lane, end in ((sender, receiver), (other, other_receiver), (sender, receiver)):
+            lane.put(large, timeout=SECONDS)
+            tensor = end.take(timeout=SECONDS)
+            assert tensor is not None and tensor.nbytes == 25 * MIB
+            del tensor
+
+
+def test_a_tensor_larger_than_the_pod_shares_is_refused(own: Loopback, session: str) -> None:
+    with own.connect() as putting:
+        sender = putting.sender(session, timeout=SECONDS)
+        with pytest.raises(sealane.Refused, match="SEALANE_ARENA_BYTES") as raised:
+            sender.put(numpy.zeros(49 * MIB, dtype=numpy.uint8), timeout=SECONDS)
+        assert raised.value.reason == "LimitExceeded"
+        sender.abandon()
+
+
+def test_memory_that_others_hold_is_a_timeout_that_says_so(own: Loopback, session: str) -> None:
+    with own.connect() as first, own.connect() as second:
+        hog = first.sender(f"{session}-hog", timeout=SECONDS)
+        hog.put(numpy.zeros(40 * MIB, dtype=numpy.uint8), timeout=SECONDS)
+        sender = second.sender(session, timeout=SECONDS)
+        with pytest.raises(sealane.Timeout, match="SEALANE_ARENA_BYTES") as raised:
+            sender.put(numpy.zeros(20 * MIB, dtype=numpy.uint8), timeout=1)
+        assert raised.value.reason == "LimitExceeded"
+        hog.abandon()
+        sender.put(numpy.zeros(20 * MIB, dtype=numpy.uint8), timeout=SECONDS)
+        sender.abandon()
+
+
+def test_tensors_of_many_sizes_do_not_get_stuck_on_fragments(shared: Loopback, session: str) -> None:
+    sizes = [1, 70_000, 5 * MIB, 20 * MIB, 3, 17 * MIB, 120 * MIB, 100, 9 * MIB, 90 * MIB] * 2
+    with shared.connect() as taking, shared.connect() as putting:
+        receiver = taking.receiver(session, timeout=SECONDS)
+        sender = putting.sender(session, timeout=SECONDS)
+
+        def put() -> None:
+            for n, size in enumerate(sizes):
+                sender.put(numpy.full(size, n, dtype=numpy.uint8), timeout=SECONDS)
+            sender.close(timeout=SECONDS)
+
+        thread = threading.Thread(target=put)
+        thread.start()
+        for n, tensor in enumerate(receiver):
+            assert tensor.nbytes == sizes[n] and (tensor.numpy() == n).all()
+            del tensor
+        assert n == len(sizes) - 1
+        thread.join()
+
+
+def test_threads_share_a_lane(pair: Pair) -> None:
+    sender, receiver = pair
+
+    def put(base: int) -> None:
+        for n in range(200):
+            sender.put(numpy.full(50, base + n), timeout=SECONDS)
+
+    threads = [threading.Thread(target=put, args=(1000 * k,)) for k in range(4)]
+    values: list[int] = []
+    lock = threading.Lock()
+
+    def take() -> None:
+        for _ in range(400):
+            tensor = receiver.take(timeout=SECONDS)
+            assert tensor is not None
+            with lock:
+                values.append(int(tensor.numpy()[0]))
+
+    threads += [threading.Thread(target=take) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(values) == [1000 * k + n for k in range(4) for n in range(200)]
+
+
+def test_two_receivers_share_the_tensors(shared: Loopback, session: str) -> None:
+    with shared.connect() as one, shared.connect() as two, shared.connect() as putting:
+        receivers = [one.receiver(session, timeout=SECONDS), two.receiver(session, timeout=SECONDS)]
+        sender = putting.sender(session, timeout=SECONDS)
+        taken: list[list[int]] = [[], []]
+        threads = [
+            threading.Thread(target=lambda k=k: taken[k].extend(tensor.sequence for tensor in receivers[k]))
+            for k in range(2)
+        ]
+        for thread in threads:
+            thread.start()
+        for n in range(100):
+            sender.put(n, timeout=SECONDS)
+        sender.close(timeout=SECONDS)
+        for thread in threads:
+            thread.join()
+        assert sorted(taken[0] + taken[1]) == list(range(100))
+        assert taken[0] == sorted(taken[0]) and taken[1] == sorted(taken[1])
+        assert taken[0] and taken[1]
+
+
+def test_several_lanes_of_a_door_do_not_hold_each_other(shared: Loopback, session: str) -> None:
+    with shared.connect() as door:
+        stuck = door.sender(f"{session}-stuck", timeout=SECONDS)
+        with pytest.raises(sealane.Timeout):
+            while True:
+                stuck.put(numpy.zeros(8 * MIB, dtype=numpy.uint8), timeout=0.3)
+        receiver, sender = door.receiver(session, timeout=SECONDS), door.sender(session, timeout=SECONDS)
+        sender.put(1, timeout=SECONDS)
+        assert receiver.take(timeout=SECONDS) is not None
+        stuck.abandon()
+        sender.close(timeout=SECONDS)
+
+
+def _child(door: sealane.Door, sender: sealane.Sender, outcome: Any) -> None:
+    try:
+        sender.put(1, timeout=1)
+    except sealane.Closed as error:
+        outcome.put(error.reason)
+
+
+def test_a_forked_process_cannot_use_the_door(pair: Pair, shared: Loopback, session: str) -> None:
+    sender, receiver = pair
+    sender.put(1, timeout=SECONDS)
+    held = receiver.take(timeout=SECONDS)
+    fork = multiprocessing.get_context("fork")
+    outcome = fork.Queue()
+    process = fork.Process(target=_child, args=(None, sender, outcome))
+    process.start()
+    assert outcome.get(timeout=SECONDS) == "UsedAfterFork"
+    process.join()
+    sender.put(2, timeout=SECONDS)
+    assert held is not None and held.numpy() == 1
+    assert receiver.take(timeout=SECONDS) is not None
+    sender.flush(timeout=SECONDS)
+
+
+def test_a_client_that_dies_is_an_interruption(shared: Loopback, session: str) -> None:
+    with shared.connect() as taking:
+        receiver = taking.receiver(session, timeout=SECONDS)
+        child = os.fork()
+        if child == 0:
+            door = shared.connect()
+            door.sender(session, timeout=SECONDS).put(5, timeout=SECONDS)
+            time.sleep(0.3)
+            os._exit(0)
+        tensor = receiver.take(timeout=SECONDS)
+        assert tensor is not None and tensor.numpy() == 5
+        with pytest.raises(sealane.Interrupted):
+            receiver.take(timeout=SECONDS)
+        os.waitpid(child, 0)

@@ -1,0 +1,115 @@
+"""The sidecar dies and comes back; the client goes on."""
+
+import threading
+import time
+from typing import Any
+
+import numpy
+import pytest
+from conftest import SECONDS, Loopback
+from test_lanes import uncertain_of
+
+import sealane
+
+
+def taken(receiver: sealane.Receiver, count: int) -> list[Any]:
+    values = []
+    for _ in range(count):
+        tensor = receiver.take(timeout=SECONDS)
+        assert tensor is not None
+        values.append((tensor.sequence, tensor.name, tensor.numpy().copy()))
+    return values
+
+
+def test_what_was_not_sent_is_put_again(own: Loopback, session: str) -> None:
+    with own.connect() as putting, own.connect() as taking:
+        sender = putting.sender(session, timeout=SECONDS)
+        arrays = [numpy.random.default_rng(n).random(100_000 * n) for n in range(6)]
+        for n, array in enumerate(arrays):
+            sender.put(array, f"tensor {n}", timeout=SECONDS)
+        own.kill()
+        own.start()
+        receiver = taking.receiver(session, timeout=SECONDS)
+        for n, (sequence, name, array) in enumerate(taken(receiver, 6)):
+            assert (sequence, name) == (n, f"tensor {n}")
+            numpy.testing.assert_array_equal(array, arrays[n])
+        sender.flush(timeout=SECONDS)
+        assert sender.put(1, timeout=SECONDS) == 6
+        assert taken(receiver, 1)[0][0] == 6
+        sender.close(timeout=SECONDS)
+        assert receiver.take(timeout=SECONDS) is None
+
+
+def test_what_was_taken_or_may_have_been_is_never_put_again(own: Loopback, session: str) -> None:
+    with own.connect() as putting, own.connect() as taking:
+        receiver = taking.receiver(session, timeout=SECONDS)
+        sender = putting.sender(session, timeout=SECONDS)
+        sender.put_many([numpy.full(1000, n) for n in range(3)], timeout=SECONDS)
+        assert [sequence for sequence, _, _ in taken(receiver, 1)] == [0]
+        deadline = time.monotonic() + SECONDS
+        while sender.untaken != 2 and time.monotonic() < deadline:
+            with pytest.raises(sealane.Timeout):
+                sender.flush(timeout=0.05)
+        time.sleep(0.2)
+        own.kill()
+        # Whole tensors that had arrived are still the application's.
+        assert [sequence for sequence, _, _ in taken(receiver, 2)] == [1, 2]
+        own.start()
+        # The sidecar that they were assigned to is gone: nobody can say whether they were taken.
+        assert uncertain_of(sender, 2) == [1, 2]
+        assert sender.put(9, timeout=SECONDS) == 3
+        assert [(sequence, int(value)) for sequence, _, value in taken(receiver, 1)] == [(3, 9)]
+        sender.close(timeout=SECONDS)
+
+
+def test_calls_wait_through_a_restart(own: Loopback, session: str) -> None:
+    with own.connect() as putting, own.connect() as taking:
+        sender = putting.sender(session, timeout=SECONDS)
+        receiver = taking.receiver(session, timeout=SECONDS)
+        sender.put(0, timeout=SECONDS)
+        taken(receiver, 1)
+        sender.flush(timeout=SECONDS)
+        results: list[Any] = []
+        waiting = threading.Thread(target=lambda: results.extend(taken(receiver, 1)))
+        waiting.start()
+        own.kill()
+        started = threading.Timer(0.5, own.start)
+        started.start()
+        assert sender.put(numpy.arange(10), "after", timeout=SECONDS) == 1
+        waiting.join()
+        assert [(sequence, name) for sequence, name, _ in results] == [(1, "after")]
+        sender.flush(timeout=SECONDS)
+        started.join()
+
+
+def test_without_a_sidecar_calls_time_out_and_say_why(own: Loopback, session: str) -> None:
+    door = own.connect()
+    sender = door.sender(session, timeout=SECONDS)
+    own.kill()
+    with pytest.raises(sealane.Timeout, match="no sidecar answers") as raised:
+        sender.put(1, timeout=0.5)
+    assert raised.value.reason == "DoorUnreachable"
+    with pytest.raises(sealane.NotReady, match="no sidecar answers"):
+        door.sender("other", timeout=0.1)
+    sender.abandon()
+    door.close()
+
+
+def test_restarts_in_a_row_lose_nothing(own: Loopback, session: str) -> None:
+    """Nobody receives until the end, so everything has to survive each restart in the client's memory."""
+    with own.connect() as putting, own.connect() as taking:
+        sender = putting.sender(session, timeout=SECONDS)
+        for n in range(4):
+            sender.put_many([numpy.full(300_000, 2 * n), numpy.full(3, 2 * n + 1)], timeout=SECONDS)
+            own.kill()
+            own.start()
+        shared = sender.empty(5, "int64", timeout=SECONDS)
+        shared[:] = 8
+        own.kill()
+        own.start()
+        sender.put(shared, timeout=SECONDS)
+        receiver = taking.receiver(session, timeout=SECONDS)
+        for n, (sequence, _, array) in enumerate(taken(receiver, 9)):
+            assert sequence == n and (array == n).all()
+        sender.close(timeout=SECONDS)
+        assert receiver.take(timeout=SECONDS) is None
