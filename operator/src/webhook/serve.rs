@@ -79,3 +79,6 @@ async fn review_resource(
     let request: AdmissionRequest<DynamicObject> = review.try_into().map_err(|_| StatusCode::BAD_REQUEST)?;
     webhooks.bounded(async { validate::review(&request) }).await
 }
+
+#[cfg(test)]
+mod tests;
