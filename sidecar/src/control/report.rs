@@ -8,8 +8,8 @@ use sealane_types::Reason;
 use tokio::sync::Notify;
 
 use crate::context::Context;
-use crate::evidence::own::{Own, OwnEvidence};
 use crate::desired::Direction;
+use crate::evidence::own::{Own, OwnEvidence};
 use crate::metrics::{ReasonLabel, SessionLabels};
 use crate::policy::Standing;
 use crate::route::Router;

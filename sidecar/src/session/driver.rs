@@ -170,10 +170,11 @@ impl<'a> Driver<'a> {
     /// Drains the connection once, in both directions: whether bytes moved, and whether output waits for the link.
     fn turn(&mut self) -> (bool, bool) {
         self.drain_events();
-        if self.established && !self.connection.is_closed() {
-            if let Err(reason) = self.traffic.fill(&mut self.connection) {
-                self.connection.close(reason);
-            }
+        if self.established
+            && !self.connection.is_closed()
+            && let Err(reason) = self.traffic.fill(&mut self.connection)
+        {
+            self.connection.close(reason);
         }
         let (put, writing) = self.put();
         let taken = self.take();
@@ -366,10 +367,12 @@ impl<'a> Driver<'a> {
                 let epoch = held.policy.epoch();
                 self.connection.policy_adopted(view(held));
                 self.reconsider();
-                if self.established && !self.connection.is_closed() && epoch > self.remote_epoch {
-                    if let Err(reason) = self.supply_policy() {
-                        self.connection.close(reason);
-                    }
+                if self.established
+                    && !self.connection.is_closed()
+                    && epoch > self.remote_epoch
+                    && let Err(reason) = self.supply_policy()
+                {
+                    self.connection.close(reason);
                 }
             }
             Err(reason) => self.connection.close(reason),

@@ -199,6 +199,7 @@ impl Sending {
     }
 
     pub(crate) fn observe(&self) -> Observed {
+        let forbidden = self.forbidden();
         let inner = self.lock();
         let associations = || inner.entries.iter().flat_map(|entry| &entry.associations);
         let phases: Vec<Phase> = associations().map(|association| association.phase()).collect();
@@ -206,7 +207,7 @@ impl Sending {
         handshakes.sort_unstable();
         let suite = phases.iter().find_map(Phase::suite);
         let desired = associations().filter(|association| !association.is_leaving()).count();
-        let problem = match self.forbidden() {
+        let problem = match forbidden {
             Some(Readiness::Refused { reason, message }) => Some((reason, message)),
             _ => phases.iter().find_map(Phase::problem),
         };

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use sealane_sidecar::handoff::{
-    Deliveries, Delivery, LaneError, LaneIncarnation, Lanes, NoSlot, Parcel, ReadAt, ReceiverLane, Sequence,
-    SenderEvent, SenderEvents, SenderLane, SlotId, TakeArena, TensorHeader, Turn,
+    Deliveries, Delivery, LaneError, LaneIncarnation, Lanes, NoSlot, Parcel, ReadAt, ReceiverLane,
+    SenderEvent, SenderEvents, SenderLane, Sequence, SlotId, TakeArena, TensorHeader, Turn,
 };
 use sealane_types::Dtype;
 use tokio::sync::Notify;
@@ -164,17 +164,6 @@ impl Receiver {
         let delivery = self.tensor().await;
         self.take(&delivery);
         delivery.sequence.0
-    }
-}
-
-/// Passes on events until everything up to `last` is taken.
-pub(crate) async fn all_taken(events: &mut SenderEvents, last: u64) {
-    loop {
-        match within("an event", events.next()).await.unwrap() {
-            SenderEvent::Taken { last: Sequence(taken), .. } if taken >= last => return,
-            SenderEvent::Assigned { .. } | SenderEvent::Taken { .. } => {}
-            other => panic!("{other:?}"),
-        }
     }
 }
 

@@ -11,7 +11,9 @@ use crate::support::{LIMIT, Plan, pair, until, within};
 
 fn assigned(events: &[SenderEvent], sequence: u64) -> Parcel {
     let replicas = events.iter().rev().find_map(|event| match event {
-        SenderEvent::Assigned { sequence: Sequence(number), replicas } if *number == sequence => Some(replicas.clone()),
+        SenderEvent::Assigned { sequence: Sequence(number), replicas } if *number == sequence => {
+            Some(replicas.clone())
+        }
         _ => None,
     });
     Parcel { assigned: replicas.unwrap_or_default(), ..parcel(sequence, 1000) }

@@ -32,16 +32,15 @@ async fn tensors_of_every_size_arrive_whole_and_in_order() {
         assert_eq!(receiver.turn().await, Turn::End);
     };
     within("put and take", async { tokio::join!(put, take) }).await;
-    let taken: u64 = events
-        .lock()
-        .unwrap()
-        .iter()
-        .filter_map(|event| match event {
-            SenderEvent::Taken { first, last } => Some(last.0 - first.0 + 1),
-            _ => None,
-        })
-        .sum();
-    assert_eq!(taken, sizes.len() as u64, "each is told as taken once");
+    let taken = || -> u64 {
+        let run = |event: &SenderEvent| match event {
+            SenderEvent::Taken { first, last } => last.0 - first.0 + 1,
+            _ => 0,
+        };
+        events.lock().unwrap().iter().map(run).sum()
+    };
+    until("each is told as taken once", || taken() >= sizes.len() as u64).await;
+    assert_eq!(taken(), sizes.len() as u64);
 }
 
 #[tokio::test]
@@ -131,7 +130,8 @@ async fn round_robin_shares_tensors_and_broadcast_repeats_them() {
                 }
             }
         };
-        let ((), first, second) = within("all", async { tokio::join!(put, drain(first), drain(second)) }).await;
+        let ((), first, second) =
+            within("all", async { tokio::join!(put, drain(first), drain(second)) }).await;
         let all: BTreeSet<u64> = (0..64).collect();
         match delivery {
             Delivery::RoundRobin => {

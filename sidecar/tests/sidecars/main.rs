@@ -1,6 +1,7 @@
 //! Sidecars on loopback in one process, with simulated evidence and the tests in place of the door.
 //!
 //! Waits are bounded by [`support::LIMIT`] and end as soon as what they wait for is there.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod client;
 mod faults;

@@ -89,9 +89,18 @@ fn initdata(peer: &str) -> Vec<u8> {
     format!("sealane simulated initdata\nnamespace: demo\npeer: {peer}\n").into_bytes()
 }
 
-fn wall(ahead: u64) -> String {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
-    Timestamp::from(UnixSeconds(now + ahead)).to_string()
+/// One moment for all tests of this process, so that one epoch is one document.
+fn start() -> u64 {
+    static START: OnceLock<u64> = OnceLock::new();
+    *START.get_or_init(now)
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs()
+}
+
+fn written(seconds: u64) -> String {
+    Timestamp::from(UnixSeconds(seconds)).to_string()
 }
 
 fn entry(peer: &str) -> Value {
@@ -115,7 +124,7 @@ pub(crate) fn document(epoch: u64) -> Value {
         "name": "demo",
         "epoch": epoch,
         "notBefore": "2026-11-01T00:00:00Z",
-        "expires": wall(3600),
+        "expires": written(start() + 3600),
         "authorities": {"threshold": 2, "keys": keys},
         "peers": {"embedder": entry("embedder"), "ranker": entry("ranker")},
         "sessions": [{"name": "activations", "from": "embedder", "to": "ranker", "stream": {}}],
@@ -124,7 +133,7 @@ pub(crate) fn document(epoch: u64) -> Value {
 
 pub(crate) fn expiring(epoch: u64, seconds: u64) -> Value {
     let mut document = document(epoch);
-    document["expires"] = json!(wall(seconds));
+    document["expires"] = json!(written(now() + seconds));
     document
 }
 
@@ -174,7 +183,14 @@ impl Plan {
     }
 
     pub(crate) fn sender(to: &[SocketAddr]) -> Self {
-        Self { peer: "embedder", pod: "embedder-0", uid: "e", proves: "embedder", remotes: to.to_vec(), ..Self::receiver() }
+        Self {
+            peer: "embedder",
+            pod: "embedder-0",
+            uid: "e",
+            proves: "embedder",
+            remotes: to.to_vec(),
+            ..Self::receiver()
+        }
     }
 
     pub(crate) fn desired(&self) -> Desired {
@@ -182,12 +198,13 @@ impl Plan {
             "embedder" => (Direction::Sending, "ranker"),
             _ => (Direction::Receiving, "embedder"),
         };
-        let replica =
-            |address: &SocketAddr| Replica { id: address.to_string(), addresses: vec![*address], incarnation: None };
-        let remote = Remote {
-            peer: remote.parse().unwrap(),
-            replicas: self.remotes.iter().map(replica).collect(),
+        let replica = |address: &SocketAddr| Replica {
+            id: address.to_string(),
+            addresses: vec![*address],
+            incarnation: None,
         };
+        let remote =
+            Remote { peer: remote.parse().unwrap(), replicas: self.remotes.iter().map(replica).collect() };
         let session = Session {
             name: "activations".parse().unwrap(),
             uid: "1".to_owned(),
@@ -229,7 +246,8 @@ impl Plan {
                 initdata: Some(initdata(self.proves)),
             },
         };
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let (node, lanes) = {
             let _inside = runtime.enter();
             Node::start(&config, self.platforms.clone()).unwrap()
@@ -250,7 +268,9 @@ pub(crate) struct Sidecar {
 impl Sidecar {
     /// Kills it, and tells how to start it again at the same address.
     pub(crate) fn kill(mut self) -> Plan {
-        self.runtime.take().unwrap().shutdown_background();
+        let runtime = self.runtime.take().unwrap();
+        // Waits until the sockets are closed, away from this test's own runtime.
+        std::thread::spawn(move || runtime.shutdown_timeout(LIMIT)).join().unwrap();
         Plan { listen: self.address, ..self.plan.clone() }
     }
 

@@ -30,9 +30,12 @@ async fn refused_for(from: &Sidecar, reason: Reason) -> LaneError {
 
 #[tokio::test]
 async fn policies_without_a_quorum_open_nothing() {
-    for (owners, reason) in
-        [(&[][..], Reason::PolicyUnsigned), (&[1], Reason::PolicyUnderSigned), (&[1, 1], Reason::PolicyUnderSigned), (&[1, 7], Reason::PolicyUnderSigned)]
-    {
+    for (owners, reason) in [
+        (&[][..], Reason::PolicyUnsigned),
+        (&[1], Reason::PolicyUnderSigned),
+        (&[1, 1], Reason::PolicyUnderSigned),
+        (&[1, 7], Reason::PolicyUnderSigned),
+    ] {
         let receiver = Plan::receiver().start();
         let chain = signed(&document(1), owners);
         let from = Plan { chain, ..Plan::sender(&[receiver.address]) }.start();
