@@ -128,9 +128,15 @@ fn a_responder_refuses_its_own_static_key_too() {
 #[test]
 fn an_unfinished_handshake_yields_no_keys() {
     let (_, bytes) = hello();
-    let mut noise = Noise::new(Side::Initiator, &bytes, &key(1), Secret::take(&mut [3; 32])).unwrap();
-    noise.write(&[]).unwrap();
-    assert!(noise.finish().is_err());
+    let noise = |side, own, ephemeral| {
+        Noise::new(side, &bytes, &key(own), Secret::take(&mut [ephemeral; 32])).unwrap()
+    };
+    let (mut initiator, mut responder) = (noise(Side::Initiator, 1, 3), noise(Side::Responder, 2, 4));
+    responder.read(&initiator.write(&[]).unwrap()).unwrap();
+    initiator.read(&responder.write(&[]).unwrap()).unwrap();
+    // The initiator knows the remote static key already; its own has not gone out.
+    assert!(initiator.finish().is_err());
+    assert!(responder.finish().is_err());
 }
 
 #[test]

@@ -114,3 +114,30 @@ impl fmt::Debug for OpenKey {
         f.write_str("OpenKey(redacted)")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::handshake::{KeyExchange, Suite};
+    use crate::keys::{Label, Root, Split};
+
+    #[test]
+    fn four_billion_records_are_not_the_end_and_the_last_one_is() {
+        let four_billion = RecordSequence(u64::from(u32::MAX));
+        assert_eq!(four_billion.next(), Ok(RecordSequence(1 << 32)));
+        assert_eq!(RecordSequence(u64::MAX).next(), Err(RecordError::Exhausted));
+    }
+
+    #[test]
+    fn no_two_records_share_a_nonce() {
+        let part = |byte| Secret::take(&mut [byte; 32]);
+        let split = Split { initiator: part(1), responder: part(2) };
+        let suite = Suite::new(KeyExchange::Classical, Cipher::ChaCha20Poly1305);
+        let secret = Root::new(&split, None, suite, [4; 32]).link(Label::Initiator, 0, &[0; 64]);
+        let key = Keyed::new(&secret);
+        let sequences = (0..64).map(|bit| 1_u64 << bit).chain([0, u64::MAX - 1]);
+        let nonces: std::collections::BTreeSet<_> =
+            sequences.map(|sequence| *key.nonce(RecordSequence(sequence)).as_ref()).collect();
+        assert_eq!(nonces.len(), 66);
+    }
+}
