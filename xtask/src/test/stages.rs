@@ -91,6 +91,8 @@ fn end_to_end(root: &Path, filter: &[&str]) -> Result<()> {
         .env("KUBECONFIG", target.kubectl.kubeconfig())
         .env("SEALANE_TEST_TOOLS", target.kubectl.bin())
         .env("SEALANE_TEST_IMAGE", image)
+        // Failures tell what was seen; a backtrace would bury it.
+        .env("RUST_BACKTRACE", "0")
         .env("SEALANE_TEST_PLUGIN", root.join("target/debug/kubectl-sealane"))
         .current_dir(root);
     finish(&mut command)
