@@ -65,6 +65,14 @@ fn a_valid_signature_counts_although_an_invalid_one_of_the_same_owner_precedes_i
 }
 
 #[test]
+fn an_invalid_signature_after_a_valid_one_of_the_same_owner_changes_nothing() {
+    let mut chain = chain(&document(1), &[1, 1]);
+    chain.signatures[1].signature = "A".repeat(86) + "==";
+    let PolicyError::UnderSigned { tally, .. } = refusal(&chain) else { panic!() };
+    assert_eq!((tally.counted.len(), tally.invalid.len()), (1, 0));
+}
+
+#[test]
 fn signatures_are_over_these_bytes_and_this_type() {
     let mut moved = chain(&document(1), &[1, 2]);
     moved.document = chain(&document(2), &[]).document;
