@@ -10,6 +10,7 @@
 pub mod admin;
 pub mod causes;
 pub mod certificates;
+pub mod clock;
 pub mod config;
 pub mod control;
 pub mod desired;

@@ -1,12 +1,10 @@
 //! Step one: a namespace as the caches and the registry have it now.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use kube::Resource;
 use kube::runtime::reflector::Store;
-use sealane_types::UnixSeconds;
 
 use super::Context;
+use crate::clock;
 use crate::spec::{PodView, Snapshot};
 use crate::watch::Guarded;
 
@@ -19,7 +17,7 @@ pub fn gather(context: &Context, namespace: &str) -> Snapshot {
     let pods = if peers.is_empty() && sidecars.is_empty() { Vec::new() } else { pods(context, namespace) };
     Snapshot {
         namespace: namespace.to_owned(),
-        now: now(),
+        now: clock::now(),
         peers,
         sessions: objects(&context.stores.sessions, namespace),
         policies: objects(&context.stores.policies, namespace),
@@ -28,10 +26,6 @@ pub fn gather(context: &Context, namespace: &str) -> Snapshot {
         retired: context.registry.retired(namespace),
         held: context.held(namespace),
     }
-}
-
-fn now() -> UnixSeconds {
-    UnixSeconds(SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()))
 }
 
 /// The readable objects of a namespace in the order of their names.

@@ -77,7 +77,7 @@ async fn review_resource(
     Json(review): Json<AdmissionReview<DynamicObject>>,
 ) -> Result<Json<AdmissionReview<DynamicObject>>, StatusCode> {
     let request: AdmissionRequest<DynamicObject> = review.try_into().map_err(|_| StatusCode::BAD_REQUEST)?;
-    webhooks.bounded(async { validate::review(&request) }).await
+    webhooks.bounded(async { validate::review(&request, crate::clock::now()) }).await
 }
 
 #[cfg(test)]

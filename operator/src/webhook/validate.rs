@@ -8,8 +8,8 @@ use base64::prelude::BASE64_STANDARD;
 use kube::core::DynamicObject;
 use kube::core::admission::{AdmissionRequest, AdmissionResponse};
 use sealane_operator_api::{InvalidField, InvalidQuantity, PeerSpec, TransferSessionSpec, TrustPolicySpec};
-use sealane_policy::PolicyError;
-use sealane_types::{InvalidName, PeerName, SessionName};
+use sealane_policy::{PolicyError, Timestamp};
+use sealane_types::{InvalidName, PeerName, SessionName, UnixSeconds};
 
 use crate::membership::{PeerSelector, SelectorError};
 
@@ -34,29 +34,40 @@ pub enum Invalid {
     Elsewhere { field: String, found: String, expected: String },
 }
 
-/// Answers one review.
+/// Answers one review at `now`.
 #[must_use]
-pub fn review(request: &AdmissionRequest<DynamicObject>) -> AdmissionResponse {
-    let response = AdmissionResponse::from(request);
+pub fn review(request: &AdmissionRequest<DynamicObject>, now: UnixSeconds) -> AdmissionResponse {
+    let mut response = AdmissionResponse::from(request);
     let Some(object) = &request.object else {
         return response.deny("the review holds no object");
     };
     let namespace = request.namespace.as_deref().unwrap_or_default();
-    match check(&request.kind.kind, namespace, object) {
-        Ok(()) => response,
+    match check(&request.kind.kind, namespace, object, now) {
+        Ok(warning) => {
+            response.warnings = warning.map(|warning| vec![format!("sealane: {warning}")]);
+            response
+        }
         Err(invalid) => response.deny(format!("sealane: {invalid}")),
     }
 }
 
-fn check(kind: &str, namespace: &str, object: &DynamicObject) -> Result<(), Invalid> {
+/// A warning is for what another step may still mend.
+fn check(
+    kind: &str,
+    namespace: &str,
+    object: &DynamicObject,
+    now: UnixSeconds,
+) -> Result<Option<String>, Invalid> {
     let name = object.metadata.name.as_deref().unwrap_or_default();
     let spec = object.data.get("spec").cloned().unwrap_or_default();
     let parse_error = Invalid::Shape;
     match kind {
-        "Peer" => peer(name, &serde_json::from_value(spec).map_err(parse_error)?),
-        "TransferSession" => session(name, &serde_json::from_value(spec).map_err(parse_error)?),
-        "TrustPolicy" => policy(namespace, name, &serde_json::from_value(spec).map_err(parse_error)?),
-        _ => Ok(()),
+        "Peer" => peer(name, &serde_json::from_value(spec).map_err(parse_error)?).map(|()| None),
+        "TransferSession" => {
+            session(name, &serde_json::from_value(spec).map_err(parse_error)?).map(|()| None)
+        }
+        "TrustPolicy" => policy(namespace, name, &serde_json::from_value(spec).map_err(parse_error)?, now),
+        _ => Ok(None),
     }
 }
 
@@ -81,14 +92,21 @@ fn session(name: &str, spec: &TransferSessionSpec) -> Result<(), Invalid> {
     Ok(())
 }
 
-fn policy(namespace: &str, name: &str, spec: &TrustPolicySpec) -> Result<(), Invalid> {
-    spec.roots(namespace, name)?;
-    spec.chain()?;
+fn policy(
+    namespace: &str,
+    name: &str,
+    spec: &TrustPolicySpec,
+    now: UnixSeconds,
+) -> Result<Option<String>, Invalid> {
+    let roots = spec.roots(namespace, name)?;
+    let chain = spec.chain()?;
     document("spec.document".to_owned(), namespace, name, &spec.document)?;
     for (index, rotation) in spec.rotations.iter().enumerate() {
         document(format!("spec.rotations[{index}].document"), namespace, name, &rotation.document)?;
     }
-    Ok(())
+    // Signatures may arrive one by one, and a policy may be applied before it comes into force.
+    let verified = sealane_policy::verify(&chain, &roots, Timestamp::from(now), None);
+    Ok(verified.err().map(|error| format!("sidecars refuse this policy as it is: {error}")))
 }
 
 /// A document must read well and be for this TrustPolicy; who signed it is a condition.

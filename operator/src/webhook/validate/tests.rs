@@ -2,13 +2,16 @@ use serde_json::{Value, json};
 
 use super::*;
 
-fn ask(kind: &str, name: &str, spec: Value) -> Result<(), String> {
+/// 2026-11-21T00:00:00Z, when the vectors' documents are in force.
+const NOW: UnixSeconds = UnixSeconds(1_795_219_200);
+
+fn ask(kind: &str, name: &str, spec: Value) -> Result<Option<String>, String> {
     let object: DynamicObject = serde_json::from_value(json!({
         "apiVersion": "sealane.dev/v1alpha1", "kind": kind,
         "metadata": {"name": name, "namespace": "demo"}, "spec": spec,
     }))
     .unwrap();
-    check(kind, "demo", &object).map_err(|invalid| invalid.to_string())
+    check(kind, "demo", &object, NOW).map_err(|invalid| invalid.to_string())
 }
 
 fn complaint(kind: &str, spec: Value) -> String {
@@ -18,7 +21,7 @@ fn complaint(kind: &str, spec: Value) -> String {
 #[test]
 fn peers_need_a_selector_that_selects_something() {
     let peer = |selector: Value| json!({"selector": selector, "trustPolicyRef": {"name": "not-there-yet"}});
-    assert_eq!(ask("Peer", "embedder", peer(json!({"matchLabels": {"app": "embedder"}}))), Ok(()));
+    assert_eq!(ask("Peer", "embedder", peer(json!({"matchLabels": {"app": "embedder"}}))), Ok(None));
     assert!(complaint("Peer", peer(json!({}))).starts_with("spec.selector is empty"));
     let malformed = json!({"matchExpressions": [{"key": "app", "operator": "Like", "values": ["x"]}]});
     assert!(complaint("Peer", peer(malformed)).starts_with("spec.selector: "));
@@ -32,7 +35,7 @@ fn sessions_need_names_and_numbers() {
         change(&mut spec);
         spec
     };
-    assert_eq!(ask("TransferSession", "activations", session(|_| ())), Ok(()));
+    assert_eq!(ask("TransferSession", "activations", session(|_| ())), Ok(None));
     let bytes = session(|spec| spec["rekey"] = json!({"bytes": "64GiB"}));
     assert!(complaint("TransferSession", bytes).starts_with("spec.rekey.bytes: `64GiB`"));
     let interval = session(|spec| spec["rekey"] = json!({"interval": "ten minutes"}));
@@ -59,7 +62,7 @@ fn document() -> Vec<u8> {
 
 #[test]
 fn policy_documents_must_read_well_and_be_for_this_policy() {
-    assert_eq!(ask("TrustPolicy", "demo", policy(&document())), Ok(()));
+    assert!(ask("TrustPolicy", "demo", policy(&document())).is_ok());
     let elsewhere = ask("TrustPolicy", "other", policy(&document())).unwrap_err();
     assert_eq!(elsewhere, "spec.document: the document is for demo/demo, but this TrustPolicy is demo/other");
     assert!(complaint("TrustPolicy", policy(b"{}")).starts_with("spec.document: "));
@@ -83,5 +86,21 @@ fn fields_that_are_no_keys_are_named() {
 
 #[test]
 fn other_kinds_are_none_of_its_business() {
-    assert_eq!(ask("ConfigMap", "x", json!(null)), Ok(()));
+    assert_eq!(ask("ConfigMap", "x", json!(null)), Ok(None));
+}
+
+#[test]
+fn a_policy_that_sidecars_refuse_is_admitted_with_a_warning() {
+    let spec = |index: usize| {
+        let vectors: Value =
+            serde_json::from_str(include_str!("../../../../tests/vectors/policy.json")).unwrap();
+        let chain = &vectors["chains"][index]["chain"];
+        json!({
+            "roots": {"threshold": 2, "keys": vectors["roots"]["keys"], "minimumEpoch": 1},
+            "document": chain["document"], "signatures": chain["signatures"],
+        })
+    };
+    assert_eq!(ask("TrustPolicy", "demo", spec(0)), Ok(None));
+    let warning = ask("TrustPolicy", "demo", spec(1)).unwrap().unwrap();
+    assert!(warning.starts_with("sidecars refuse this policy as it is: "), "{warning}");
 }
