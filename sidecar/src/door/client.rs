@@ -24,6 +24,8 @@ use super::take::TakeSegments;
 pub(super) async fn serve(socket: Arc<Socket>, shared: Arc<Shared>) {
     let mut client = Client::new(socket.clone(), shared);
     let Err(fault) = client.run().await;
+    // Nothing follows the last word.
+    client.tasks.shutdown().await;
     match fault {
         Fault::Gone | Fault::Socket(_) => {
             tracing::debug!(client = client.name, %fault, "a client left the door")

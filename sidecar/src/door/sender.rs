@@ -251,7 +251,12 @@ async fn offer(sender: SenderLane, mut commands: mpsc::UnboundedReceiver<Command
                     sender.offer(parcel).await?;
                 }
             }
-            Command::Close => return sender.close().await,
+            Command::Close => {
+                // The client heard of every uncertain tensor by itself. Asking once more before the close, whatever the
+                // answer, leaves to the close only what goes wrong with the end of the stream.
+                let _ = sender.flush().await;
+                return sender.close().await;
+            }
         }
     }
     Err(LaneError::gone())

@@ -9,6 +9,7 @@ import socket
 import sys
 import time
 from collections import deque
+from contextlib import suppress
 from typing import NamedTuple, Optional
 
 from . import _wire
@@ -56,7 +57,9 @@ class Link:
             connection.settimeout(timeout)
             connection.connect(path)
             connection.setblocking(False)
-            link.send(_wire.hello(f"python {sys.version_info[0]}.{sys.version_info[1]} pid {os.getpid()}"))
+            with suppress(LinkLost):
+                # A sidecar that turns clients away has hung up by now; what it said is still to be read.
+                link.send(_wire.hello(f"python {sys.version_info[0]}.{sys.version_info[1]} pid {os.getpid()}"))
             link.welcome = link._await_welcome(time.monotonic() + timeout)
         except (OSError, LinkLost) as error:
             connection.close()

@@ -1,0 +1,198 @@
+"""From `put` in one process to `take` in another, through two real sidecars: attested, encrypted, over TCP."""
+
+import pathlib
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy
+import pytest
+from conftest import REPOSITORY, SECONDS
+from test_lanes import uncertain_of
+
+import sealane
+
+sidecars = pytest.importorskip("sidecars")
+
+MIB = 1 << 20
+
+
+@pytest.fixture(scope="module", autouse=True)
+def program() -> None:
+    if not sidecars.PROGRAM.exists():
+        build = ["cargo", "build", "--quiet", "--package", "sealane-sidecar-sim"]
+        subprocess.run(build, cwd=REPOSITORY, check=True)
+
+
+class Pair:
+    """An embedder and a ranker, one replica each."""
+
+    def __init__(self, directory: pathlib.Path) -> None:
+        world = sidecars.World(directory, [("activations", "embedder", "ranker")])
+        self.ranker = sidecars.Sidecar(world, "ranker", "ranker-0", [sidecars.receiving("activations", "embedder")])
+        to_ranker = sidecars.sending("activations", "ranker", self.ranker.listen)
+        self.embedder = sidecars.Sidecar(world, "embedder", "embedder-0", [to_ranker])
+        self.world = world
+
+    def stop(self) -> None:
+        self.embedder.stop()
+        self.ranker.stop()
+
+
+@pytest.fixture
+def pair(tmp_path: pathlib.Path) -> Iterator[Pair]:
+    pair = Pair(tmp_path)
+    yield pair
+    pair.stop()
+
+
+def taken(receiver: sealane.Receiver, count: int) -> list[tuple[int, Any]]:
+    values = []
+    for _ in range(count):
+        tensor = receiver.take(timeout=SECONDS)
+        assert tensor is not None
+        values.append((tensor.sequence, tensor.numpy().copy()))
+    return values
+
+
+def test_tensors_cross_and_the_stream_ends(pair: Pair) -> None:
+    arrays = [numpy.random.default_rng(n).random((n % 7, 100, n)) for n in range(40)]
+    arrays.append(numpy.random.default_rng(0).integers(0, 256, 100_000_000, dtype=numpy.uint8))
+
+    def put() -> None:
+        with pair.embedder.connect() as door:
+            lane = door.sender("activations", timeout=SECONDS)
+            for n, array in enumerate(arrays):
+                assert lane.put(array, f"tensor {n}", timeout=SECONDS) == n
+            lane.flush(timeout=SECONDS)
+            assert lane.untaken == 0
+            lane.close(timeout=SECONDS)
+
+    thread = threading.Thread(target=put)
+    thread.start()
+    with pair.ranker.connect() as door:
+        for n, tensor in enumerate(door.receiver("activations", timeout=SECONDS)):
+            assert (tensor.sequence, tensor.name, tensor.sender) == (n, f"tensor {n}", "embedder/embedder-0")
+            numpy.testing.assert_array_equal(tensor.numpy(), arrays[n])
+        assert n == len(arrays) - 1
+    thread.join()
+
+
+def test_back_pressure_reaches_put(pair: Pair) -> None:
+    with pair.embedder.connect() as putting, pair.ranker.connect() as taking:
+        receiver = taking.receiver("activations", timeout=SECONDS)
+        sender = putting.sender("activations", timeout=SECONDS)
+        tensor = numpy.zeros(16 * MIB, dtype=numpy.uint8)
+        accepted = 0
+        with pytest.raises(sealane.Timeout):
+            while accepted < 60:
+                tensor[:] = accepted
+                sender.put(tensor, timeout=3)
+                accepted += 1
+        assert accepted < 30
+        for n, (sequence, array) in enumerate(taken(receiver, accepted)):
+            assert sequence == n and (array == n).all()
+        sender.close(timeout=SECONDS)
+
+
+def test_the_sending_sidecar_restarts(pair: Pair) -> None:
+    with pair.embedder.connect() as putting, pair.ranker.connect() as taking:
+        receiver = taking.receiver("activations", timeout=SECONDS)
+        sender = putting.sender("activations", timeout=SECONDS)
+        arrays = [numpy.full(300_000, n) for n in range(60)]
+        results: list[Any] = []
+
+        def take() -> None:
+            while len(results) < len(arrays):
+                try:
+                    results.extend(taken(receiver, 1))
+                except sealane.Interrupted:
+                    pass
+
+        thread = threading.Thread(target=take)
+        thread.start()
+        for n, array in enumerate(arrays):
+            if n in (20, 40):
+                pair.embedder.kill()
+                pair.embedder.start()
+            assert sender.put(array, timeout=SECONDS) == n
+        sender.flush(timeout=2 * SECONDS)
+        thread.join(SECONDS)
+        assert sorted(sequence for sequence, _ in results) == list(range(60)), "nothing is lost, nothing comes twice"
+        assert all((array == sequence).all() for sequence, array in results)
+        sender.close(timeout=SECONDS)
+
+
+def test_the_receiving_sidecar_restarts(pair: Pair) -> None:
+    with pair.embedder.connect() as putting, pair.ranker.connect() as taking:
+        receiver = taking.receiver("activations", timeout=SECONDS)
+        sender = putting.sender("activations", timeout=SECONDS)
+        sender.put_many([0, 1, 2], timeout=SECONDS)
+        assert [sequence for sequence, _ in taken(receiver, 1)] == [0]
+        deadline = time.monotonic() + SECONDS
+        while sender.untaken > 2 and time.monotonic() < deadline:
+            with pytest.raises(sealane.Timeout):
+                sender.flush(timeout=0.05)
+        pair.ranker.kill()
+        pair.ranker.start()
+        assert uncertain_of(sender, 2) == [1, 2]
+        values = [sequence for sequence, _ in taken(receiver, 2)]
+        assert values == [1, 2], "they had arrived whole"
+        assert sender.put(3, timeout=SECONDS) == 3
+        assert [sequence for sequence, _ in taken(receiver, 1)] == [3]
+        sender.close(timeout=SECONDS)
+        assert receiver.take(timeout=SECONDS) is None
+
+
+def test_a_lost_client_is_an_interruption_at_the_other_side(pair: Pair) -> None:
+    with pair.ranker.connect() as taking:
+        receiver = taking.receiver("activations", timeout=SECONDS)
+        door = pair.embedder.connect()
+        sender = door.sender("activations", timeout=SECONDS)
+        sender.put(1, timeout=SECONDS)
+        taken(receiver, 1)
+        sender.flush(timeout=SECONDS)
+        sender.abandon()
+        door.close()
+        with pytest.raises(sealane.Interrupted) as raised:
+            receiver.take(timeout=SECONDS)
+        assert raised.value.sender == "embedder/embedder-0"
+
+
+def test_what_the_policy_does_not_name_is_refused_or_not_ready(pair: Pair) -> None:
+    with pair.embedder.connect() as door:
+        for opening, session in ((door.sender, "nowhere"), (door.receiver, "activations")):
+            with pytest.raises((sealane.Refused, sealane.NotReady)) as raised:
+                opening(session, timeout=1)
+            assert raised.value.reason not in ("", "Unspecified", "Unreachable")
+
+
+def test_without_the_other_side_lanes_are_not_ready(tmp_path: pathlib.Path) -> None:
+    world = sidecars.World(tmp_path, [("activations", "embedder", "ranker")])
+    nobody = f"127.0.0.1:{sidecars.free_port()}"
+    embedder = sidecars.Sidecar(world, "embedder", "embedder-0", [sidecars.sending("activations", "ranker", nobody)])
+    try:
+        with embedder.connect() as door, pytest.raises(sealane.NotReady) as raised:
+            door.sender("activations", timeout=1)
+        assert raised.value.reason not in ("", "Unspecified")
+    finally:
+        embedder.stop()
+
+
+def test_an_impostor_gets_nothing(tmp_path: pathlib.Path) -> None:
+    """The ranker's evidence is for another workload: no lane opens on either side."""
+    world = sidecars.World(tmp_path, [("activations", "embedder", "ranker")])
+    ranker = sidecars.Sidecar(
+        world, "ranker", "ranker-0", [sidecars.receiving("activations", "embedder")], proves="other"
+    )
+    to_ranker = sidecars.sending("activations", "ranker", ranker.listen)
+    embedder = sidecars.Sidecar(world, "embedder", "embedder-0", [to_ranker])
+    try:
+        with embedder.connect() as door, pytest.raises(sealane.SealaneError) as raised:
+            door.sender("activations", timeout=3)
+        assert raised.value.reason == "HostDataMismatch", raised.value
+    finally:
+        embedder.stop()
+        ranker.stop()
