@@ -28,7 +28,7 @@ pub(super) fn status(
     let previous = object.status.clone().unwrap_or_default();
     let now = valid.snapshot.now;
     let observed = Observed::of(valid, session, &previous);
-    let ending = ending(valid, session, &previous);
+    let ending = ending(valid, session, &previous, &observed);
     let attested = attested(valid, name, session, standing);
     let established = established(object, &observed, &attested);
     let phase = phase(object, &ending, &attested, &established);
@@ -45,7 +45,7 @@ pub(super) fn status(
         carrier: observed.carrier.or(previous.carrier),
         cipher: observed.cipher.or(previous.cipher),
         post_quantum: observed.post_quantum.or(previous.post_quantum),
-        start_time: previous.start_time.or_else(|| (observed.connections > 0).then(|| time(now))),
+        start_time: previous.start_time.or_else(|| (observed.took_place).then(|| time(now))),
         completion_time: previous
             .completion_time
             .filter(|_| finished)
@@ -67,8 +67,14 @@ enum Ending {
 }
 
 /// A stream is complete only when every sending pod has succeeded: a sidecar alone cannot tell an application
-/// that ended from one that crashed. Once told, it stays told although the pods are cleaned up.
-fn ending(valid: &Valid, session: &ValidSession, previous: &TransferSessionStatus) -> Ending {
+/// that ended from one that crashed. One that never took place is not complete either. Once told, it stays told
+/// although the pods are cleaned up.
+fn ending(
+    valid: &Valid,
+    session: &ValidSession,
+    previous: &TransferSessionStatus,
+    observed: &Observed,
+) -> Ending {
     let Ok(shape) = &session.shape else { return Ending::Active };
     let mut pods = valid.pods_of(&shape.from).map(|pod| pod.phase).peekable();
     if pods.peek().is_none() {
@@ -78,11 +84,12 @@ fn ending(valid: &Valid, session: &ValidSession, previous: &TransferSessionStatu
             Some(_) | None => Ending::Active,
         };
     }
-    pods.fold(Ending::Succeeded, |ending, phase| match (ending, phase) {
+    let ending = pods.fold(Ending::Succeeded, |ending, phase| match (ending, phase) {
         (Ending::Active, _) | (_, PodPhase::Live) => Ending::Active,
         (Ending::Failed, _) | (_, PodPhase::Failed) => Ending::Failed,
         (Ending::Succeeded, PodPhase::Succeeded) => Ending::Succeeded,
-    })
+    });
+    if ending == Ending::Succeeded && !observed.took_place { Ending::Active } else { ending }
 }
 
 /// Whether every side has an attested replica and the policy lets them talk.

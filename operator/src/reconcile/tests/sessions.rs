@@ -1,4 +1,5 @@
 use sealane_operator_api::{Phase, TransferSessionStatus};
+use sealane_sidecar_api::control::SessionReport;
 
 use super::{condition, message};
 use crate::control::registry::Totals;
@@ -101,6 +102,25 @@ fn complete_means_that_every_sending_pod_has_succeeded() {
     let status = next(&mut snapshot, |snapshot| snapshot.pods.push(pod("embedder", 4)));
     assert_ne!(status.phase, Some(Phase::Complete));
     assert_eq!(status.completion_time, None);
+}
+
+#[test]
+fn what_never_took_place_is_not_complete() {
+    let mut snapshot = snapshot();
+    snapshot.pods[0].phase = PodPhase::Succeeded;
+    for sidecar in &mut snapshot.sidecars {
+        rereport(sidecar, |report| {
+            report.sessions[0] = SessionReport { connections: 0, ..session_report() };
+        });
+    }
+    let status = activations(snapshot.clone());
+    assert_eq!((status.phase, status.start_time), (Some(Phase::Pending), None));
+    assert_eq!(condition(&status.conditions, "Ready"), "False NoReplicas");
+    // A stream so short that no connection was seen still closed its lanes.
+    rereport(&mut snapshot.sidecars[0], |report| report.sessions[0].ended = true);
+    let status = activations(snapshot);
+    assert_eq!(status.phase, Some(Phase::Complete));
+    assert!(status.start_time.is_some());
 }
 
 #[test]

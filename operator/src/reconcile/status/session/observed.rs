@@ -19,6 +19,8 @@ pub(super) struct Observed {
     pub(super) carrier: Option<String>,
     pub(super) cipher: Option<String>,
     pub(super) post_quantum: Option<bool>,
+    /// Something flowed, or could have: a connection is or was open.
+    pub(super) took_place: bool,
     pub(super) error: Option<Problem>,
     pub(super) degraded: Vec<Problem>,
 }
@@ -49,6 +51,7 @@ impl Observed {
             carrier: joined(connected().map(|report| report.carrier.as_str()).filter(known)),
             cipher: joined(connected().map(|report| report.cipher.as_str()).filter(known)),
             post_quantum: connected().next().map(|_| connected().all(|report| report.post_quantum)),
+            took_place: sent.iter().any(|(_, report)| report.ended),
             error: sent.iter().chain(&taken).find_map(|(pod, report)| error(pod, report)),
             degraded: Vec::new(),
         }
@@ -86,10 +89,11 @@ impl Observed {
         self
     }
 
-    /// Totals never go back: what a lost operator knew is in the status.
+    /// Totals never go back, and what took place took place: what a lost operator knew is in the status.
     fn not_less_than(mut self, previous: &TransferSessionStatus) -> Self {
         self.bytes = self.bytes.max(previous.bytes_transferred.unwrap_or_default());
         self.tensors = self.tensors.max(previous.tensors_transferred.unwrap_or_default());
+        self.took_place |= self.connections > 0 || self.tensors > 0 || previous.start_time.is_some();
         self
     }
 }
