@@ -148,14 +148,27 @@ impl Sandbox {
     /// # Errors
     /// The condition did not come true in time.
     pub async fn condition(&self, object: &str, kind: &str, status: &str) -> Result<Value> {
-        until(&format!("{object}: {kind}={status} in {}", self.name), || async move {
+        self.seen(object, kind, status, None).await
+    }
+
+    /// As [`Self::condition`], for `reason`.
+    ///
+    /// # Errors
+    /// The condition did not come true in time, or for another reason.
+    pub async fn because(&self, object: &str, kind: &str, status: &str, reason: &str) -> Result<Value> {
+        self.seen(object, kind, status, Some(reason)).await
+    }
+
+    async fn seen(&self, object: &str, kind: &str, status: &str, reason: Option<&str>) -> Result<Value> {
+        until(&format!("{object}: {kind}={status} {reason:?} in {}", self.name), || async move {
             let seen = self.read(object).await.map_err(|error| format!("{error:#}"))?;
             let conditions = seen["status"]["conditions"].as_array().cloned().unwrap_or_default();
-            conditions
-                .iter()
-                .find(|condition| condition["type"] == kind && condition["status"] == status)
-                .cloned()
-                .ok_or_else(|| seen["status"].to_string())
+            let wanted = |condition: &&Value| {
+                condition["type"] == kind
+                    && condition["status"] == status
+                    && reason.is_none_or(|reason| condition["reason"] == reason)
+            };
+            conditions.iter().find(wanted).cloned().ok_or_else(|| seen["status"].to_string())
         })
         .await
     }

@@ -78,7 +78,9 @@ impl Admission {
         for (spec, expected) in cases {
             match self.ask(kind, spec.clone()).await {
                 Ok(_) => anyhow::bail!("{kind} {spec} was admitted"),
-                Err(words) => ensure!(words.contains(expected), "{kind} {spec}: `{expected}` is not in: {words}"),
+                Err(words) => {
+                    ensure!(words.contains(expected), "{kind} {spec}: `{expected}` is not in: {words}")
+                }
             }
         }
         Ok(())
@@ -93,7 +95,11 @@ fn with(base: &Value, changes: Value) -> Value {
     let mut changed = base.clone();
     if let (Some(changed), Value::Object(changes)) = (changed.as_object_mut(), changes) {
         for (key, value) in changes {
-            if value.is_null() { changed.remove(&key) } else { changed.insert(key, value) };
+            if value.is_null() {
+                changed.remove(&key)
+            } else {
+                changed.insert(key, value)
+            };
         }
     }
     changed
@@ -113,18 +119,27 @@ async fn admit_peers() -> Result<()> {
     admitted(cluster.ask("Peer", expression("Exists", Value::Null)).await)?;
     let many: serde_json::Map<_, _> = (0..17).map(|label| (format!("l{label}"), json!("x"))).collect();
     cluster
-        .refuses("Peer", &[
-            (with(&peer, json!({"selector": {}})), "an empty selector would select every pod"),
-            (with(&peer, json!({"selector": {"matchLabels": {}}})), "an empty selector would select every pod"),
-            (with(&peer, json!({"selector": null})), "spec.selector: Required value"),
-            (with(&peer, json!({"selector": {"matchLabels": many}})), "must have at most 16"),
-            (expression("In", Value::Null), "values belong to In and NotIn"),
-            (expression("Exists", json!(["a"])), "values belong to In and NotIn"),
-            (expression("Like", json!(["a"])), "Unsupported value: \"Like\""),
-            (with(&peer, json!({"trustPolicyRef": {"name": "Demo"}})), "spec.trustPolicyRef.name"),
-            (with(&peer, json!({"trustPolicyRef": {"name": "a".repeat(254)}})), "spec.trustPolicyRef.name"),
-            (with(&peer, json!({"attestation": {"provider": "Tdx"}})), "Unsupported value: \"Tdx\""),
-        ])
+        .refuses(
+            "Peer",
+            &[
+                (with(&peer, json!({"selector": {}})), "an empty selector would select every pod"),
+                (
+                    with(&peer, json!({"selector": {"matchLabels": {}}})),
+                    "an empty selector would select every pod",
+                ),
+                (with(&peer, json!({"selector": null})), "spec.selector: Required value"),
+                (with(&peer, json!({"selector": {"matchLabels": many}})), "must have at most 16"),
+                (expression("In", Value::Null), "values belong to In and NotIn"),
+                (expression("Exists", json!(["a"])), "values belong to In and NotIn"),
+                (expression("Like", json!(["a"])), "Unsupported value: \"Like\""),
+                (with(&peer, json!({"trustPolicyRef": {"name": "Demo"}})), "spec.trustPolicyRef.name"),
+                (
+                    with(&peer, json!({"trustPolicyRef": {"name": "a".repeat(254)}})),
+                    "spec.trustPolicyRef.name",
+                ),
+                (with(&peer, json!({"attestation": {"provider": "Tdx"}})), "Unsupported value: \"Tdx\""),
+            ],
+        )
         .await?;
     cluster.end().await
 }
@@ -154,32 +169,39 @@ async fn admit_transfer_sessions() -> Result<()> {
     let bytes = "must be a quantity between 1Mi and 64Gi";
     let interval = "must be a duration between 10s and 24h";
     cluster
-        .refuses("TransferSession", &[
-            (with(&session, json!({"stream": null})), "exactly one kind: set stream"),
-            (with(&session, json!({"to": []})), "spec.to"),
-            (with(&session, json!({"to": crowd})), "must have at most 16 items"),
-            (with(&session, json!({"to": [{"peer": "a"}, {"peer": "a"}]})), "Duplicate value"),
-            (with(&session, json!({"to": [{"peer": "embedder"}]})), "a Peer cannot send to itself"),
-            (with(&session, json!({"from": {"peer": "Embedder"}})), "spec.from.peer"),
-            (with(&session, json!({"stream": {"fanout": 0}})), "greater than or equal to 1"),
-            (with(&session, json!({"stream": {"delivery": "Random"}})), "Unsupported value: \"Random\""),
-            (with(&session, json!({"carrier": "Udp"})), "Unsupported value: \"Udp\""),
-            (with(&session, json!({"cipher": "None"})), "Unsupported value: \"None\""),
-            (rekey(json!({"bytes": "65Gi"})), bytes),
-            (rekey(json!({"bytes": "1023Ki"})), bytes),
-            (rekey(json!({"bytes": 1_048_575})), bytes),
-            (rekey(json!({"bytes": "lots"})), bytes),
-            (rekey(json!({"interval": "9s"})), interval),
-            (rekey(json!({"interval": "25h"})), interval),
-            (rekey(json!({"interval": "soon"})), "spec.rekey.interval"),
-            (rekey(json!({"messages": 999})), "greater than or equal to 1000"),
-        ])
+        .refuses(
+            "TransferSession",
+            &[
+                (with(&session, json!({"stream": null})), "exactly one kind: set stream"),
+                (with(&session, json!({"to": []})), "spec.to"),
+                (with(&session, json!({"to": crowd})), "must have at most 16 items"),
+                (with(&session, json!({"to": [{"peer": "a"}, {"peer": "a"}]})), "Duplicate value"),
+                (with(&session, json!({"to": [{"peer": "embedder"}]})), "a Peer cannot send to itself"),
+                (with(&session, json!({"from": {"peer": "Embedder"}})), "spec.from.peer"),
+                (with(&session, json!({"stream": {"fanout": 0}})), "greater than or equal to 1"),
+                (with(&session, json!({"stream": {"delivery": "Random"}})), "Unsupported value: \"Random\""),
+                (with(&session, json!({"carrier": "Udp"})), "Unsupported value: \"Udp\""),
+                (with(&session, json!({"cipher": "None"})), "Unsupported value: \"None\""),
+                (rekey(json!({"bytes": "65Gi"})), bytes),
+                (rekey(json!({"bytes": "1023Ki"})), bytes),
+                (rekey(json!({"bytes": 1_048_575})), bytes),
+                (rekey(json!({"bytes": "lots"})), bytes),
+                (rekey(json!({"interval": "9s"})), interval),
+                (rekey(json!({"interval": "25h"})), interval),
+                (rekey(json!({"interval": "soon"})), "spec.rekey.interval"),
+                (rekey(json!({"messages": 999})), "greater than or equal to 1000"),
+            ],
+        )
         .await?;
 
     admitted(cluster.create("TransferSession", "stored", session, false).await)?;
     let refused = cluster.change("TransferSession", "stored", json!({"from": {"peer": "other"}})).await;
     ensure!(refused.clone().is_err_and(|words| words.contains("from is immutable")), "{refused:?}");
-    admitted(cluster.change("TransferSession", "stored", json!({"suspend": true, "to": [{"peer": "third"}]})).await)?;
+    admitted(
+        cluster
+            .change("TransferSession", "stored", json!({"suspend": true, "to": [{"peer": "third"}]}))
+            .await,
+    )?;
     cluster.end().await
 }
 
@@ -194,20 +216,26 @@ async fn admit_trust_policies() -> Result<()> {
     });
     let roots = |roots: Value| with(&policy, json!({"roots": with(&policy["roots"], roots)}));
     cluster
-        .refuses("TrustPolicy", &[
-            (roots(json!({"threshold": 3})), "threshold exceeds the number of keys"),
-            (roots(json!({"threshold": 0})), "greater than or equal to 1"),
-            (roots(json!({"keys": []})), "spec.roots.keys"),
-            (roots(json!({"keys": [key("ab"), key("ab")]})), "Duplicate value"),
-            (roots(json!({"keys": [key("AB")]})), "spec.roots.keys[0]"),
-            (roots(json!({"minimumEpoch": 0})), "greater than or equal to 1"),
-            (with(&policy, json!({"document": "%"})), "spec.document"),
-            (with(&policy, json!({"document": "A".repeat((1 << 20) + 4)})), "spec.document"),
-            (with(&policy, json!({"signatures": []})), "spec.signatures"),
-            (with(&policy, json!({"signatures": [{"keyId": key("ab"), "signature": "short"}]})), "signature"),
-            // Well-formed for the schema; the webhook reads the document and names the fault in it.
-            (policy.clone(), "spec.document: "),
-        ])
+        .refuses(
+            "TrustPolicy",
+            &[
+                (roots(json!({"threshold": 3})), "threshold exceeds the number of keys"),
+                (roots(json!({"threshold": 0})), "greater than or equal to 1"),
+                (roots(json!({"keys": []})), "spec.roots.keys"),
+                (roots(json!({"keys": [key("ab"), key("ab")]})), "Duplicate value"),
+                (roots(json!({"keys": [key("AB")]})), "spec.roots.keys[0]"),
+                (roots(json!({"minimumEpoch": 0})), "greater than or equal to 1"),
+                (with(&policy, json!({"document": "%"})), "spec.document"),
+                (with(&policy, json!({"document": "A".repeat((1 << 20) + 4)})), "spec.document"),
+                (with(&policy, json!({"signatures": []})), "spec.signatures"),
+                (
+                    with(&policy, json!({"signatures": [{"keyId": key("ab"), "signature": "short"}]})),
+                    "signature",
+                ),
+                // Well-formed for the schema; the webhook reads the document and names the fault in it.
+                (policy.clone(), "spec.document: "),
+            ],
+        )
         .await?;
     cluster.end().await
 }
