@@ -41,7 +41,10 @@ fn files(root: &Path) -> Result<Vec<(PathBuf, String)>> {
     for definition in sealane_operator_api::definitions() {
         let text = format!("{HEADER}{}", serde_norway::to_string(&definition)?);
         for directory in DIRECTORIES {
-            files.push((root.join(directory).join(format!("{}.yaml", definition.spec.names.plural)), text.clone()));
+            files.push((
+                root.join(directory).join(format!("{}.yaml", definition.spec.names.plural)),
+                text.clone(),
+            ));
         }
     }
     Ok(files)

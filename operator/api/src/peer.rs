@@ -158,8 +158,10 @@ pub struct ReplicaStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32))]
     pub tcb_status: Option<String>,
+    /// When the evidence in use was made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evidence_time: Option<Time>,
+    /// When the earliest of the collateral in use expires.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub collateral_expires: Option<Time>,
 }

@@ -203,6 +203,7 @@ pub struct TransferSessionStatus {
     /// Attested connections between sending and receiving replicas.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connections: Option<i32>,
+    /// Connections that the sending replicas want to have open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connections_desired: Option<i32>,
     /// Payload bytes that receiving applications have taken.
@@ -225,6 +226,7 @@ pub struct TransferSessionStatus {
     /// When the first connection was established.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_time: Option<Time>,
+    /// When the stream was complete or had failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completion_time: Option<Time>,
     /// The latest failure that a replica reported.

@@ -181,6 +181,7 @@ pub struct TrustPolicyStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32), inner(length(max = 64)))]
     pub signers: Vec<String>,
+    /// First moment at which the document is no longer in force.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires: Option<Time>,
 }
