@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 import signal
 import subprocess
@@ -16,7 +17,8 @@ sys.path.insert(0, str(REPOSITORY / "clients/python/src"))
 
 import sealane  # noqa: E402
 
-LOOPBACK = REPOSITORY / "target/debug/examples/door_loopback"
+BINARIES = pathlib.Path(os.environ.get("SEALANE_TEST_BINARIES", REPOSITORY / "target/debug"))
+LOOPBACK = BINARIES / "examples/door_loopback"
 #: No call of a test takes longer; a test that hangs fails with the call's name.
 SECONDS = 20.0
 

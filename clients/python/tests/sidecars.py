@@ -14,13 +14,13 @@ import urllib.request
 from datetime import datetime, timedelta, timezone
 from typing import Any, Optional
 
-from conftest import REPOSITORY, SECONDS
+from conftest import BINARIES, SECONDS
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 import sealane
 
-PROGRAM = REPOSITORY / "target/debug/sealane-sidecar-sim"
+PROGRAM = BINARIES / "sealane-sidecar-sim"
 PAYLOAD_TYPE = "application/vnd.sealane.policy.v1+json"
 OWNERS = [Ed25519PrivateKey.from_private_bytes(bytes([n]) * 32) for n in (1, 2)]
 KEYS = [owner.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw) for owner in OWNERS]
