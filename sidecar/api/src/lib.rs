@@ -2,7 +2,7 @@
 //!
 //! Invariant: nothing here is trusted by its receiver. Deliberately absent: behaviour.
 
-#[expect(missing_debug_implementations, clippy::all, reason = "generated code")]
+#[allow(missing_debug_implementations, unreachable_pub, clippy::all, clippy::use_self, reason = "generated code")]
 pub mod control {
     tonic::include_proto!("sealane.control.v1");
 }

@@ -1,7 +1,7 @@
 //! Follows the two Jobs: a live line while tensors flow, their final words, and how each ended.
 
 use std::{
-    io::{BufRead, BufReader},
+    io::{BufRead, BufReader, IsTerminal},
     process::{Child, Command, Stdio},
     sync::mpsc::{self, Receiver, RecvTimeoutError, Sender},
     thread,
@@ -17,11 +17,16 @@ use crate::{kubectl::Kubectl, progress};
 /// From nothing to both Jobs complete; images are loaded already.
 const PATIENCE: Duration = Duration::from_secs(600);
 
+/// Where lines stay, such as in a log, fewer are enough.
+const BETWEEN_LINES: Duration = Duration::from_secs(1);
+
 /// What the programs said at their end.
 #[derive(Debug, Clone)]
 pub(super) struct Report {
     pub(super) embedder: Value,
     pub(super) ranker: Value,
+    /// The ranker's Peer while its pod ran: a finished pod has no evidence to show.
+    pub(super) peer: Value,
 }
 
 /// One line of a program's standard output, as JSON.
@@ -38,7 +43,7 @@ pub(super) fn follow(kubectl: &Kubectl) -> Result<Report> {
         read(kubectl.command(), "embedder", sender.clone())?,
         read(kubectl.command(), "ranker", sender)?,
     ];
-    let report = show(&lines, deadline);
+    let report = show(kubectl, &lines, deadline);
     for follower in &mut followers {
         // A follower that has ended already cannot be killed; that is fine.
         let _ = follower.kill();
@@ -88,8 +93,9 @@ fn read(mut kubectl: Command, job: &'static str, sender: Sender<Line>) -> Result
     Ok(child)
 }
 
-fn show(lines: &Receiver<Line>, deadline: Instant) -> Result<Report> {
-    let (mut embedder, mut ranker) = (None, None);
+fn show(kubectl: &Kubectl, lines: &Receiver<Line>, deadline: Instant) -> Result<Report> {
+    let (mut embedder, mut ranker, mut peer) = (None, None, Value::Null);
+    let mut spoken = Instant::now();
     while embedder.is_none() || ranker.is_none() {
         let left = deadline.saturating_duration_since(Instant::now());
         let line = match lines.recv_timeout(left) {
@@ -100,7 +106,15 @@ fn show(lines: &Receiver<Line>, deadline: Instant) -> Result<Report> {
         match line.value["event"].as_str() {
             Some("done") if line.job == "embedder" => embedder = Some(line.value),
             Some("done") => ranker = Some(line.value),
-            Some("progress") => flow(&line),
+            Some("progress") => {
+                if !peer["status"]["platform"].is_string() {
+                    peer = kubectl.json(&["-n", NAMESPACE, "get", "peer", "ranker"])?;
+                }
+                if std::io::stdout().is_terminal() || spoken.elapsed() > BETWEEN_LINES {
+                    spoken = Instant::now();
+                    flow(&line);
+                }
+            }
             Some("error") => bail!("{}: {}", line.job, line.value["message"]),
             // A traceback or a warning: shown as it is.
             _ => {
@@ -110,7 +124,7 @@ fn show(lines: &Receiver<Line>, deadline: Instant) -> Result<Report> {
         }
     }
     progress::settle();
-    embedder.zip(ranker).map(|(embedder, ranker)| Report { embedder, ranker }).context("just checked")
+    embedder.zip(ranker).map(|(embedder, ranker)| Report { embedder, ranker, peer }).context("just checked")
 }
 
 fn flow(line: &Line) {

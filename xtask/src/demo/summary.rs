@@ -8,11 +8,10 @@ use crate::{kubectl::Kubectl, progress};
 
 pub(super) fn print(kubectl: &Kubectl, report: &Report) -> Result<()> {
     let session = kubectl.json(&["-n", NAMESPACE, "get", "transfersession", "activations"])?;
-    let peer = kubectl.json(&["-n", NAMESPACE, "get", "peer", "ranker"])?;
     let ranker = &report.ranker;
     let mismatches = ranker["mismatches"].as_u64();
     progress::print("");
-    for (name, value) in rows(ranker, &session["status"], &peer["status"]) {
+    for (name, value) in rows(ranker, &session["status"], &report.peer["status"]) {
         progress::print(&format!("  {name:<22}{value}"));
     }
     for line in ranker["neighbours"].as_array().into_iter().flatten().filter_map(Value::as_str) {
@@ -34,7 +33,8 @@ pub(super) fn print(kubectl: &Kubectl, report: &Report) -> Result<()> {
 fn rows(ranker: &Value, session: &Value, peer: &Value) -> Vec<(&'static str, String)> {
     let text = |value: &Value| value.as_str().unwrap_or("unknown").to_owned();
     let bytes = ranker["bytes"].as_f64().unwrap_or(0.0);
-    let seconds = ranker["seconds"].as_f64().unwrap_or(f64::INFINITY);
+    let model = ranker["model_bytes"].as_f64().unwrap_or(0.0) / 1e6;
+    let seconds = ranker["seconds"].as_f64().unwrap_or(0.0);
     let platform = text(&peer["platform"]);
     let simulated = if platform == "Simulated" { "  (software evidence: protects nothing)" } else { "" };
     let mut rows = vec![
@@ -42,7 +42,7 @@ fn rows(ranker: &Value, session: &Value, peer: &Value) -> Vec<(&'static str, Str
         ("bytes", format!("{:.1} MB", bytes / 1e6)),
         (
             "model",
-            format!("{:.1} MB/s, two halves of MiniLM on two nodes of this machine", bytes / seconds / 1e6),
+            format!("{model:.1} MB of activations in {seconds:.1} s, two halves of MiniLM on two nodes"),
         ),
     ];
     if let Some(rate) = ranker["stream"]["bytes_per_second"].as_f64() {
