@@ -70,8 +70,9 @@ const RESERVED: &[Reserved] = &[
     },
 ];
 
-/// A file has one reason to change; past this many lines it has two. Tests at the end of a file do not count.
-const FILE_LINES_MAX: usize = 420;
+/// A file has one reason to change; past this many lines of code it has two. Tests at the end of a file, comments and
+/// blank lines do not count: nobody shall be tempted to write less of them.
+const FILE_LINES_MAX: usize = 400;
 
 const SKIPPED_FOLDERS: &[&str] =
     &["target", ".git", "node_modules", "corpus", "__pycache__", ".pytest_cache"];
@@ -119,8 +120,10 @@ fn judge(path: &str, text: &str) -> Vec<Finding> {
     }
     let in_tests = path.contains("/tests/") || name == "tests.rs";
     let product: Vec<&str> = text.lines().take_while(|line| line.trim() != "#[cfg(test)]").collect();
-    if !in_tests && product.len() > FILE_LINES_MAX {
-        report(None, format!("{} lines; split it by reason (at most {FILE_LINES_MAX})", product.len()));
+    let blank = |line: &&&str| line.trim().is_empty() || line.trim_start().starts_with("//");
+    let code = product.iter().filter(|line| !blank(line)).count();
+    if !in_tests && code > FILE_LINES_MAX {
+        report(None, format!("{code} lines of code; split it by reason (at most {FILE_LINES_MAX})"));
     }
     for (index, line) in product.iter().enumerate() {
         let comment = line.trim_start().starts_with("//");
