@@ -10,3 +10,5 @@ pub(crate) mod driver;
 pub(crate) mod incoming;
 pub(crate) mod outgoing;
 pub(crate) mod readiness;
+pub(crate) mod traffic;
+mod trust;

@@ -1,28 +1,19 @@
-//! One task per connection: it moves bytes between a link and the protocol, and answers what the protocol asks.
+//! One task per connection: it moves bytes and time between a link and the protocol.
 //!
-//! The contract of [`sealane_protocol`] is one mutation, then drain; [`Driver::turn`] is that drain. What the
-//! connection carries is behind [`Traffic`], so the two directions share everything that has to do with trust.
+//! The contract of [`sealane_protocol`] is one mutation, then drain; [`Driver::turn`] is that drain. What the protocol
+//! asks is answered by [`Trust`], and what the connection carries is behind [`Traffic`].
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use futures::StreamExt;
-use futures::future::BoxFuture;
-use futures::stream::FuturesUnordered;
-use sealane_attestation::{EvidenceMessage, VerifiedPeer};
-use sealane_policy::VerifiedPolicy;
-use sealane_protocol::Moment;
-use sealane_protocol::connection::{ClosedBy, Connection, Event, Introduction, Sink};
-use sealane_protocol::handshake::Suite;
+use sealane_protocol::connection::{ClosedBy, Connection};
 use sealane_protocol::limits::RECORD_WIRE_BYTES_MAX;
 use sealane_types::Reason;
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 
-use super::answer::{self, Answer};
-use crate::context::{Context, view};
+use super::traffic::Traffic;
+use super::trust::Trust;
+use crate::context::Context;
 use crate::link::tcp::{Link, Moved};
-use crate::metrics::HandshakeLabels;
-use crate::policy::Standing;
 
 /// Input taken from the link at once, once a peer is verified.
 const INPUT_BYTES: usize = 4 * RECORD_WIRE_BYTES_MAX;
@@ -30,40 +21,6 @@ const INPUT_BYTES: usize = 4 * RECORD_WIRE_BYTES_MAX;
 const ROUNDS_MAX: u32 = 32;
 /// How long a closed connection may take to say so.
 const FAREWELL: Duration = Duration::from_secs(1);
-/// Stored claims are looked at this often even if nothing changes: collateral and policy expire.
-const RECHECK: Duration = Duration::from_secs(30);
-
-/// What a connection carries.
-pub(crate) trait Traffic: Sink + Send {
-    /// The label of metrics and logs: `initiator` or `responder`.
-    fn role(&self) -> &'static str;
-
-    /// Whether the remote may go on with what it claims to be; names only, nothing is proved yet.
-    fn introduced(&mut self, introduction: &Introduction) -> Result<(), Reason>;
-
-    /// Whether the policy permits what this connection is for.
-    fn permitted(&self, policy: &VerifiedPolicy, introduction: &Introduction) -> Result<(), Reason>;
-
-    /// Both sides are verified; tensors may flow.
-    fn established(&mut self, connection: &Established<'_>) -> Result<(), Reason>;
-
-    /// Queues what is ready to go, until the output is full or nothing is left.
-    fn fill(&mut self, connection: &mut Connection) -> Result<(), Reason>;
-
-    /// Told when [`Traffic::fill`] has something new to do.
-    fn wake(&self) -> Arc<Notify>;
-}
-
-/// A connection that has just been established.
-#[derive(Debug)]
-pub(crate) struct Established<'a> {
-    pub(crate) introduction: &'a Introduction,
-    pub(crate) peer: &'a VerifiedPeer,
-    pub(crate) suite: Suite,
-    /// From the first byte, evidence included.
-    pub(crate) handshake: Duration,
-}
-
 /// How a connection ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ended {
@@ -91,14 +48,9 @@ struct Driver<'a> {
     link: Link,
     connection: Connection,
     traffic: &'a mut dyn Traffic,
-    standing: watch::Receiver<Standing>,
-    answers: FuturesUnordered<BoxFuture<'static, Answer>>,
+    trust: Trust<'a>,
     input: Vec<u8>,
     filled: usize,
-    started: Moment,
-    established: bool,
-    /// Epoch that the remote is known to hold.
-    remote_epoch: u64,
     ended: Option<(ClosedBy, Reason)>,
     cut: bool,
 }
@@ -110,13 +62,9 @@ impl<'a> Driver<'a> {
             link,
             connection,
             traffic,
-            standing: context.policy.subscribe(),
-            answers: FuturesUnordered::new(),
+            trust: Trust::new(context),
             input: vec![0; RECORD_WIRE_BYTES_MAX],
             filled: 0,
-            started: context.clock.moment(),
-            established: false,
-            remote_epoch: 0,
             ended: None,
             cut: false,
         }
@@ -124,7 +72,6 @@ impl<'a> Driver<'a> {
 
     async fn run(&mut self, stop: &mut watch::Receiver<Option<Reason>>) {
         let wake = self.traffic.wake();
-        let mut recheck = tokio::time::interval(RECHECK);
         loop {
             let writing = self.turns().await;
             if self.ended.is_some() {
@@ -141,9 +88,7 @@ impl<'a> Driver<'a> {
                 ready = self.link.ready(writing) => if ready.is_err() { self.on_cut() },
                 () = wake.notified() => {}
                 () = sleep => self.connection.handle_timeout(self.context.clock.moment()),
-                Some(answer) = self.answers.next() => self.on_answer(answer),
-                changed = self.standing.changed() => self.on_standing(changed.is_ok()),
-                _ = recheck.tick() => self.reconsider(),
+                news = self.trust.news() => self.trust.on_news(news, &mut self.connection, self.traffic),
                 () = stopped(stop) => {
                     let reason = stop.borrow().unwrap_or(Reason::Draining);
                     self.connection.close(reason);
@@ -170,7 +115,7 @@ impl<'a> Driver<'a> {
     /// Drains the connection once, in both directions: whether bytes moved, and whether output waits for the link.
     fn turn(&mut self) -> (bool, bool) {
         self.drain_events();
-        if self.established
+        if self.trust.is_established()
             && !self.connection.is_closed()
             && let Err(reason) = self.traffic.fill(&mut self.connection)
         {
@@ -232,164 +177,13 @@ impl<'a> Driver<'a> {
     }
 
     fn drain_events(&mut self) {
+        let before = self.trust.is_established();
         while let Some(event) = self.connection.poll_event() {
-            self.on_event(event);
+            let over = self.trust.on_event(event, &mut self.connection, self.traffic);
+            self.ended = self.ended.or(over);
         }
-    }
-
-    fn on_event(&mut self, event: Event) {
-        let outcome = match event {
-            Event::Introduced(introduction) => {
-                self.remote_epoch = introduction.epoch;
-                self.traffic.introduced(&introduction)
-            }
-            Event::PolicyWanted => self.supply_policy(),
-            Event::PolicyOffered { epoch, chain } => {
-                self.remote_epoch = self.remote_epoch.max(epoch);
-                self.answers.push(answer::adopt(Arc::clone(&self.context.policy), chain));
-                Ok(())
-            }
-            Event::AuditorIntroduced => self.on_auditor(),
-            Event::EvidenceWanted(wanted) => self.permitted().map(|held| {
-                let prover = self.context.prover.clone();
-                let digest = held.policy.digest();
-                self.answers
-                    .push(Box::pin(async move { Answer::Proved(prover.prove(wanted.leaf, digest).await) }));
-            }),
-            Event::EvidenceReceived(received) => self.permitted().map(|held| {
-                let context = &self.context;
-                let acceptable = held.acceptable(context.clock.moment());
-                let (judge, now) = (Arc::clone(&context.judge), context.clock.unix());
-                self.answers.push(Box::pin(async move {
-                    Answer::Judged(Box::new(judge.judge(received, held, acceptable, now).await))
-                }));
-            }),
-            Event::Established { suite } => self.on_established(suite),
-            Event::Closed { by, reason } => {
-                self.ended.get_or_insert((by, reason));
-                Ok(())
-            }
-        };
-        if let Err(reason) = outcome {
-            self.connection.close(reason);
-        }
-    }
-
-    fn on_answer(&mut self, answer: Answer) {
-        let misuse = match answer {
-            Answer::Proved(Ok(message)) => self.supply_evidence(&message),
-            Answer::Proved(Err(missing)) => {
-                self.connection.close(missing.reason);
-                return;
-            }
-            Answer::Judged(verdict) => self.connection.judged(*verdict),
-            Answer::Adopted(Ok(held)) => {
-                self.connection.policy_adopted(view(&held));
-                Ok(())
-            }
-            Answer::Adopted(Err(reason)) => {
-                self.connection.close(reason);
-                return;
-            }
-        };
-        if let Err(misuse) = misuse {
-            // The connection closed while the answer was being made: there is nobody to give it to.
-            tracing::debug!(%misuse, "an answer came too late");
-        }
-    }
-
-    fn supply_evidence(
-        &mut self,
-        message: &EvidenceMessage,
-    ) -> Result<(), sealane_protocol::connection::ApiMisuse> {
-        self.connection.supply_evidence(message)
-    }
-
-    fn supply_policy(&mut self) -> Result<(), Reason> {
-        let standing = self.standing.borrow().clone();
-        let held = standing.held()?;
-        let chain = serde_json::to_vec(held.policy.chain()).map_err(|_| Reason::PolicyMalformed)?;
-        let epoch = held.policy.epoch();
-        self.remote_epoch = self.remote_epoch.max(epoch);
-        self.connection.supply_policy(epoch, &chain).map_err(|_| Reason::LimitExceeded)
-    }
-
-    /// The policy in force, if it permits this connection.
-    fn permitted(&self) -> Result<Arc<crate::policy::Held>, Reason> {
-        let standing = self.standing.borrow().clone();
-        let held = standing.held()?;
-        let introduction = self.connection.introduction().ok_or(Reason::FrameMalformed)?;
-        self.traffic.permitted(&held.policy, introduction)?;
-        Ok(Arc::clone(held))
-    }
-
-    /// An auditor proves nothing and gets no data; its key must be one that the policy lists.
-    fn on_auditor(&mut self) -> Result<(), Reason> {
-        let standing = self.standing.borrow().clone();
-        let held = standing.held()?;
-        let key = self.connection.introduction().ok_or(Reason::FrameMalformed)?.static_key;
-        let listed =
-            held.policy.document().auditors.as_ref().is_some_and(|auditors| {
-                auditors.public_keys.iter().any(|auditor| *auditor.as_bytes() == key)
-            });
-        if !listed {
-            return Err(Reason::PeerUnknown);
-        }
-        self.connection.admit_auditor().map_err(|_| Reason::FrameMalformed)
-    }
-
-    fn on_established(&mut self, suite: Suite) -> Result<(), Reason> {
-        self.permitted()?;
-        let handshake = Duration::from_micros(self.context.clock.moment().micros_since(self.started));
-        let (Some(introduction), Some(peer)) = (self.connection.introduction(), self.connection.peer())
-        else {
-            // An audit: the remote proved nothing and carries nothing.
-            return Ok(());
-        };
-        self.traffic.established(&Established { introduction, peer, suite, handshake })?;
-        self.established = true;
-        self.input.resize(INPUT_BYTES, 0);
-        let metrics = &self.context.metrics;
-        metrics.handshake_seconds.observe(handshake.as_secs_f64());
-        metrics.handshakes.get_or_create(&self.labels("established", "")).inc();
-        // The policy may have changed since the verdict.
-        self.reconsider();
-        Ok(())
-    }
-
-    fn on_standing(&mut self, alive: bool) {
-        if !alive {
-            return self.connection.close(Reason::Draining);
-        }
-        let standing = self.standing.borrow_and_update().clone();
-        match standing.held() {
-            Ok(held) => {
-                let epoch = held.policy.epoch();
-                self.connection.policy_adopted(view(held));
-                self.reconsider();
-                if self.established
-                    && !self.connection.is_closed()
-                    && epoch > self.remote_epoch
-                    && let Err(reason) = self.supply_policy()
-                {
-                    self.connection.close(reason);
-                }
-            }
-            Err(reason) => self.connection.close(reason),
-        }
-    }
-
-    /// Holds the stored claims, and what the connection is for, against the policy in force.
-    fn reconsider(&mut self) {
-        if !self.established || self.connection.is_closed() {
-            return;
-        }
-        let verdict = self.permitted().and_then(|held| {
-            let peer = self.connection.peer().ok_or(Reason::EvidenceMissing)?;
-            crate::evidence::judge::judge_again(peer, &held, self.context.clock.unix())
-        });
-        if let Err(misuse) = self.connection.judged(verdict) {
-            tracing::debug!(%misuse, "a verdict came too late");
+        if self.trust.is_established() && !before {
+            self.input.resize(INPUT_BYTES, 0);
         }
     }
 
@@ -415,14 +209,11 @@ impl<'a> Driver<'a> {
 
     fn finish(self) -> Ended {
         let (by, reason) = self.ended.unwrap_or((ClosedBy::Local, Reason::Unspecified));
-        if !self.established {
-            self.context.metrics.handshakes.get_or_create(&self.labels("refused", reason.as_str())).inc();
+        let established = self.trust.is_established();
+        if !established {
+            self.trust.count_refused(self.traffic.role(), reason);
         }
-        Ended { by, reason, established: self.established }
-    }
-
-    fn labels(&self, outcome: &'static str, reason: &'static str) -> HandshakeLabels {
-        HandshakeLabels { role: self.traffic.role(), outcome, reason }
+        Ended { by, reason, established }
     }
 }
 

@@ -56,8 +56,6 @@ struct Inner {
 pub(crate) struct Arrival {
     pub(crate) peer: PeerName,
     pub(crate) pod: PodIdentity,
-    pub(crate) suite: Suite,
-    pub(crate) handshake: Duration,
     pub(crate) degraded: Vec<Reason>,
     /// Closes the connection.
     pub(crate) stop: watch::Sender<Option<Reason>>,
@@ -91,6 +89,7 @@ impl Receiving {
         inner.hub.list(
             session.remotes.iter().flat_map(|remote| &remote.replicas).map(|replica| replica.id.clone()),
         );
+        inner.hub.keep(|peer| session.remotes.iter().any(|remote| remote.peer == *peer));
         inner.session = session;
         drop(inner);
         self.tell();
@@ -171,7 +170,7 @@ impl Receiving {
             handshake_micros: u64::try_from(median).unwrap_or(u64::MAX),
             ended: false,
             problem,
-            degraded: connected.into_iter().flat_map(|one| one.degraded).collect(),
+            degraded: inner.hub.degraded(),
         }
     }
 
@@ -207,6 +206,12 @@ impl Receiving {
         let connection = self.lock().hub.attach(arrival);
         self.tell();
         connection
+    }
+
+    /// The handshake of a connection is over.
+    fn established(&self, pod: &PodIdentity, connection: u64, known: Connected) {
+        self.lock().hub.established(pod, connection, known);
+        self.tell();
     }
 
     /// A connection is over.

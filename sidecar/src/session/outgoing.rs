@@ -9,6 +9,7 @@ mod dialer;
 mod lane;
 mod ledger;
 mod news;
+mod phase;
 mod rendezvous;
 mod schedule;
 mod stream;
@@ -23,8 +24,9 @@ use sealane_protocol::frame::StreamId;
 use sealane_types::{Carrier, Delivery, PeerName, Reason};
 use tokio::sync::{mpsc, watch};
 
-use self::association::{Association, Phase};
+use self::association::Association;
 use self::news::LaneNews;
+use self::phase::Phase;
 use super::readiness::{Observed, Readiness, is_refusal};
 use crate::context::Context;
 use crate::desired::{Session, SessionKey};
@@ -106,8 +108,12 @@ impl Sending {
                     .find(|association| association.id() == replica.id && !association.is_leaving())
                     .cloned();
                 let association = association.unwrap_or_else(|| {
-                    let association =
-                        Association::new(remote.peer.clone(), replica.id.clone(), self.news.clone());
+                    let association = Association::new(
+                        remote.peer.clone(),
+                        replica.id.clone(),
+                        self.news.clone(),
+                        Arc::clone(&self.context.clock),
+                    );
                     dialer::start(self, &association);
                     association
                 });

@@ -57,17 +57,14 @@ async fn what_a_restarted_sender_sends_again_arrives_once() {
     }
     within("the end", lane.close()).await.unwrap();
     assert_eq!(receiver.turn().await, Turn::End);
-    let taken: BTreeSet<u64> = events
-        .lock()
-        .unwrap()
-        .iter()
-        .filter_map(|event| match event {
-            SenderEvent::Taken { first, last } => Some(first.0..=last.0),
-            _ => None,
-        })
-        .flatten()
-        .collect();
-    assert_eq!(taken, (0..15).collect());
+    let taken = || -> BTreeSet<u64> {
+        let run = |event: &SenderEvent| match event {
+            SenderEvent::Taken { first, last } => first.0..last.0 + 1,
+            _ => 0..0,
+        };
+        events.lock().unwrap().iter().flat_map(run).collect()
+    };
+    until("all are told as taken", || taken() == (0..15).collect()).await;
 }
 
 #[tokio::test]

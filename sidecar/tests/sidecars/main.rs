@@ -4,7 +4,9 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod client;
+mod control;
 mod faults;
+mod file;
 mod flow;
 mod support;
 mod trust;

@@ -1,6 +1,7 @@
 //! Policies to sign, sidecars to start.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
@@ -9,7 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use sealane_policy::{SigningKey, Timestamp, canonical, sign};
-use sealane_sidecar::config::{Anchors, Config};
+use sealane_sidecar::config::{Anchors, Config, Control};
 use sealane_sidecar::desired::{Desired, Direction, PolicyProposal, Rekey, Remote, Replica, Session};
 use sealane_sidecar::evidence::{Platforms, Provider, ProviderError, ProviderInput, Quote};
 use sealane_sidecar::handoff::Lanes;
@@ -66,7 +67,7 @@ pub(crate) fn with_simulation() -> Platforms {
 }
 
 /// One root for all tests of this process: making its RSA keys takes a while.
-fn material() -> &'static Material {
+pub(crate) fn material() -> &'static Material {
     static MATERIAL: OnceLock<Material> = OnceLock::new();
     MATERIAL.get_or_init(|| Material::generate().unwrap())
 }
@@ -85,7 +86,7 @@ pub(crate) fn roots() -> Roots {
     }
 }
 
-fn initdata(peer: &str) -> Vec<u8> {
+pub(crate) fn initdata(peer: &str) -> Vec<u8> {
     format!("sealane simulated initdata\nnamespace: demo\npeer: {peer}\n").into_bytes()
 }
 
@@ -161,6 +162,9 @@ pub(crate) struct Plan {
     /// Where the other side is; a receiver needs none.
     pub(crate) remotes: Vec<SocketAddr>,
     pub(crate) platforms: Platforms,
+    /// Where it asks for its configuration; without, it has one from the start.
+    pub(crate) control: Option<Control>,
+    pub(crate) door: PathBuf,
 }
 
 pub(crate) fn loopback() -> SocketAddr {
@@ -179,6 +183,8 @@ impl Plan {
             delivery: Delivery::RoundRobin,
             remotes: vec![],
             platforms: with_simulation(),
+            control: None,
+            door: "/nowhere/door.sock".into(),
         }
     }
 
@@ -229,18 +235,22 @@ impl Plan {
 
     /// Starts it on a runtime of its own, so that stopping it ends every task and socket as a crash would.
     pub(crate) fn start(self) -> Sidecar {
+        // Shown for tests that fail, if `RUST_LOG` asks for it; the first test installs it for all.
+        let log =
+            tracing_subscriber::fmt().with_env_filter(tracing_subscriber::EnvFilter::from_default_env());
+        let _ = log.with_test_writer().try_init();
         let config = Config {
             pod: PodIdentity::new("demo", self.pod, self.uid).unwrap(),
             node: String::new(),
             addresses: vec![],
             listen: self.listen,
             admin: loopback(),
-            door: "/nowhere/door.sock".into(),
+            door: self.door.clone(),
             arena_bytes: 0,
             drain: Duration::from_secs(1),
-            control: None,
+            control: self.control.clone(),
             roots: Anchors { roots: vec![roots()], source: RootSource::File },
-            fixed: Some(self.desired()),
+            fixed: self.control.is_none().then(|| self.desired()),
             platform: ProviderInput {
                 simulated: Some(material().to_json().unwrap()),
                 initdata: Some(initdata(self.proves)),

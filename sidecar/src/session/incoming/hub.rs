@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use sealane_protocol::Moment;
-use sealane_types::{PodIdentity, Reason};
+use sealane_types::{PeerName, PodIdentity, Reason};
 
 use super::Arrival;
 use super::arriving::Place;
@@ -68,6 +68,13 @@ impl Hub {
         self.end_if_all_have();
     }
 
+    /// Closes the connections of Peers that the session is no longer for.
+    pub(super) fn keep(&self, expected: impl Fn(&PeerName) -> bool) {
+        for sender in self.senders.values().filter(|sender| !expected(sender.peer())) {
+            sender.close(Reason::SessionDeleted);
+        }
+    }
+
     pub(super) fn listed(&self) -> usize {
         self.listed.len()
     }
@@ -77,19 +84,27 @@ impl Hub {
     }
 
     pub(super) fn connected(&self) -> Vec<Connected> {
-        self.senders.values().filter_map(Sender::connected).cloned().collect()
+        self.senders.values().filter_map(Sender::connected).collect()
+    }
+
+    pub(super) fn degraded(&self) -> Vec<Reason> {
+        self.senders.values().flat_map(Sender::degraded).copied().collect()
+    }
+
+    pub(super) fn established(&mut self, pod: &PodIdentity, connection: u64, known: Connected) {
+        if let Some(sender) = self.senders.get_mut(pod) {
+            sender.established(connection, known);
+        }
     }
 
     pub(super) fn has_seen_a_sender(&self) -> bool {
-        self.senders
-            .values()
-            .any(|sender| sender.connected().is_some() || sender.is_busy() || sender.has_ended())
+        self.senders.values().any(|sender| sender.is_connected() || sender.has_streams())
     }
 
     /// A verified connection; its number.
     pub(super) fn attach(&mut self, arrival: Arrival) -> u64 {
         let number = self.number();
-        let other = self.senders.get(&arrival.pod).is_some_and(|known| !known.is_of(&arrival.peer));
+        let other = self.senders.get(&arrival.pod).is_some_and(|known| *known.peer() != arrival.peer);
         if other && let Some(older) = self.senders.remove(&arrival.pod) {
             older.close(Reason::PeerUnknown);
         }
@@ -121,9 +136,8 @@ impl Hub {
             .senders
             .iter()
             .filter(|(_, sender)| {
-                let gone = sender.connected().is_none()
-                    && !self.listed.is_empty()
-                    && !self.listed.contains(&sender.id);
+                let gone =
+                    !sender.is_connected() && !self.listed.is_empty() && !self.listed.contains(&sender.id);
                 sender.give_up(now, gone)
             })
             .map(|(pod, _)| pod.clone())
@@ -240,9 +254,11 @@ impl Hub {
     pub(super) fn end_if_all_have(&mut self) {
         let closed = |sender: &Sender| sender.has_ended() && !sender.is_busy();
         let any = self.senders.values().any(closed);
+        // One that was lost without closing may come back, unless the configuration knows that its pod is gone.
+        let may_return = |sender: &Sender| self.listed.is_empty() || self.listed.contains(&sender.id);
         let pending = self.senders.values().any(|sender| {
-            let expected = sender.connected().is_some() || self.listed.contains(&sender.id);
-            sender.is_busy() || (expected && !sender.has_ended())
+            let expected = sender.is_connected() || (sender.has_streams() && may_return(sender));
+            sender.is_busy() || (!sender.has_ended() && (expected || self.listed.contains(&sender.id)))
         });
         let unseen = || {
             let seen: BTreeSet<_> = self.senders.values().map(|sender| sender.id.as_str()).collect();
@@ -271,8 +287,7 @@ impl Hub {
     }
 
     fn forget_oldest(&mut self) {
-        let idle =
-            self.senders.iter().filter(|(_, sender)| sender.connected().is_none() && !sender.is_busy());
+        let idle = self.senders.iter().filter(|(_, sender)| !sender.is_connected() && !sender.is_busy());
         let oldest = idle.min_by_key(|(_, sender)| sender.seen).map(|(pod, _)| pod.clone());
         if let Some(pod) = oldest {
             self.senders.remove(&pod);

@@ -18,18 +18,18 @@ pub(super) const RESUME_MICROS_MAX: u64 = 15_000_000;
 /// Ended streams that are remembered, in case their last acknowledgement was lost.
 const ENDED_MAX: usize = 64;
 
-/// What is known of a connection.
-#[derive(Debug, Clone)]
+/// What is known of a connection once it is established.
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Connected {
     pub(super) suite: Suite,
     pub(super) handshake: Duration,
-    pub(super) degraded: Vec<Reason>,
 }
 
 #[derive(Debug)]
 struct Connection {
     number: u64,
-    known: Connected,
+    known: Option<Connected>,
+    degraded: Vec<Reason>,
     stop: watch::Sender<Option<Reason>>,
 }
 
@@ -68,20 +68,33 @@ impl Sender {
     }
 
     /// A pod belongs to one Peer; evidence for another one makes it another sender.
-    pub(super) fn is_of(&self, peer: &PeerName) -> bool {
-        self.peer == *peer
+    pub(super) fn peer(&self) -> &PeerName {
+        &self.peer
     }
 
-    pub(super) fn connected(&self) -> Option<&Connected> {
-        self.connection.as_ref().map(|connection| &connection.known)
+    pub(super) fn is_connected(&self) -> bool {
+        self.connection.is_some()
+    }
+
+    pub(super) fn connected(&self) -> Option<Connected> {
+        self.connection.as_ref().and_then(|connection| connection.known)
+    }
+
+    pub(super) fn degraded(&self) -> &[Reason] {
+        self.connection.as_ref().map_or(&[], |connection| &connection.degraded)
     }
 
     /// A new connection takes over; an older one that is still there is of no use any more.
     pub(super) fn attach(&mut self, number: u64, arrival: Arrival) {
-        let Arrival { suite, handshake, degraded, stop, .. } = arrival;
-        let known = Connected { suite, handshake, degraded };
-        if let Some(older) = self.connection.replace(Connection { number, known, stop }) {
+        let Arrival { degraded, stop, .. } = arrival;
+        if let Some(older) = self.connection.replace(Connection { number, known: None, degraded, stop }) {
             older.stop.send_replace(Some(Reason::LinkLost));
+        }
+    }
+
+    pub(super) fn established(&mut self, number: u64, known: Connected) {
+        if let Some(connection) = self.connection.as_mut().filter(|connection| connection.number == number) {
+            connection.known = Some(known);
         }
     }
 
@@ -137,9 +150,14 @@ impl Sender {
         self.streams.values().any(|stream| !is_over(stream))
     }
 
-    /// Whether it closed a stream, or was given up.
+    /// Whether it closed a stream.
     pub(super) fn has_ended(&self) -> bool {
-        self.streams.values().any(is_over)
+        self.streams.values().any(|stream| stream.standing() == Standing::Ended)
+    }
+
+    /// Whether it ever opened a stream.
+    pub(super) fn has_streams(&self) -> bool {
+        !self.streams.is_empty()
     }
 
     fn forget_oldest(&mut self) {

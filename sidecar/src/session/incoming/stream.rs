@@ -15,6 +15,11 @@ use tokio::sync::Notify;
 use super::arriving::{Arriving, Place};
 use crate::handoff::{Sequence, TensorHeader};
 
+/// A stream's place on one connection. A stream that was attached to another connection since answers nobody who
+/// holds an older one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Attachment(u64);
+
 /// A tensor that waits for a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Waiting {
@@ -60,6 +65,7 @@ struct Inner {
     /// Delivered to a client that is gone without saying whether it took them.
     lost: BTreeSet<WireSequence>,
     arrivals: u64,
+    attachment: Attachment,
     standing: Standing,
     wake: Option<Arc<Notify>>,
     /// Answers that did not fit the output yet.
@@ -81,6 +87,7 @@ impl Stream {
             arriving: BTreeMap::new(),
             lost: BTreeSet::new(),
             arrivals: 0,
+            attachment: Attachment(0),
             standing: Standing::Cut(Moment::default()),
             wake: None,
             owed: VecDeque::new(),
@@ -90,6 +97,12 @@ impl Stream {
 
     pub(super) fn standing(&self) -> Standing {
         self.lock().standing
+    }
+
+    /// The sender's client is gone without closing. False when it had ended or been given up before.
+    pub(super) fn abort(&self, attachment: Attachment) -> Result<bool, Reason> {
+        drop(self.attached(attachment)?);
+        Ok(self.interrupt())
     }
 
     /// The sender is given up. False when it had ended or been given up before.
@@ -104,13 +117,14 @@ impl Stream {
     }
 
     /// Continues on a connection. What was cut off comes again; its places are given back.
-    pub(super) fn attach(&self, open: &Open, wake: Arc<Notify>) -> Result<(), Reason> {
+    pub(super) fn attach(&self, open: &Open, wake: Arc<Notify>) -> Result<Attachment, Reason> {
         let mut inner = self.lock();
         inner.inbound.attach(open).map_err(refused)?;
         inner.cut_off();
         inner.standing = Standing::Open;
         inner.wake = Some(wake);
-        Ok(())
+        inner.attachment.0 += 1;
+        Ok(inner.attachment)
     }
 
     /// The connection is gone.
@@ -125,8 +139,12 @@ impl Stream {
     }
 
     /// A tensor is announced. Some: it needs a place.
-    pub(super) fn announce(&self, header: &WireHeader<'_>) -> Result<Option<Waiting>, Reason> {
-        let mut inner = self.lock();
+    pub(super) fn announce(
+        &self,
+        attachment: Attachment,
+        header: &WireHeader<'_>,
+    ) -> Result<Option<Waiting>, Reason> {
+        let mut inner = self.attached(attachment)?;
         if inner.inbound.on_tensor(header).map_err(refused)? == Announced::Repeat {
             return Ok(None);
         }
@@ -165,8 +183,8 @@ impl Stream {
     }
 
     /// Bytes of an announced tensor. Some: it is whole and in its place.
-    pub(super) fn write(&self, chunk: &Chunk<'_>) -> Result<Option<Arrived>, Reason> {
-        let mut inner = self.lock();
+    pub(super) fn write(&self, attachment: Attachment, chunk: &Chunk<'_>) -> Result<Option<Arrived>, Reason> {
+        let mut inner = self.attached(attachment)?;
         let ChunkPlace::Write { complete } = inner.inbound.on_chunk(chunk).map_err(refused)? else {
             return Ok(None);
         };
@@ -181,8 +199,8 @@ impl Stream {
     }
 
     /// The sender ended the stream.
-    pub(super) fn end(&self, end: &End) -> Result<(), Reason> {
-        let mut inner = self.lock();
+    pub(super) fn end(&self, attachment: Attachment, end: &End) -> Result<(), Reason> {
+        let mut inner = self.attached(attachment)?;
         inner.inbound.on_end(end).map_err(refused)?;
         inner.standing = Standing::Ended;
         inner.inbound.end_seen();
@@ -204,9 +222,15 @@ impl Stream {
         self.taken(sequence);
     }
 
+    /// The state, for whoever holds the current attachment.
+    fn attached(&self, attachment: Attachment) -> Result<MutexGuard<'_, Inner>, Reason> {
+        let inner = self.lock();
+        if inner.attachment == attachment { Ok(inner) } else { Err(Reason::LinkLost) }
+    }
+
     /// The next thing to tell the sender; [`Stream::owe`] puts it back if it does not fit.
-    pub(super) fn next_answer(&self) -> Option<Answer> {
-        let mut inner = self.lock();
+    pub(super) fn next_answer(&self, attachment: Attachment) -> Option<Answer> {
+        let mut inner = self.attached(attachment).ok()?;
         if let Some(owed) = inner.owed.pop_front() {
             return Some(owed);
         }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use sealane_attestation::VerifiedPeer;
 use sealane_policy::VerifiedPolicy;
 use sealane_protocol::connection::{Connection, Introduction, SendError, Sink};
 use sealane_protocol::frame::{Frame, Open, Sequences, StreamId, Taken};
@@ -11,10 +12,11 @@ use sealane_protocol::transfer::Reply;
 use sealane_types::{PeerName, PodIdentity, Reason, SessionName};
 use tokio::sync::{Notify, watch};
 
-use super::stream::{Answer, Stream};
+use super::sender::Connected;
+use super::stream::{Answer, Attachment, Stream};
 use super::{Arrival, Receiving};
 use crate::link::gate::Admission;
-use crate::session::driver::{Established, Traffic};
+use crate::session::traffic::{Established, Traffic};
 
 /// Finds the receiving side of a session by its name.
 pub(crate) trait FindSession: Send + Sync {
@@ -31,6 +33,8 @@ pub(crate) struct Inbound {
     stop: watch::Sender<Option<Reason>>,
     wake: Arc<Notify>,
     session: Option<Arc<Receiving>>,
+    /// Until its first frame, or until the connection is established.
+    verified: Option<VerifiedPeer>,
     attached: Option<Attached>,
 }
 
@@ -38,7 +42,7 @@ struct Attached {
     session: Arc<Receiving>,
     pod: PodIdentity,
     connection: u64,
-    streams: HashMap<StreamId, Arc<Stream>>,
+    streams: HashMap<StreamId, (Arc<Stream>, Attachment)>,
 }
 
 impl Inbound {
@@ -57,38 +61,56 @@ impl Inbound {
             stop,
             wake: Arc::new(Notify::new()),
             session: None,
+            verified: None,
             attached: None,
         }
+    }
+
+    /// Joins the session, once the sender is verified.
+    fn attach(&mut self) -> Result<&mut Attached, Reason> {
+        if let Some(peer) = self.verified.take() {
+            let session = self.session.clone().filter(|session| session.expects(peer.peer()));
+            let session = session.ok_or(Reason::SessionUnknown)?;
+            let mut degraded: Vec<_> = peer.degradations().iter().map(|one| one.reason()).collect();
+            degraded.dedup();
+            let (pod, stop) = (peer.pod().clone(), self.stop.clone());
+            let arrival = Arrival { peer: peer.peer().clone(), pod: pod.clone(), degraded, stop };
+            let connection = session.attach(arrival);
+            self.attached = Some(Attached { session, pod, connection, streams: HashMap::new() });
+        }
+        self.attached.as_mut().ok_or(Reason::FrameMalformed)
     }
 }
 
 impl Sink for Inbound {
     fn on_frame(&mut self, frame: Frame<'_>) -> Result<(), Reason> {
-        let attached = self.attached.as_mut().ok_or(Reason::FrameMalformed)?;
+        let wake = Arc::clone(&self.wake);
+        let attached = self.attach()?;
         match frame {
             Frame::Chunk(chunk) => {
-                let stream = attached.stream(chunk.stream)?;
-                if let Some(arrived) = stream.write(&chunk)? {
+                let (stream, attachment) = attached.stream(chunk.stream)?;
+                if let Some(arrived) = stream.write(*attachment, &chunk)? {
                     attached.session.deliver(stream, arrived);
                 }
                 Ok(())
             }
             Frame::Tensor(header) => {
-                let stream = attached.stream(header.stream)?;
-                if let Some(waiting) = stream.announce(&header)? {
+                let (stream, attachment) = attached.stream(header.stream)?;
+                if let Some(waiting) = stream.announce(*attachment, &header)? {
                     attached.session.request(stream, waiting);
                 }
                 Ok(())
             }
-            Frame::Open(open) => attached.open(&open, &self.wake),
+            Frame::Open(open) => attached.open(&open, wake),
             Frame::End(end) => {
-                attached.stream(end.stream)?.end(&end)?;
+                let (stream, attachment) = attached.stream(end.stream)?;
+                stream.end(*attachment, &end)?;
                 attached.session.ended(&attached.pod, false);
                 Ok(())
             }
             Frame::Abort(id) => {
-                let stream = attached.streams.remove(&id).ok_or(Reason::FrameMalformed)?;
-                if stream.interrupt() {
+                let (stream, attachment) = attached.streams.remove(&id).ok_or(Reason::FrameMalformed)?;
+                if stream.abort(attachment)? {
                     attached.session.ended(&attached.pod, true);
                 }
                 Ok(())
@@ -101,17 +123,17 @@ impl Sink for Inbound {
 }
 
 impl Attached {
-    fn stream(&self, id: StreamId) -> Result<&Arc<Stream>, Reason> {
+    fn stream(&self, id: StreamId) -> Result<&(Arc<Stream>, Attachment), Reason> {
         self.streams.get(&id).ok_or(Reason::FrameMalformed)
     }
 
-    fn open(&mut self, open: &Open, wake: &Arc<Notify>) -> Result<(), Reason> {
+    fn open(&mut self, open: &Open, wake: Arc<Notify>) -> Result<(), Reason> {
         if self.streams.contains_key(&open.stream) {
             return Err(Reason::FrameMalformed);
         }
         let stream = self.session.stream(&self.pod, open.incarnation.0)?;
-        stream.attach(open, Arc::clone(wake))?;
-        self.streams.insert(open.stream, stream);
+        let attachment = stream.attach(open, wake)?;
+        self.streams.insert(open.stream, (stream, attachment));
         Ok(())
     }
 }
@@ -143,30 +165,23 @@ impl Traffic for Inbound {
         policy.permits(&introduction.session, &introduction.peer, &self.own).map_err(|error| error.reason())
     }
 
+    fn verified(&mut self, peer: &VerifiedPeer) {
+        self.verified = Some(peer.clone());
+    }
+
     fn established(&mut self, connection: &Established<'_>) -> Result<(), Reason> {
-        let session = self.session.clone().filter(|session| session.expects(connection.peer.peer()));
-        let session = session.ok_or(Reason::SessionUnknown)?;
-        let mut degraded: Vec<_> = connection.peer.degradations().iter().map(|one| one.reason()).collect();
-        degraded.dedup();
-        let pod = connection.peer.pod().clone();
-        let number = session.attach(Arrival {
-            peer: connection.peer.peer().clone(),
-            pod: pod.clone(),
-            suite: connection.suite,
-            handshake: connection.handshake,
-            degraded,
-            stop: self.stop.clone(),
-        });
+        let attached = self.attach()?;
+        let known = Connected { suite: connection.suite, handshake: connection.handshake };
+        attached.session.established(&attached.pod, attached.connection, known);
         self.admission = None;
-        self.attached = Some(Attached { session, pod, connection: number, streams: HashMap::new() });
         Ok(())
     }
 
     fn fill(&mut self, connection: &mut Connection) -> Result<(), Reason> {
         let Some(attached) = &mut self.attached else { return Ok(()) };
         let mut over = Vec::new();
-        for (id, stream) in &attached.streams {
-            while let Some(answer) = stream.next_answer() {
+        for (id, (stream, attachment)) in &attached.streams {
+            while let Some(answer) = stream.next_answer(*attachment) {
                 if !answered(connection, *id, &answer)? {
                     stream.owe(answer);
                     return Ok(());

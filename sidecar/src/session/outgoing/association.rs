@@ -1,70 +1,27 @@
 //! One replica that this session sends to, across connections and across restarts of its process.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
+use sealane_protocol::Moment;
 use sealane_protocol::connection::Connection;
 use sealane_protocol::frame::{Frame, StreamId};
-use sealane_protocol::handshake::Suite;
 use sealane_types::{PeerName, Reason};
 use tokio::sync::{Notify, mpsc, watch};
 
-use std::collections::BTreeMap;
-
 use super::backlog::{Backlog, Outcome};
 use super::news::{LaneNews, Serial};
+use super::phase::Phase;
 use super::stream::StreamKey;
 use crate::handoff::{LaneIncarnation, Parcel, ReplicaId};
+use crate::session::clock::Clock;
 
-/// Whether a replica is connected, or why not.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Phase {
-    /// With why the last attempt ended.
-    Waiting(Option<(Reason, String)>),
-    Established {
-        suite: Suite,
-        handshake: Duration,
-        degraded: Vec<Reason>,
-    },
-}
-
-impl Phase {
-    pub(super) fn is_established(&self) -> bool {
-        matches!(self, Self::Established { .. })
-    }
-
-    pub(super) fn handshake_micros(&self) -> Option<u64> {
-        match self {
-            Self::Established { handshake, .. } => {
-                Some(u64::try_from(handshake.as_micros()).unwrap_or(u64::MAX))
-            }
-            Self::Waiting(_) => None,
-        }
-    }
-
-    pub(super) fn suite(&self) -> Option<Suite> {
-        match self {
-            Self::Established { suite, .. } => Some(*suite),
-            Self::Waiting(_) => None,
-        }
-    }
-
-    pub(super) fn problem(&self) -> Option<(Reason, String)> {
-        match self {
-            Self::Waiting(problem) => problem.clone(),
-            Self::Established { .. } => None,
-        }
-    }
-
-    pub(super) fn degraded(&self) -> Vec<Reason> {
-        match self {
-            Self::Established { degraded, .. } => degraded.clone(),
-            Self::Waiting(_) => Vec::new(),
-        }
-    }
-}
+/// A receiver of a broadcast that has had no room for this long is dropped, if another one has.
+const STALL_MICROS_MAX: u64 = 15_000_000;
+/// How long a dropped receiver takes no part in broadcasts.
+const EXCLUSION_MICROS: u64 = 60_000_000;
 
 /// A replica and what it was given.
 #[derive(Debug)]
@@ -79,6 +36,7 @@ pub(crate) struct Association {
     pub(super) moved: Notify,
     /// Told when a lane may find room here, or learns that it will not.
     session: watch::Sender<u64>,
+    clock: Arc<Clock>,
 }
 
 #[derive(Debug)]
@@ -95,10 +53,19 @@ struct State {
     over: bool,
     /// Whether the last look found room, to tell lanes only when that changes.
     had_room: bool,
+    /// Since when there is none.
+    full_since: Option<Moment>,
+    /// It stalled a broadcast, and takes no part in any until then.
+    excluded_until: Option<Moment>,
 }
 
 impl Association {
-    pub(super) fn new(peer: PeerName, id: String, session: watch::Sender<u64>) -> Arc<Self> {
+    pub(super) fn new(
+        peer: PeerName,
+        id: String,
+        session: watch::Sender<u64>,
+        clock: Arc<Clock>,
+    ) -> Arc<Self> {
         static SERIALS: AtomicU64 = AtomicU64::new(0);
         Arc::new(Self {
             serial: Serial(SERIALS.fetch_add(1, Ordering::Relaxed)),
@@ -113,7 +80,10 @@ impl Association {
                 leaving: false,
                 over: false,
                 had_room: false,
+                full_since: None,
+                excluded_until: None,
             }),
+            clock,
             wake: Arc::new(Notify::new()),
             moved: Notify::new(),
             session,
@@ -135,10 +105,6 @@ impl Association {
 
     pub(super) fn phase(&self) -> Phase {
         self.lock().phase.clone()
-    }
-
-    pub(super) fn is_established(&self) -> bool {
-        self.lock().phase.is_established()
     }
 
     pub(super) fn is_leaving(&self) -> bool {
@@ -180,13 +146,42 @@ impl Association {
         self.lock().has_room()
     }
 
+    /// Whether a broadcast is to reach it.
+    pub(super) fn takes_broadcasts(&self) -> bool {
+        let state = self.lock();
+        state.phase.is_established() && !state.leaving && !state.is_excluded(self.clock.moment())
+    }
+
+    /// Gives up on a receiver that has had no room for too long while others have.
+    pub(super) fn drop_if_stalled(&self) {
+        let mut state = self.lock();
+        let now = self.clock.moment();
+        if state.full_since.is_none_or(|since| now.micros_since(since) < STALL_MICROS_MAX) {
+            return;
+        }
+        tracing::warn!(peer = %self.peer, replica = self.id, "a stalled receiver is dropped from broadcasts");
+        state.excluded_until = Some(now.plus_micros(EXCLUSION_MICROS));
+        if let Phase::Established { degraded, .. } = &mut state.phase {
+            degraded.push(Reason::Stalled);
+        }
+        for (lane, sequences) in state.backlog.give_up() {
+            if let Some(to) = state.lanes.get(&lane) {
+                // A lane that is over needs no news.
+                let _ = to.send(LaneNews::Stalled { association: self.serial, sequences });
+            }
+        }
+        drop(state);
+        self.wake.notify_one();
+        self.tell();
+    }
+
     /// Sets room aside for a tensor that will be pushed once the client knows where it goes; the process that will get
     /// it. None when there is no room.
     pub(super) fn promise(&self, length: u64) -> Option<ReplicaId> {
         let mut state = self.lock();
         let process = state.process.filter(|_| state.has_room())?;
         state.backlog.promise(length);
-        state.had_room = state.has_room();
+        state.look(self.clock.moment());
         Some(process)
     }
 
@@ -217,7 +212,7 @@ impl Association {
         started: bool,
     ) -> Result<(), Parcel> {
         let mut state = self.lock();
-        if state.process != Some(process) || state.over {
+        if state.process != Some(process) || state.over || state.is_excluded(self.clock.moment()) {
             state.backlog.forgo(parcel.length);
             return Err(parcel);
         }
@@ -311,9 +306,7 @@ impl Association {
 
     /// Wakes lanes that wait for room, if there is some that they have not been told of.
     fn tell_room(&self, mut state: MutexGuard<'_, State>) {
-        let room = state.has_room();
-        let news = room && !state.had_room;
-        state.had_room = room;
+        let news = state.look(self.clock.moment());
         drop(state);
         if news {
             self.tell();
@@ -330,6 +323,17 @@ impl Association {
 }
 
 impl State {
+    /// Whether there is room that lanes have not been told of.
+    fn look(&mut self, now: Moment) -> bool {
+        let room = self.has_room();
+        self.full_since = if room { None } else { self.full_since.or(Some(now)) };
+        room && !std::mem::replace(&mut self.had_room, room)
+    }
+
+    fn is_excluded(&self, now: Moment) -> bool {
+        self.excluded_until.is_some_and(|until| now < until)
+    }
+
     fn has_room(&self) -> bool {
         self.phase.is_established() && !self.leaving && self.backlog.has_room()
     }

@@ -118,6 +118,16 @@ impl Backlog {
         self.turns.retain(|turn| self.streams.contains_key(turn));
     }
 
+    /// Drops everything that this process has not taken; the tensors of each lane.
+    pub(super) fn give_up(&mut self) -> BTreeMap<StreamId, Vec<Sequence>> {
+        let mut given_up: BTreeMap<StreamId, Vec<Sequence>> = BTreeMap::new();
+        for stream in self.streams.values() {
+            given_up.entry(stream.key.lane).or_default().extend(stream.parcels.keys());
+        }
+        given_up.keys().for_each(|lane| self.abort(*lane));
+        given_up
+    }
+
     /// A connection to the same process begins: what it has not taken goes out again.
     pub(super) fn attach(&mut self) {
         self.attached = true;

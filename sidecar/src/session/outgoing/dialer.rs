@@ -18,6 +18,8 @@ use crate::session::driver::{Ended, drive};
 
 /// First wait after a connection that did not come about or broke.
 const BACKOFF_MIN: Duration = Duration::from_millis(100);
+/// A connection that lived this long was worth having: the next attempt comes soon.
+const LIVED_MICROS_MIN: u64 = 2_000_000;
 /// Longest wait between attempts.
 const BACKOFF_MAX: Duration = Duration::from_secs(10);
 
@@ -46,9 +48,11 @@ impl Dialer {
         let mut standing = self.context.policy.subscribe();
         while !self.is_over() {
             standing.mark_unchanged();
+            let began = self.context.clock.moment();
             let problem = match self.attempt().await {
                 Ok(ended) => {
-                    if ended.established {
+                    let lived = self.context.clock.moment().micros_since(began);
+                    if ended.established && lived > LIVED_MICROS_MIN {
                         self.backoff = BACKOFF_MIN;
                     }
                     (ended.reason, describe(&ended))

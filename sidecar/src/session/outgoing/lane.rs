@@ -12,7 +12,7 @@ use super::Sending;
 use super::association::LaneLink;
 use super::ledger::{Ledger, Settled, runs};
 use super::news::{LaneNews, Serial};
-use super::schedule::{Choice, Promised, Schedule};
+use super::schedule::{Choice, Promised, Schedule, drop_stalled};
 use super::stream::StreamKey;
 use crate::handoff::sender::{Intake, News, Wish};
 use crate::handoff::{LaneError, Parcel, SenderEvent};
@@ -130,6 +130,9 @@ impl Lane {
                 },
                 wish = wishes.recv(), if hungry => self.on_wish(wish),
                 () = tokio::time::sleep(REFUSAL_LOOK), if self.is_waiting() => {
+                    if self.sending.delivery() == Delivery::Broadcast && !self.next.is_empty() {
+                        drop_stalled(&self.sending.entries());
+                    }
                     if let Some(error) = self.refused() {
                         break Over::Failed(error);
                     }
@@ -171,6 +174,10 @@ impl Lane {
             }
             LaneNews::Lost { association, sequences } => {
                 let settled = self.ledger.lost(association, &sequences);
+                self.settle(settled);
+            }
+            LaneNews::Stalled { association, sequences } => {
+                let settled = self.ledger.dropped(association, &sequences);
                 self.settle(settled);
             }
             LaneNews::Ended => self.one_end_less(1),

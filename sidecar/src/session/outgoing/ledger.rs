@@ -58,6 +58,11 @@ impl Ledger {
         self.settle(association, sequences, true)
     }
 
+    /// A replica of several is not waited for any more.
+    pub(super) fn dropped(&mut self, association: Serial, sequences: &[Sequence]) -> Settled {
+        self.settle(association, sequences, false)
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.copies.is_empty()
     }

@@ -26,6 +26,11 @@ pub(super) enum LaneNews {
         association: Serial,
         remains: Remains,
     },
+    /// The receiver stalled, and these are no longer sent to it.
+    Stalled {
+        association: Serial,
+        sequences: Vec<Sequence>,
+    },
     /// The session is over.
     Failed(LaneError),
 }

@@ -105,17 +105,27 @@ impl Schedule {
 fn all_connected(entries: &[Entry]) -> Option<Vec<Arc<Association>>> {
     let mut chosen = Vec::new();
     for entry in entries {
-        let connected: Vec<_> = entry
-            .associations
-            .iter()
-            .filter(|association| association.is_established() && !association.is_leaving())
-            .collect();
+        let connected: Vec<_> =
+            entry.associations.iter().filter(|association| association.takes_broadcasts()).collect();
         if connected.is_empty() || !connected.iter().all(|association| association.has_room()) {
             return None;
         }
         chosen.extend(connected.into_iter().cloned());
     }
     (!chosen.is_empty()).then_some(chosen)
+}
+
+/// Drops receivers that keep a broadcast from everyone else. One that is alone with its Peer is waited for.
+pub(super) fn drop_stalled(entries: &[Entry]) {
+    for entry in entries {
+        let taking: Vec<_> =
+            entry.associations.iter().filter(|association| association.takes_broadcasts()).collect();
+        if taking.iter().any(|association| association.has_room()) {
+            for association in taking.iter().filter(|association| !association.has_room()) {
+                association.drop_if_stalled();
+            }
+        }
+    }
 }
 
 fn promise(chosen: Vec<Arc<Association>>, length: u64, generation: u8) -> Choice {

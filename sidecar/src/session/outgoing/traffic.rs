@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 
+use sealane_attestation::VerifiedPeer;
 use sealane_policy::VerifiedPolicy;
 use sealane_protocol::connection::{Connection, Introduction, Sink};
 use sealane_protocol::frame::Frame;
 use sealane_types::{PeerName, Reason, SessionName};
 use tokio::sync::Notify;
 
-use super::association::{Association, Phase};
+use super::association::Association;
+use super::phase::Phase;
 use crate::context::process;
-use crate::session::driver::{Established, Traffic};
+use crate::session::traffic::{Established, Traffic};
 
 /// Tensors of one session towards one replica.
 #[derive(Debug)]
@@ -43,6 +45,8 @@ impl Traffic for Outbound {
     fn permitted(&self, policy: &VerifiedPolicy, introduction: &Introduction) -> Result<(), Reason> {
         policy.permits(&self.session, &self.own, &introduction.peer).map_err(|error| error.reason())
     }
+
+    fn verified(&mut self, _: &VerifiedPeer) {}
 
     fn established(&mut self, connection: &Established<'_>) -> Result<(), Reason> {
         let mut degraded: Vec<_> = connection.peer.degradations().iter().map(|one| one.reason()).collect();

@@ -1,0 +1,46 @@
+//! What a connection carries, as far as the driver has to know.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sealane_attestation::VerifiedPeer;
+use sealane_policy::VerifiedPolicy;
+use sealane_protocol::connection::{Connection, Introduction, Sink};
+use sealane_protocol::handshake::Suite;
+use sealane_types::Reason;
+use tokio::sync::Notify;
+
+/// What a connection carries.
+pub(crate) trait Traffic: Sink + Send {
+    /// The label of metrics and logs: `initiator` or `responder`.
+    fn role(&self) -> &'static str;
+
+    /// Whether the remote may go on with what it claims to be; names only, nothing is proved yet.
+    fn introduced(&mut self, introduction: &Introduction) -> Result<(), Reason>;
+
+    /// Whether the policy permits what this connection is for.
+    fn permitted(&self, policy: &VerifiedPolicy, introduction: &Introduction) -> Result<(), Reason>;
+
+    /// The remote's evidence was accepted. Its frames may come as soon as it has accepted ours, in the same bytes that
+    /// tell of it and so before [`Traffic::established`].
+    fn verified(&mut self, peer: &VerifiedPeer);
+
+    /// Both sides are verified; tensors may flow.
+    fn established(&mut self, connection: &Established<'_>) -> Result<(), Reason>;
+
+    /// Queues what is ready to go, until the output is full or nothing is left.
+    fn fill(&mut self, connection: &mut Connection) -> Result<(), Reason>;
+
+    /// Told when [`Traffic::fill`] has something new to do.
+    fn wake(&self) -> Arc<Notify>;
+}
+
+/// A connection that has just been established.
+#[derive(Debug)]
+pub(crate) struct Established<'a> {
+    pub(crate) introduction: &'a Introduction,
+    pub(crate) peer: &'a VerifiedPeer,
+    pub(crate) suite: Suite,
+    /// From the first byte, evidence included.
+    pub(crate) handshake: Duration,
+}

@@ -1,0 +1,254 @@
+//! Answers what a connection asks about policy and evidence, and keeps asking itself whether the answers still hold.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::future::BoxFuture;
+use futures::stream::FuturesUnordered;
+use sealane_protocol::Moment;
+use sealane_protocol::connection::{ClosedBy, Connection, Event};
+use sealane_protocol::handshake::Suite;
+use sealane_types::Reason;
+use tokio::sync::watch;
+use tokio::time::Interval;
+
+use super::answer::{self, Answer};
+use super::traffic::{Established, Traffic};
+use crate::context::{Context, view};
+use crate::evidence::judge::judge_again;
+use crate::metrics::HandshakeLabels;
+use crate::policy::{Held, Standing};
+
+/// Stored claims are looked at this often even if nothing changes: collateral and policy expire.
+const RECHECK: Duration = Duration::from_secs(30);
+
+/// Something that happened on this side.
+#[derive(Debug)]
+pub(super) enum News {
+    Answer(Answer),
+    Policy { alive: bool },
+    Time,
+}
+
+/// What one connection has to do with policy and evidence.
+pub(super) struct Trust<'a> {
+    context: &'a Context,
+    standing: watch::Receiver<Standing>,
+    answers: FuturesUnordered<BoxFuture<'static, Answer>>,
+    recheck: Interval,
+    started: Moment,
+    established: bool,
+    /// Epoch that the remote is known to hold.
+    remote_epoch: u64,
+}
+
+impl<'a> Trust<'a> {
+    pub(super) fn new(context: &'a Context) -> Self {
+        Self {
+            context,
+            standing: context.policy.subscribe(),
+            answers: FuturesUnordered::new(),
+            recheck: tokio::time::interval(RECHECK),
+            started: context.clock.moment(),
+            established: false,
+            remote_epoch: 0,
+        }
+    }
+
+    pub(super) fn is_established(&self) -> bool {
+        self.established
+    }
+
+    /// A handshake came to nothing.
+    pub(super) fn count_refused(&self, role: &'static str, reason: Reason) {
+        let labels = labels(role, "refused", reason.as_str());
+        self.context.metrics.handshakes.get_or_create(&labels).inc();
+    }
+
+    /// Answers the protocol, at once or later. Some: the connection is over.
+    pub(super) fn on_event(
+        &mut self,
+        event: Event,
+        connection: &mut Connection,
+        traffic: &mut dyn Traffic,
+    ) -> Option<(ClosedBy, Reason)> {
+        let outcome = match event {
+            Event::Introduced(introduction) => {
+                self.remote_epoch = introduction.epoch;
+                traffic.introduced(&introduction)
+            }
+            Event::PolicyWanted => self.supply_policy(connection),
+            Event::PolicyOffered { epoch, chain } => {
+                self.remote_epoch = self.remote_epoch.max(epoch);
+                self.answers.push(answer::adopt(Arc::clone(&self.context.policy), chain));
+                Ok(())
+            }
+            Event::AuditorIntroduced => self.on_auditor(connection),
+            Event::EvidenceWanted(wanted) => self.permitted(connection, traffic).map(|held| {
+                let prover = self.context.prover.clone();
+                let digest = held.policy.digest();
+                self.answers
+                    .push(Box::pin(async move { Answer::Proved(prover.prove(wanted.leaf, digest).await) }));
+            }),
+            Event::EvidenceReceived(received) => self.permitted(connection, traffic).map(|held| {
+                let context = &self.context;
+                let acceptable = held.acceptable(context.clock.moment());
+                let (judge, now) = (Arc::clone(&context.judge), context.clock.unix());
+                self.answers.push(Box::pin(async move {
+                    Answer::Judged(Box::new(judge.judge(received, held, acceptable, now).await))
+                }));
+            }),
+            Event::Established { suite } => self.on_established(suite, connection, traffic),
+            Event::Closed { by, reason } => return Some((by, reason)),
+        };
+        if let Err(reason) = outcome {
+            connection.close(reason);
+        }
+        None
+    }
+
+    /// The next thing that happens on this side: an answer is there, the policy changed, or time passed. Cancel safe.
+    pub(super) async fn news(&mut self) -> News {
+        tokio::select! {
+            Some(answer) = self.answers.next() => News::Answer(answer),
+            changed = self.standing.changed() => News::Policy { alive: changed.is_ok() },
+            _ = self.recheck.tick() => News::Time,
+        }
+    }
+
+    pub(super) fn on_news(&mut self, news: News, connection: &mut Connection, traffic: &mut dyn Traffic) {
+        match news {
+            News::Answer(answer) => on_answer(answer, connection, traffic),
+            News::Policy { alive: true } => self.on_standing(connection, traffic),
+            News::Policy { alive: false } => connection.close(Reason::Draining),
+            News::Time => self.reconsider(connection, traffic),
+        }
+    }
+
+    fn supply_policy(&mut self, connection: &mut Connection) -> Result<(), Reason> {
+        let standing = self.standing.borrow().clone();
+        let held = standing.held()?;
+        let chain = serde_json::to_vec(held.policy.chain()).map_err(|_| Reason::PolicyMalformed)?;
+        let epoch = held.policy.epoch();
+        self.remote_epoch = self.remote_epoch.max(epoch);
+        connection.supply_policy(epoch, &chain).map_err(|_| Reason::LimitExceeded)
+    }
+
+    /// The policy in force, if it permits this connection.
+    fn permitted(&self, connection: &Connection, traffic: &dyn Traffic) -> Result<Arc<Held>, Reason> {
+        let standing = self.standing.borrow().clone();
+        let held = standing.held()?;
+        let introduction = connection.introduction().ok_or(Reason::FrameMalformed)?;
+        traffic.permitted(&held.policy, introduction)?;
+        Ok(Arc::clone(held))
+    }
+
+    /// An auditor proves nothing and gets no data; its key must be one that the policy lists.
+    fn on_auditor(&mut self, connection: &mut Connection) -> Result<(), Reason> {
+        let standing = self.standing.borrow().clone();
+        let held = standing.held()?;
+        let key = connection.introduction().ok_or(Reason::FrameMalformed)?.static_key;
+        let listed =
+            held.policy.document().auditors.as_ref().is_some_and(|auditors| {
+                auditors.public_keys.iter().any(|auditor| *auditor.as_bytes() == key)
+            });
+        if !listed {
+            return Err(Reason::PeerUnknown);
+        }
+        connection.admit_auditor().map_err(|_| Reason::FrameMalformed)
+    }
+
+    fn on_established(
+        &mut self,
+        suite: Suite,
+        connection: &mut Connection,
+        traffic: &mut dyn Traffic,
+    ) -> Result<(), Reason> {
+        self.permitted(connection, traffic)?;
+        let handshake = Duration::from_micros(self.context.clock.moment().micros_since(self.started));
+        let (Some(introduction), Some(peer)) = (connection.introduction(), connection.peer()) else {
+            // An audit: the remote proved nothing and carries nothing.
+            return Ok(());
+        };
+        traffic.established(&Established { introduction, peer, suite, handshake })?;
+        self.established = true;
+        let metrics = &self.context.metrics;
+        metrics.handshake_seconds.observe(handshake.as_secs_f64());
+        metrics.handshakes.get_or_create(&labels(traffic.role(), "established", "")).inc();
+        // The policy may have changed since the verdict.
+        self.reconsider(connection, traffic);
+        Ok(())
+    }
+
+    fn on_standing(&mut self, connection: &mut Connection, traffic: &dyn Traffic) {
+        let standing = self.standing.borrow_and_update().clone();
+        match standing.held() {
+            Ok(held) => {
+                let epoch = held.policy.epoch();
+                connection.policy_adopted(view(held));
+                self.reconsider(connection, traffic);
+                if self.established
+                    && !connection.is_closed()
+                    && epoch > self.remote_epoch
+                    && let Err(reason) = self.supply_policy(connection)
+                {
+                    connection.close(reason);
+                }
+            }
+            Err(reason) => connection.close(reason),
+        }
+    }
+
+    /// Holds what the connection is for, and the stored claims once there are some, against the policy in force.
+    fn reconsider(&mut self, connection: &mut Connection, traffic: &dyn Traffic) {
+        if connection.is_closed() || connection.introduction().is_none() {
+            return;
+        }
+        if !self.established {
+            if let Err(reason) = self.permitted(connection, traffic) {
+                connection.close(reason);
+            }
+            return;
+        }
+        let verdict = self.permitted(connection, traffic).and_then(|held| {
+            let peer = connection.peer().ok_or(Reason::EvidenceMissing)?;
+            judge_again(peer, &held, self.context.clock.unix())
+        });
+        if let Err(misuse) = connection.judged(verdict) {
+            tracing::debug!(%misuse, "a verdict came too late");
+        }
+    }
+}
+
+fn on_answer(answer: Answer, connection: &mut Connection, traffic: &mut dyn Traffic) {
+    let given = match answer {
+        Answer::Proved(Ok(message)) => connection.supply_evidence(&message),
+        Answer::Judged(verdict) => {
+            if let Ok(peer) = verdict.as_ref() {
+                traffic.verified(peer);
+            }
+            connection.judged(*verdict)
+        }
+        Answer::Adopted(Ok(held)) => {
+            connection.policy_adopted(view(&held));
+            Ok(())
+        }
+        Answer::Proved(Err(missing)) => {
+            connection.close(missing.reason);
+            Ok(())
+        }
+        Answer::Adopted(Err(reason)) => {
+            connection.close(reason);
+            Ok(())
+        }
+    };
+    if let Err(misuse) = given {
+        // The connection closed while the answer was being made: there is nobody to give it to.
+        tracing::debug!(%misuse, "an answer came too late");
+    }
+}
+
+fn labels(role: &'static str, outcome: &'static str, reason: &'static str) -> HandshakeLabels {
+    HandshakeLabels { role, outcome, reason }
+}

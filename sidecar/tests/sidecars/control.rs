@@ -1,0 +1,249 @@
+//! The control channel: an operator that configures, goes away, and comes back.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+
+use futures::Stream;
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use sealane_sidecar::config::Control as Channel;
+use sealane_sidecar_api::control as wire;
+use sealane_sidecar_api::control::control_server::{Control, ControlServer};
+use sealane_sidecar_api::control::from_operator::Message as FromOperator;
+use sealane_sidecar_api::control::from_sidecar::Message as FromSidecar;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio_stream::StreamExt;
+use tokio_stream::wrappers::{TcpListenerStream, WatchStream};
+use tonic::transport::{Identity, Server, ServerTlsConfig};
+use tonic::{Request, Response, Status, Streaming};
+
+use crate::client::{Receiver, parcel, passing_on, sender};
+use crate::support::{Plan, document, roots, signed, until, within};
+
+const TOKEN: &str = "a token of this test";
+
+/// What the operator has heard.
+#[derive(Debug, Default)]
+struct Heard {
+    registered: Vec<wire::Register>,
+    report: wire::Report,
+}
+
+#[derive(Debug)]
+struct Operator {
+    heard: Arc<Mutex<Heard>>,
+    configuration: watch::Receiver<wire::Configuration>,
+}
+
+#[tonic::async_trait]
+impl Control for Operator {
+    type AttachStream = Pin<Box<dyn Stream<Item = Result<wire::FromOperator, Status>> + Send>>;
+
+    async fn attach(
+        &self,
+        request: Request<Streaming<wire::FromSidecar>>,
+    ) -> Result<Response<Self::AttachStream>, Status> {
+        assert_eq!(request.metadata().get("authorization").unwrap(), &format!("Bearer {TOKEN}"));
+        let mut messages = request.into_inner();
+        let heard = Arc::clone(&self.heard);
+        tokio::spawn(async move {
+            while let Some(Ok(message)) = messages.next().await {
+                let mut heard = heard.lock().unwrap();
+                match message.message {
+                    Some(FromSidecar::Register(register)) => heard.registered.push(register),
+                    Some(FromSidecar::Report(report)) => heard.report = report,
+                    None => panic!("an empty message"),
+                }
+            }
+        });
+        let configurations = WatchStream::new(self.configuration.clone()).map(|configuration| {
+            Ok(wire::FromOperator { message: Some(FromOperator::Configuration(configuration)) })
+        });
+        Ok(Response::new(Box::pin(configurations)))
+    }
+}
+
+/// An operator that can be killed and started again at the same address.
+struct Cluster {
+    authority: CertifiedIssuer<'static, KeyPair>,
+    heard: Arc<Mutex<Heard>>,
+    configuration: watch::Sender<wire::Configuration>,
+    address: SocketAddr,
+    server: tokio::task::JoinHandle<()>,
+}
+
+impl Cluster {
+    async fn start(configuration: wire::Configuration) -> Self {
+        let mut params = CertificateParams::new(vec![]).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+        let heard = Arc::default();
+        let configuration = watch::Sender::new(configuration);
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let server = serve(listener, &authority, &heard, &configuration);
+        Self { authority, heard, configuration, address, server }
+    }
+
+    /// Ends every connection, as the loss of its node would.
+    async fn lose(&mut self) {
+        self.server.abort();
+        let _ = (&mut self.server).await;
+    }
+
+    async fn return_again(&mut self) {
+        let listener = within("the port", async {
+            loop {
+                if let Ok(listener) = TcpListener::bind(self.address).await {
+                    return listener;
+                }
+                tokio::task::yield_now().await;
+            }
+        });
+        self.server = serve(listener.await, &self.authority, &self.heard, &self.configuration);
+    }
+
+    fn channel(&self, directory: &Path) -> Channel {
+        let token = directory.join("token");
+        std::fs::write(&token, format!("{TOKEN}\n")).unwrap();
+        Channel {
+            address: format!("https://localhost:{}", self.address.port()),
+            authorities: self.authority.pem(),
+            token,
+        }
+    }
+
+    fn report(&self) -> wire::Report {
+        self.heard.lock().unwrap().report.clone()
+    }
+}
+
+fn serve(
+    listener: TcpListener,
+    authority: &CertifiedIssuer<'static, KeyPair>,
+    heard: &Arc<Mutex<Heard>>,
+    configuration: &watch::Sender<wire::Configuration>,
+) -> tokio::task::JoinHandle<()> {
+    let key = KeyPair::generate().unwrap();
+    let leaf =
+        CertificateParams::new(vec!["localhost".to_owned()]).unwrap().signed_by(&key, authority).unwrap();
+    let tls = ServerTlsConfig::new().identity(Identity::from_pem(leaf.pem(), key.serialize_pem()));
+    let operator = Operator { heard: Arc::clone(heard), configuration: configuration.subscribe() };
+    tokio::spawn(async move {
+        let server = Server::builder().tls_config(tls).unwrap().add_service(ControlServer::new(operator));
+        server.serve_with_incoming(TcpListenerStream::new(listener)).await.unwrap();
+    })
+}
+
+fn configuration(to: SocketAddr) -> wire::Configuration {
+    let replica = wire::Replica {
+        pod: "ranker-0".to_owned(),
+        uid: "r".to_owned(),
+        addresses: vec![to.ip().to_string()],
+        port: to.port().into(),
+        incarnation: vec![0; 16],
+    };
+    let session = wire::Session {
+        name: "activations".to_owned(),
+        uid: "1".to_owned(),
+        sending: true,
+        delivery: "RoundRobin".to_owned(),
+        fanout: 16,
+        carrier: "Auto".to_owned(),
+        cipher: "Auto".to_owned(),
+        remotes: vec![wire::Remote { peer: "ranker".to_owned(), replicas: vec![replica] }],
+        ..wire::Session::default()
+    };
+    let policy = wire::Policy {
+        name: "demo".to_owned(),
+        chain: serde_json::to_string(&signed(&document(1), &[1, 2])).unwrap(),
+        roots: serde_json::to_string(&roots()).unwrap(),
+    };
+    wire::Configuration {
+        generation: 1,
+        peer: "embedder".to_owned(),
+        provider: "Simulated".to_owned(),
+        policy: Some(policy),
+        sessions: vec![session],
+        ..wire::Configuration::default()
+    }
+}
+
+#[tokio::test]
+async fn an_operator_configures_hears_and_may_be_lost() {
+    let directory = tempfile::tempdir().unwrap();
+    let to = Plan::receiver().start();
+    let mut cluster = Cluster::start(configuration(to.address)).await;
+    let control = Some(cluster.channel(directory.path()));
+    let from = Plan { control, door: directory.path().join("door.sock"), ..Plan::sender(&[]) }.start();
+
+    // Configured: it connects before any lane is open, and says so.
+    until("the report of a connection", || {
+        let report = cluster.report();
+        report.sessions.first().is_some_and(|session| session.connections == 1)
+    })
+    .await;
+    until("the report of its own evidence", || {
+        cluster.report().evidence.is_some_and(|evidence| evidence.verified)
+    })
+    .await;
+    let report = cluster.report();
+    let policy = report.policy.unwrap();
+    assert!((policy.verified, policy.epoch, policy.root_source.as_str()) == (true, 1, "File"), "{policy:?}");
+    let evidence = report.evidence.unwrap();
+    assert_eq!((evidence.platform.as_str(), evidence.assurance.as_str()), ("Simulated", "Simulated"));
+    assert!(report.sessions[0].post_quantum);
+    let registered = cluster.heard.lock().unwrap().registered[0].clone();
+    assert_eq!((registered.pod.as_str(), registered.static_key.len()), ("embedder-0", 32));
+    assert_eq!(registered.data_port, u32::from(from.address.port()));
+
+    // Lost: lanes open and tensors flow all the same.
+    cluster.lose().await;
+    let (lane, events) = sender(&from.lanes).await;
+    passing_on(events);
+    let mut receiver = Receiver::open(&to.lanes, 8 << 20).await;
+    lane.offer(parcel(0, 1000)).await.unwrap();
+    assert_eq!(receiver.next_taken().await, 0);
+
+    // A restart without the operator goes on with the configuration that was kept.
+    drop(lane);
+    let from = from.kill().start();
+    let (lane, events) = sender(&from.lanes).await;
+    passing_on(events);
+    lane.offer(parcel(0, 1000)).await.unwrap();
+
+    // Back: it hears of what happened meanwhile.
+    cluster.return_again().await;
+    until("a second registration", || cluster.heard.lock().unwrap().registered.len() == 2).await;
+    let registered = cluster.heard.lock().unwrap().registered.clone();
+    assert_ne!(registered[0].incarnation, registered[1].incarnation);
+    let mut changed = configuration(to.address);
+    changed.generation = 2;
+    changed.sessions.clear();
+    cluster.configuration.send_replace(changed);
+    until("the report of the change", || {
+        let report = cluster.report();
+        report.generation == 2 && report.sessions.is_empty()
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_operator_under_another_authority_is_not_listened_to() {
+    let directory = tempfile::tempdir().unwrap();
+    let cluster = Cluster::start(configuration("127.0.0.1:9".parse().unwrap())).await;
+    let other = Cluster::start(wire::Configuration::default()).await;
+    let channel = Channel { authorities: other.authority.pem(), ..cluster.channel(directory.path()) };
+    let from = Plan { control: Some(channel), door: directory.path().join("door.sock"), ..Plan::sender(&[]) }
+        .start();
+    let session = "activations".parse().unwrap();
+    let deadline = tokio::time::Instant::now() + std::time::Duration::from_secs(2);
+    let incarnation = crate::client::INCARNATION;
+    let opened =
+        from.lanes.open_sender(session, incarnation, sealane_sidecar::handoff::Sequence(0), deadline);
+    let error = opened.await.unwrap_err();
+    assert_eq!(error.reason, sealane_types::Reason::NotConfigured, "{error}");
+    assert!(cluster.heard.lock().unwrap().registered.is_empty());
+}

@@ -1,0 +1,70 @@
+//! `run --config FILE`: the examples are what they say they are.
+
+use std::path::Path;
+
+use sealane_sidecar::config::{Config, ConfigError, file};
+use sealane_sidecar::node::Node;
+
+use crate::client::{Receiver, parcel, passing_on, sender};
+use crate::support::{document, initdata, loopback, material, roots, signed, with_simulation, within};
+
+/// The examples with everything that they name.
+fn examples() -> tempfile::TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/loopback");
+    for name in ["embedder.yaml", "ranker.yaml"] {
+        std::fs::copy(source.join(name), directory.path().join(name)).unwrap();
+    }
+    let write = |name: &str, bytes: &[u8]| std::fs::write(directory.path().join(name), bytes).unwrap();
+    write("roots.json", &serde_json::to_vec(&[roots()]).unwrap());
+    write("policy.json", &serde_json::to_vec(&signed(&document(1), &[1, 2])).unwrap());
+    write("platform.json", material().to_json().unwrap().as_bytes());
+    write("embedder.initdata", &initdata("embedder"));
+    write("ranker.initdata", &initdata("ranker"));
+    directory
+}
+
+fn load(directory: &tempfile::TempDir, name: &str) -> Config {
+    file::load(&directory.path().join(name)).unwrap()
+}
+
+#[tokio::test]
+async fn the_loopback_examples_exchange_tensors() {
+    let directory = examples();
+    // Free ports in place of those of the examples, which may be in use.
+    let ranker = Config { listen: loopback(), ..load(&directory, "ranker.yaml") };
+    let (ranker, to) = Node::start(&ranker, with_simulation()).unwrap();
+    let mut embedder = Config { listen: loopback(), ..load(&directory, "embedder.yaml") };
+    let session = &mut embedder.fixed.as_mut().unwrap().sessions[0];
+    session.remotes[0].replicas[0].addresses = vec![ranker.address()];
+    let (embedder, from) = Node::start(&embedder, with_simulation()).unwrap();
+    let (lane, events) = sender(&from).await;
+    passing_on(events);
+    let mut receiver = Receiver::open(&to, 8 << 20).await;
+    lane.offer(parcel(0, 100_000)).await.unwrap();
+    assert_eq!(receiver.next_taken().await, 0);
+    // Draining waits for lanes that are open, and says goodbye afterwards.
+    let drained = tokio::spawn(embedder.drain());
+    within("the end", lane.close()).await.unwrap();
+    within("the drain", drained).await.unwrap();
+    drop(ranker);
+}
+
+#[test]
+fn mistakes_in_the_file_are_named() {
+    let directory = examples();
+    let path = directory.path().join("embedder.yaml");
+    let good = std::fs::read_to_string(&path).unwrap();
+    for (from, to, expected) in [
+        ("peer: embedder\n", "peer: Embedder\n", "valid"),
+        ("listen: 127.0.0.1:14710", "listen: localhost", "valid"),
+        ("rootsFile: roots.json", "rootsFile: missing.json", "missing.json"),
+        ("direction: Sending", "direction: Sideways", "valid"),
+        ("provider: Simulated", "unknown: field", "valid"),
+    ] {
+        assert!(good.contains(from), "{from}");
+        std::fs::write(&path, good.replacen(from, to, 1)).unwrap();
+        let error: ConfigError = file::load(&path).unwrap_err();
+        assert!(error.to_string().contains(expected), "{to}: {error}");
+    }
+}
