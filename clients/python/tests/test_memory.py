@@ -1,0 +1,182 @@
+"""Shared memory: back-pressure, bounds, views that hold window, and memory that comes back."""
+
+import gc
+import threading
+import time
+
+import numpy
+import pytest
+from conftest import SECONDS, Loopback
+
+import sealane
+
+MIB = 1 << 20
+
+
+def test_a_slow_receiver_blocks_put_and_memory_stays_bounded(own: Loopback, session: str) -> None:
+    with own.connect() as taking, own.connect() as putting:
+        receiver = taking.receiver(session, timeout=SECONDS)
+        sender = putting.sender(session, timeout=SECONDS)
+        tensor = numpy.zeros(4 * MIB, dtype=numpy.uint8)
+        accepted = 0
+        with pytest.raises(sealane.Timeout):
+            while accepted < 100:
+                tensor[:] = accepted
+                sender.put(tensor, timeout=1)
+                accepted += 1
+        assert 4 <= accepted < 20
+        assert own.resident_bytes() < 150 * MIB
+        for n in range(accepted):
+            taken = receiver.take(timeout=SECONDS)
+            assert taken is not None and (taken.numpy() == n).all()
+        del taken
+        sender.put(tensor, timeout=SECONDS)
+        assert receiver.take(timeout=SECONDS) is not None
+
+
+def test_views_hold_window(own: Loopback, session: str) -> None:
+    with own.connect() as taking, own.connect() as putting:
+        receiver = taking.receiver(session, timeout=SECONDS)
+        sender = putting.sender(session, timeout=SECONDS)
+        held = []
+        with pytest.raises(sealane.Timeout):
+            for n in range(100):
+                sender.put(numpy.full(4 * MIB, n, dtype=numpy.uint8), timeout=SECONDS)
+                tensor = receiver.take(timeout=2)
+                assert tensor is not None
+                held.append(tensor.numpy()[1:].reshape(-1, 3))
+                del tensor
+        count = len(held)
+        assert 4 <= count < 16
+        assert all((view == n).all() for n, view in enumerate(held))
+        held.pop(0)
+        tensor = receiver.take(timeout=SECONDS)
+        assert tensor is not None and (tensor.numpy() == count).all()
+
+
+def test_a_view_released_by_another_thread_lets_the_waiting_one_go_on(own: Loopback, session: str) -> None:
+    with own.connect() as taking, own.connect() as putting:
+        receiver = taking.receiver(session, timeout=SECONDS)
+        sender = putting.sender(session, timeout=SECONDS)
+        tensors = [numpy.full(11 * MIB, n, dtype=numpy.uint8) for n in range(4)]
+        thread = threading.Thread(target=lambda: [sender.put(tensor, timeout=SECONDS) for tensor in tensors])
+        thread.start()
+        held = []
+        with pytest.raises(sealane.Timeout):
+            while True:
+                held.append(receiver.take(timeout=1))
+        count = len(held)
+        assert 1 <= count < 4
+        timer = threading.Timer(0.5, held.clear)
+        timer.start()
+        last = receiver.take(timeout=SECONDS)
+        assert last is not None and (last.numpy() == count).all()
+        timer.join()
+        for _ in range(count + 1, 4):
+            last = receiver.take(timeout=SECONDS)
+        thread.join()
+
+
+def test_views_outlive_the_door(own: Loopback, session: str) -> None:
+    with own.connect() as putting:
+        taking = own.connect()
+        receiver = taking.receiver(session, timeout=SECONDS)
+        sender = putting.sender(session, timeout=SECONDS)
+        sender.put(numpy.arange(MIB), timeout=SECONDS)
+        shared = sender.empty(MIB, "int64", timeout=SECONDS)
+        shared[:] = 7
+        tensor = receiver.take(timeout=SECONDS)
+        assert tensor is not None
+        view = tensor.numpy()
+        del tensor
+        link = taking._core.link
+        taking.close(timeout=SECONDS)
+        assert link is not None and link.alive
+        time.sleep(0.2)
+        numpy.testing.assert_array_equal(view, numpy.arange(MIB))
+        del view
+        gc.collect()
+        assert not link.alive
+        sender.close(timeout=SECONDS)
+    time.sleep(0.2)
+    assert (shared == 7).all()
+
+
+def test_memory_goes_back_to_the_pod(own: Loopback, session: str) -> None:
+    for n in range(8):
+        with own.connect() as taking, own.connect() as putting:
+            receiver = taking.receiver(f"{session}-{n}", timeout=SECONDS)
+            sender = putting.sender(f"{session}-{n}", timeout=SECONDS)
+            sender.put(numpy.full(20 * MIB, n, dtype=numpy.uint8), timeout=SECONDS)
+            tensor = receiver.take(timeout=SECONDS)
+            assert tensor is not None and (tensor.numpy() == n).all()
+            del tensor
+            sender.close(timeout=SECONDS)
+
+
+def test_idle_memory_of_one_lane_serves_another(own: Loopback, session: str) -> None:
+    with own.connect() as door:
+        receiver, sender = door.receiver(session, timeout=SECONDS), door.sender(session, timeout=SECONDS)
+        other_receiver = door.receiver(f"{session}-other", timeout=SECONDS)
+        other = door.sender(f"{session}-other", timeout=SECONDS)
+        large = numpy.ones(25 * MIB, dtype=numpy.uint8)
+        for lane, end in ((sender, receiver), (other, other_receiver), (sender, receiver)):
+            lane.put(large, timeout=SECONDS)
+            tensor = end.take(timeout=SECONDS)
+            assert tensor is not None and tensor.nbytes == 25 * MIB
+            del tensor
+
+
+def test_a_tensor_larger_than_the_pod_shares_is_refused(own: Loopback, session: str) -> None:
+    with own.connect() as putting:
+        sender = putting.sender(session, timeout=SECONDS)
+        with pytest.raises(sealane.Refused, match="SEALANE_ARENA_BYTES") as raised:
+            sender.put(numpy.zeros(49 * MIB, dtype=numpy.uint8), timeout=SECONDS)
+        assert raised.value.reason == "LimitExceeded"
+        sender.abandon()
+
+
+def test_memory_that_others_hold_is_a_timeout_that_says_so(own: Loopback, session: str) -> None:
+    with own.connect() as first, own.connect() as second:
+        hog = first.sender(f"{session}-hog", timeout=SECONDS)
+        hog.put(numpy.zeros(40 * MIB, dtype=numpy.uint8), timeout=SECONDS)
+        sender = second.sender(session, timeout=SECONDS)
+        with pytest.raises(sealane.Timeout, match="SEALANE_ARENA_BYTES") as raised:
+            sender.put(numpy.zeros(20 * MIB, dtype=numpy.uint8), timeout=1)
+        assert raised.value.reason == "LimitExceeded"
+        hog.abandon()
+        sender.put(numpy.zeros(20 * MIB, dtype=numpy.uint8), timeout=SECONDS)
+        sender.abandon()
+
+
+def test_tensors_of_many_sizes_do_not_get_stuck_on_fragments(shared: Loopback, session: str) -> None:
+    sizes = [1, 70_000, 5 * MIB, 20 * MIB, 3, 17 * MIB, 120 * MIB, 100, 9 * MIB, 90 * MIB] * 2
+    with shared.connect() as taking, shared.connect() as putting:
+        receiver = taking.receiver(session, timeout=SECONDS)
+        sender = putting.sender(session, timeout=SECONDS)
+
+        def put() -> None:
+            for n, size in enumerate(sizes):
+                sender.put(numpy.full(size, n, dtype=numpy.uint8), timeout=SECONDS)
+            sender.close(timeout=SECONDS)
+
+        thread = threading.Thread(target=put)
+        thread.start()
+        for n, tensor in enumerate(receiver):
+            assert tensor.nbytes == sizes[n] and (tensor.numpy() == n).all()
+            del tensor
+        assert n == len(sizes) - 1
+        thread.join()
+
+
+def test_several_lanes_of_a_door_do_not_hold_each_other(shared: Loopback, session: str) -> None:
+    with shared.connect() as door:
+        stuck = door.sender(f"{session}-stuck", timeout=SECONDS)
+        with pytest.raises(sealane.Timeout):
+            while True:
+                stuck.put(numpy.zeros(8 * MIB, dtype=numpy.uint8), timeout=0.3)
+        receiver, sender = door.receiver(session, timeout=SECONDS), door.sender(session, timeout=SECONDS)
+        sender.put(1, timeout=SECONDS)
+        assert receiver.take(timeout=SECONDS) is not None
+        stuck.abandon()
+        sender.close(timeout=SECONDS)
