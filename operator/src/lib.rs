@@ -20,6 +20,7 @@ pub mod limits;
 pub mod membership;
 pub mod metrics;
 pub mod names;
+pub mod probe;
 pub mod queue;
 pub mod reconcile;
 pub mod run;

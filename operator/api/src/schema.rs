@@ -88,8 +88,8 @@ pub(crate) fn rekey_interval(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "string", "minLength": 2, "maxLength": 16, "pattern": "^([0-9]{1,6}(h|m|s))+$",
         "x-kubernetes-validations": [{
-            "rule": "duration(self) >= duration('10s') && duration(self) <= duration('24h')",
-            "message": "must be a duration between 10s and 24h",
+            "rule": "duration(self) >= duration('10s') && duration(self) <= duration('1h')",
+            "message": "must be a duration between 10s and 1h",
         }],
     })
 }

@@ -55,7 +55,7 @@ pub struct TransferSessionSpec {
     /// What moves the sealed bytes.
     #[serde(default)]
     pub carrier: CarrierChoice,
-    /// How records are sealed. Auto measures, and picks only among what the policy permits.
+    /// How records are sealed. Auto follows the node's CPU, and picks only among what the policy permits.
     #[serde(default)]
     pub cipher: CipherChoice,
     #[serde(default)]
@@ -153,7 +153,7 @@ pub struct Rekey {
     #[serde(default = "rekey_messages")]
     #[schemars(range(min = 1_000, max = 1_000_000_000_000_i64))]
     pub messages: i64,
-    /// Age of a key, between 10s and 24h.
+    /// Age of a key, between 10s and 1h.
     #[serde(default = "rekey_interval")]
     #[schemars(schema_with = "schema::rekey_interval")]
     pub interval: DurationText,
@@ -223,6 +223,9 @@ pub struct TransferSessionStatus {
     /// True when every connection uses the hybrid post-quantum key exchange.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub post_quantum: Option<bool>,
+    /// Median time of the open connections' handshakes in microseconds, evidence of both sides included.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handshake_micros: Option<i64>,
     /// When the first connection was established.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_time: Option<Time>,

@@ -142,6 +142,7 @@ pub(super) fn session_report() -> SessionReport {
         carrier: "Tcp".to_owned(),
         cipher: "Aes256Gcm".to_owned(),
         post_quantum: true,
+        handshake_micros: 1500,
         ..Default::default()
     }
 }

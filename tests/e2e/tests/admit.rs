@@ -167,7 +167,7 @@ async fn admit_transfer_sessions() -> Result<()> {
     }
     let crowd: Vec<_> = (0..17).map(|peer| json!({"peer": format!("p{peer}")})).collect();
     let bytes = "must be a quantity between 1Mi and 64Gi";
-    let interval = "must be a duration between 10s and 24h";
+    let interval = "must be a duration between 10s and 1h";
     cluster
         .refuses(
             "TransferSession",

@@ -45,6 +45,7 @@ pub(super) fn status(
         carrier: observed.carrier.or(previous.carrier),
         cipher: observed.cipher.or(previous.cipher),
         post_quantum: observed.post_quantum.or(previous.post_quantum),
+        handshake_micros: observed.handshake_micros.or(previous.handshake_micros),
         start_time: previous.start_time.or_else(|| (observed.took_place).then(|| time(now))),
         completion_time: previous
             .completion_time

@@ -33,6 +33,7 @@ fn a_working_session_says_what_it_does() {
     );
     assert_eq!((status.carrier.as_deref(), status.cipher.as_deref()), (Some("Tcp"), Some("Aes256Gcm")));
     assert_eq!(status.post_quantum, Some(true));
+    assert_eq!(status.handshake_micros, Some(1500));
     assert!(status.start_time.is_some() && status.completion_time.is_none());
 }
 

@@ -19,6 +19,7 @@ pub(super) struct Observed {
     pub(super) carrier: Option<String>,
     pub(super) cipher: Option<String>,
     pub(super) post_quantum: Option<bool>,
+    pub(super) handshake_micros: Option<i64>,
     /// Something flowed, or could have: a connection is or was open.
     pub(super) took_place: bool,
     pub(super) error: Option<Problem>,
@@ -51,6 +52,7 @@ impl Observed {
             carrier: joined(connected().map(|report| report.carrier.as_str()).filter(known)),
             cipher: joined(connected().map(|report| report.cipher.as_str()).filter(known)),
             post_quantum: connected().next().map(|_| connected().all(|report| report.post_quantum)),
+            handshake_micros: median(connected().map(|report| report.handshake_micros)),
             took_place: sent.iter().any(|(_, report)| report.ended),
             error: sent.iter().chain(&taken).find_map(|(pod, report)| error(pod, report)),
             degraded: Vec::new(),
@@ -108,6 +110,13 @@ fn reports<'a>(
         let report = valid.sidecar_of(&pod.uid)?.report.as_ref()?;
         Some((pod, report.sessions.iter().find(|report| report.uid == session.uid)?))
     })
+}
+
+/// The middle one of those that were measured.
+fn median(micros: impl Iterator<Item = u64>) -> Option<i64> {
+    let mut measured: Vec<u64> = micros.filter(|micros| *micros > 0).collect();
+    measured.sort_unstable();
+    measured.get(measured.len() / 2).map(|micros| i64::try_from(*micros).unwrap_or(i64::MAX))
 }
 
 fn error(pod: &PodView, report: &SessionReport) -> Option<Problem> {
