@@ -161,7 +161,7 @@ async fn admit_transfer_sessions() -> Result<()> {
         json!({"bytes": 1_048_576}),
         json!({"bytes": "1.5Gi"}),
         json!({"interval": "10s"}),
-        json!({"interval": "23h59m"}),
+        json!({"interval": "59m59s"}),
     ] {
         admitted(cluster.ask("TransferSession", rekey(good)).await)?;
     }
@@ -187,7 +187,7 @@ async fn admit_transfer_sessions() -> Result<()> {
                 (rekey(json!({"bytes": 1_048_575})), bytes),
                 (rekey(json!({"bytes": "lots"})), bytes),
                 (rekey(json!({"interval": "9s"})), interval),
-                (rekey(json!({"interval": "25h"})), interval),
+                (rekey(json!({"interval": "61m"})), interval),
                 (rekey(json!({"interval": "soon"})), "spec.rekey.interval"),
                 (rekey(json!({"messages": 999})), "greater than or equal to 1000"),
             ],
