@@ -24,7 +24,7 @@ use sealane_protocol::frame::StreamId;
 use sealane_types::{Carrier, Delivery, PeerName, Reason};
 use tokio::sync::{mpsc, watch};
 
-use self::association::Association;
+use self::association::{Association, LaneLink};
 use self::news::LaneNews;
 use self::phase::Phase;
 use super::readiness::{Observed, Readiness, is_refusal};
@@ -54,7 +54,7 @@ pub(crate) struct Sending {
 struct Inner {
     session: Session,
     entries: Vec<Entry>,
-    lanes: BTreeMap<StreamId, mpsc::UnboundedSender<LaneNews>>,
+    lanes: BTreeMap<StreamId, LaneLink>,
     next_lane: u32,
     /// Lanes that were opened and those that ended well, to tell whether all did.
     opened: u64,
@@ -114,6 +114,7 @@ impl Sending {
                         self.news.clone(),
                         Arc::clone(&self.context.clock),
                     );
+                    inner.lanes.iter().for_each(|(id, lane)| association.open(*id, lane));
                     dialer::start(self, &association);
                     association
                 });
@@ -144,17 +145,17 @@ impl Sending {
     pub(crate) fn close(&self, reason: Reason, message: &str) {
         self.stop.send_replace(Some(reason));
         let error = LaneError::closed(reason, message);
-        for news in self.lock().lanes.values() {
+        for lane in self.lock().lanes.values() {
             // A lane that ended meanwhile needs no news.
-            let _ = news.send(LaneNews::Failed(error.clone()));
+            let _ = lane.news.send(LaneNews::Failed(error.clone()));
         }
         self.tell();
     }
 
     /// The policy no longer permits this session, or there is none: lanes fail, connections see to themselves.
     pub(crate) fn refuse(&self, error: &LaneError) {
-        for news in self.lock().lanes.values() {
-            let _ = news.send(LaneNews::Failed(error.clone()));
+        for lane in self.lock().lanes.values() {
+            let _ = lane.news.send(LaneNews::Failed(error.clone()));
         }
         self.tell();
     }
@@ -187,10 +188,14 @@ impl Sending {
         let id = StreamId(inner.next_lane);
         inner.next_lane = inner.next_lane.wrapping_add(1);
         let (news, inbox) = mpsc::unbounded_channel();
-        inner.lanes.insert(id, news.clone());
+        let link = LaneLink { incarnation: request.incarnation, news };
+        inner.lanes.insert(id, link.clone());
         inner.opened += 1;
+        for association in inner.entries.iter().flat_map(|entry| &entry.associations) {
+            association.open(id, &link);
+        }
         drop(inner);
-        lane::start(self, id, intake, news, inbox);
+        lane::start(self, id, intake, link, inbox);
         // A client that went away drops both halves, which ends the lane.
         let _ = request.answer.send(Ok((lane, events)));
     }

@@ -132,6 +132,12 @@ async fn a_sender_that_is_gone_interrupts_once_and_another_goes_on() {
     lane.offer(parcel(7, 1000)).await.unwrap();
     assert_eq!(receiver.next_taken().await, 7);
     within("the end", lane.close()).await.unwrap();
+    // The one that was interrupted is still there and may go on: the end waits for it.
+    let (lane, events) = sender(&one.lanes).await;
+    passing_on(events);
+    lane.offer(parcel(1, 1000)).await.unwrap();
+    assert_eq!(receiver.next_taken().await, 1);
+    within("the end", lane.close()).await.unwrap();
     assert_eq!(receiver.turn().await, Turn::End);
 }
 

@@ -8,5 +8,6 @@ mod control;
 mod faults;
 mod file;
 mod flow;
+mod speed;
 mod support;
 mod trust;

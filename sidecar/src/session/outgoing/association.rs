@@ -1,6 +1,6 @@
 //! One replica that this session sends to, across connections and across restarts of its process.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -46,7 +46,9 @@ struct State {
     /// The process that answered last; what it was given goes nowhere else.
     process: Option<ReplicaId>,
     backlog: Backlog,
-    lanes: BTreeMap<StreamId, mpsc::UnboundedSender<LaneNews>>,
+    lanes: BTreeMap<StreamId, LaneLink>,
+    /// Lanes whose end was asked for: they are not opened on another process any more.
+    ending: BTreeSet<StreamId>,
     /// The configuration does not list it any more.
     leaving: bool,
     /// No task works for it any more.
@@ -77,6 +79,7 @@ impl Association {
                 process: None,
                 backlog: Backlog::default(),
                 lanes: BTreeMap::new(),
+                ending: BTreeSet::new(),
                 leaving: false,
                 over: false,
                 had_room: false,
@@ -167,7 +170,7 @@ impl Association {
         for (lane, sequences) in state.backlog.give_up() {
             if let Some(to) = state.lanes.get(&lane) {
                 // A lane that is over needs no news.
-                let _ = to.send(LaneNews::Stalled { association: self.serial, sequences });
+                let _ = to.news.send(LaneNews::Stalled { association: self.serial, sequences });
             }
         }
         drop(state);
@@ -216,11 +219,22 @@ impl Association {
             state.backlog.forgo(parcel.length);
             return Err(parcel);
         }
-        state.lanes.entry(key.lane).or_insert_with(|| lane.news.clone());
         state.backlog.push(key, lane.incarnation, parcel, started)?;
         drop(state);
         self.wake.notify_one();
         Ok(())
+    }
+
+    /// A lane begins: the receiver learns of it with or without tensors, so that it does not take this sender for one
+    /// that has closed.
+    pub(super) fn open(&self, id: StreamId, lane: &LaneLink) {
+        let mut state = self.lock();
+        state.lanes.insert(id, lane.clone());
+        if state.phase.is_established() {
+            state.backlog.open(id, lane.incarnation);
+        }
+        drop(state);
+        self.wake.notify_one();
     }
 
     /// Ends a lane's streams here; the number of ends that will be confirmed.
@@ -229,7 +243,7 @@ impl Association {
         if state.over || state.process.is_none() {
             return 0;
         }
-        state.lanes.entry(id).or_insert_with(|| lane.news.clone());
+        state.ending.insert(id);
         let ends = state.backlog.finish(id, lane.incarnation);
         drop(state);
         self.wake.notify_one();
@@ -240,14 +254,14 @@ impl Association {
     pub(super) fn abort(&self, lane: StreamId) {
         let mut state = self.lock();
         state.backlog.abort(lane);
-        state.lanes.remove(&lane);
+        state.forget(lane);
         drop(state);
         self.wake.notify_one();
     }
 
     /// Forgets a lane that ended here.
     pub(super) fn forget(&self, lane: StreamId) {
-        self.lock().lanes.remove(&lane);
+        self.lock().forget(lane);
     }
 
     /// A verified connection to `process` begins.
@@ -257,6 +271,7 @@ impl Association {
             state.dissolve(self.serial);
         }
         state.process = Some(process);
+        state.open_lanes();
         state.backlog.attach();
         state.phase = phase;
         drop(state);
@@ -348,7 +363,7 @@ impl State {
             };
             if let Some(to) = self.lanes.get(&lane) {
                 // A lane that is over needs no news.
-                let _ = to.send(news);
+                let _ = to.news.send(news);
             }
         }
     }
@@ -358,11 +373,21 @@ impl State {
         self.report(association);
         for (lane, remains) in self.backlog.dissolve() {
             if let Some(to) = self.lanes.get(&lane) {
-                let _ = to.send(LaneNews::Gone { association, remains });
+                let _ = to.news.send(LaneNews::Gone { association, remains });
             }
         }
-        self.lanes.clear();
         self.process = None;
+    }
+
+    fn open_lanes(&mut self) {
+        for (id, lane) in self.lanes.iter().filter(|(id, _)| !self.ending.contains(id)) {
+            self.backlog.open(*id, lane.incarnation);
+        }
+    }
+
+    fn forget(&mut self, lane: StreamId) {
+        self.lanes.remove(&lane);
+        self.ending.remove(&lane);
     }
 }
 

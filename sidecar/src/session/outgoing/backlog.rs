@@ -92,6 +92,12 @@ impl Backlog {
         }
     }
 
+    /// Begins a lane's stream, even if nothing is to be sent in it yet.
+    pub(super) fn open(&mut self, lane: StreamId, incarnation: LaneIncarnation) {
+        // Without room for one more stream, the first tensor finds none either, and says so.
+        let _ = self.stream(StreamKey { lane, generation: 0 }, incarnation);
+    }
+
     /// Ends every stream of a lane once everything in it was sent; makes one if there is none, so that the receiver
     /// learns of the end. Returns how many ends will be confirmed.
     pub(super) fn finish(&mut self, lane: StreamId, incarnation: LaneIncarnation) -> usize {

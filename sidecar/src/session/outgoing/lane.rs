@@ -28,15 +28,14 @@ pub(super) fn start(
     sending: &Arc<Sending>,
     id: StreamId,
     intake: Intake,
-    news: mpsc::UnboundedSender<LaneNews>,
+    link: LaneLink,
     inbox: mpsc::UnboundedReceiver<LaneNews>,
 ) {
-    let incarnation = intake.incarnation;
     let (wishes, client) = intake.split();
     let lane = Lane {
         sending: Arc::clone(sending),
         id,
-        link: LaneLink { incarnation, news },
+        link,
         passed: client.passed(),
         client,
         schedule: Schedule::default(),
