@@ -7,6 +7,8 @@
     unreachable_pub,
     clippy::all,
     clippy::use_self,
+    clippy::large_futures,
+    clippy::allow_attributes_without_reason,
     reason = "generated code"
 )]
 pub mod control {
