@@ -20,7 +20,7 @@ use tokio::sync::watch;
 
 use self::hub::{Hub, ReceiverId};
 use self::sender::Connected;
-use self::stream::{Arrived, Stream};
+use self::stream::Stream;
 use super::readiness::{Observed, Readiness};
 use crate::context::Context;
 use crate::desired::{Session, SessionKey};
@@ -241,17 +241,25 @@ impl Receiving {
     /// Hands places to their streams, outside of the hub's lock; some tensors may be whole with it.
     fn settle(&self, granted: Vec<hub::Granted>) {
         for hub::Granted { stream, waiting, place } in granted {
-            if let Some(arrived) = stream.place(&waiting, place) {
-                self.deliver(&stream, arrived);
-            }
+            stream.place(&waiting, place);
+            self.deliver(&stream);
         }
     }
 
-    /// A tensor is whole.
-    fn deliver(&self, stream: &Arc<Stream>, arrived: Arrived) {
-        let sequence = arrived.sequence;
-        if !self.lock().hub.deliver(stream, arrived) {
-            stream.lost(sequence);
+    /// Delivers what is whole, in order.
+    fn deliver(&self, stream: &Arc<Stream>) {
+        {
+            let _turn = stream.turn();
+            while let Some(arrived) = stream.next_whole() {
+                let sequence = arrived.sequence;
+                if !self.lock().hub.deliver(stream, arrived) {
+                    stream.lost(sequence);
+                }
+            }
+        }
+        if stream.has_ended() {
+            // These were the last ones, and had waited for a place when the end came.
+            self.lock().hub.end_if_all_have();
         }
     }
 

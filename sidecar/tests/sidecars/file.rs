@@ -2,8 +2,12 @@
 
 use std::path::Path;
 
+use rustix::process::{Pid, Signal, kill_process};
 use sealane_sidecar::config::{Config, ConfigError, file};
 use sealane_sidecar::node::Node;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::process::Command;
 
 use crate::client::{Receiver, parcel, passing_on, sender};
 use crate::support::{document, initdata, loopback, material, roots, signed, with_simulation, within};
@@ -48,6 +52,60 @@ async fn the_loopback_examples_exchange_tensors() {
     within("the end", lane.close()).await.unwrap();
     within("the drain", drained).await.unwrap();
     drop(ranker);
+}
+
+/// A port that was free a moment ago.
+fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+#[tokio::test]
+async fn the_binary_starts_answers_probes_and_stops() {
+    let directory = examples();
+    let path = directory.path().join("embedder.yaml");
+    let (data, admin) = (free_port(), free_port());
+    let text = std::fs::read_to_string(&path).unwrap();
+    let text = text.replace("14710", &data.to_string()).replace("14711", &admin.to_string());
+    std::fs::write(&path, format!("{text}drainSeconds: 1\n")).unwrap();
+    let binary = env!("CARGO_BIN_EXE_sealane-sidecar");
+    let mut sidecar =
+        Command::new(binary).args(["run", "--config"]).arg(&path).kill_on_drop(true).spawn().unwrap();
+    let port = admin.to_string();
+    within("the probe", async {
+        while !Command::new(binary).args(["probe", "--port", &port]).output().await.unwrap().status.success()
+        {
+        }
+    })
+    .await;
+    assert!(directory.path().join("embedder.sock").exists(), "the door listens");
+    let metrics = within("metrics", get(admin, "/metrics")).await;
+    assert!(metrics.contains("sealane_policy_epoch"), "{metrics}");
+    assert!(within("readiness", get(admin, "/readyz")).await.starts_with("HTTP/1.1 200"));
+    let pid = Pid::from_raw(sidecar.id().unwrap().try_into().unwrap()).unwrap();
+    kill_process(pid, Signal::TERM).unwrap();
+    let status = within("the end", sidecar.wait()).await.unwrap();
+    assert!(status.success(), "{status}");
+}
+
+async fn get(port: u16, path: &str) -> String {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    answer
+}
+
+#[tokio::test]
+async fn bad_usage_exits_with_two() {
+    let binary = env!("CARGO_BIN_EXE_sealane-sidecar");
+    for arguments in [&["run", "--config", "/nowhere.yaml"][..], &["run", "--unknown"], &["walk"], &[]] {
+        let output = Command::new(binary).args(arguments).env_clear().output().await.unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(!output.stderr.is_empty(), "{arguments:?}");
+    }
+    let version = Command::new(binary).arg("--version").output().await.unwrap();
+    assert!(version.status.success());
 }
 
 #[test]

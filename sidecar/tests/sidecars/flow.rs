@@ -97,6 +97,24 @@ async fn a_receiver_that_takes_nothing_stops_the_sender() {
 }
 
 #[tokio::test]
+async fn the_end_waits_for_tensors_without_a_place() {
+    let (from, to) = pair();
+    let (lane, events) = sender(&from.lanes).await;
+    passing_on(events);
+    // Room for one at a time, while all of them and the end are staged at the receiving sidecar.
+    let mut receiver = Receiver::open(&to.lanes, 1000).await;
+    for sequence in 0..20 {
+        lane.offer(parcel(sequence, if sequence % 5 == 4 { 0 } else { 1000 })).await.unwrap();
+    }
+    let close = tokio::spawn(async move { lane.close().await });
+    for sequence in 0..20 {
+        assert_eq!(receiver.next_taken().await, sequence);
+    }
+    assert_eq!(receiver.turn().await, Turn::End);
+    within("the end", close).await.unwrap().unwrap();
+}
+
+#[tokio::test]
 async fn round_robin_shares_tensors_and_broadcast_repeats_them() {
     for delivery in [Delivery::RoundRobin, Delivery::Broadcast] {
         let one = Plan::receiver().start();

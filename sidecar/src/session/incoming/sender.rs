@@ -122,7 +122,7 @@ impl Sender {
         if let Some(stream) = self.streams.get(&incarnation) {
             return Ok(Arc::clone(stream));
         }
-        let open = self.streams.values().filter(|stream| !is_over(stream)).count();
+        let open = self.streams.values().filter(|stream| !stream.is_over()).count();
         if open >= STREAMS_MAX {
             return Err(Reason::LimitExceeded);
         }
@@ -147,12 +147,12 @@ impl Sender {
 
     /// Whether it has streams that may still bring something.
     pub(super) fn is_busy(&self) -> bool {
-        self.streams.values().any(|stream| !is_over(stream))
+        self.streams.values().any(|stream| !stream.is_over())
     }
 
     /// Whether it closed a stream.
     pub(super) fn has_ended(&self) -> bool {
-        self.streams.values().any(|stream| stream.standing() == Standing::Ended)
+        self.streams.values().any(|stream| stream.has_ended())
     }
 
     /// Whether it ever opened a stream.
@@ -161,17 +161,16 @@ impl Sender {
     }
 
     fn forget_oldest(&mut self) {
-        let over = self.streams.values().filter(|stream| is_over(stream)).count();
+        let over = self.streams.values().filter(|stream| stream.is_over()).count();
         if over < ENDED_MAX {
             return;
         }
-        let oldest = self.order.iter().position(|known| self.streams.get(known).is_some_and(is_over));
+        let oldest = self
+            .order
+            .iter()
+            .position(|known| self.streams.get(known).is_some_and(|stream| stream.is_over()));
         if let Some(oldest) = oldest {
             self.streams.remove(&self.order.remove(oldest));
         }
     }
-}
-
-fn is_over(stream: &Arc<Stream>) -> bool {
-    matches!(stream.standing(), Standing::Ended | Standing::Interrupted)
 }

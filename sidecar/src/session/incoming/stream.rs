@@ -62,6 +62,8 @@ pub(super) enum Standing {
 struct Inner {
     inbound: Inbound,
     arriving: BTreeMap<Sequence, Arriving>,
+    /// Arrivals in the order in which they were announced, with their numbers; some are gone since.
+    order: VecDeque<(u64, Sequence)>,
     /// Delivered to a client that is gone without saying whether it took them.
     lost: BTreeSet<WireSequence>,
     arrivals: u64,
@@ -78,6 +80,8 @@ pub(super) struct Stream {
     /// `peer/pod`, for the application.
     pub(super) sender: String,
     inner: Mutex<Inner>,
+    /// Held by whoever delivers.
+    turn: Mutex<()>,
 }
 
 impl Stream {
@@ -85,6 +89,7 @@ impl Stream {
         let inner = Inner {
             inbound: Inbound::new(Incarnation(incarnation), STAGING_BYTES),
             arriving: BTreeMap::new(),
+            order: VecDeque::new(),
             lost: BTreeSet::new(),
             arrivals: 0,
             attachment: Attachment(0),
@@ -92,7 +97,19 @@ impl Stream {
             wake: None,
             owed: VecDeque::new(),
         };
-        Arc::new(Self { sender, inner: Mutex::new(inner) })
+        Arc::new(Self { sender, inner: Mutex::new(inner), turn: Mutex::new(()) })
+    }
+
+    /// Whether the sender closed it and everything in it was delivered.
+    pub(super) fn has_ended(&self) -> bool {
+        let inner = self.lock();
+        inner.standing == Standing::Ended && inner.arriving.is_empty()
+    }
+
+    /// Whether nothing more comes: it ended, or its sender was given up.
+    pub(super) fn is_over(&self) -> bool {
+        let inner = self.lock();
+        matches!(inner.standing, Standing::Ended | Standing::Interrupted) && inner.arriving.is_empty()
     }
 
     pub(super) fn standing(&self) -> Standing {
@@ -157,6 +174,7 @@ impl Stream {
         inner.arrivals += 1;
         let number = inner.arrivals;
         inner.arriving.insert(sequence, Arriving::new(number, owned, header.length));
+        inner.order.push_back((number, sequence));
         Ok(Some(Waiting { number, sequence, length: header.length }))
     }
 
@@ -167,35 +185,45 @@ impl Stream {
         tensor.is_some_and(|tensor| tensor.number == waiting.number && tensor.place.is_none())
     }
 
-    /// A place was found. Some: the tensor is whole with it.
-    pub(super) fn place(&self, waiting: &Waiting, place: Place) -> Option<Arrived> {
+    /// A place was found; the tensor may be whole with it.
+    pub(super) fn place(&self, waiting: &Waiting, place: Place) {
         let mut inner = self.lock();
-        let tensor = inner.arriving.get_mut(&waiting.sequence)?;
+        let Some(tensor) = inner.arriving.get_mut(&waiting.sequence) else { return };
         if tensor.number != waiting.number {
-            return None;
+            return;
         }
         if let Err(error) = tensor.settle(place) {
             tracing::error!(%error, "a client's memory cannot be written");
         }
         inner.inbound.reserved(WireSequence(waiting.sequence.0));
         inner.tell();
-        inner.take_whole(waiting.sequence)
     }
 
-    /// Bytes of an announced tensor. Some: it is whole and in its place.
-    pub(super) fn write(&self, attachment: Attachment, chunk: &Chunk<'_>) -> Result<Option<Arrived>, Reason> {
+    /// Bytes of an announced tensor. True: it is whole.
+    pub(super) fn write(&self, attachment: Attachment, chunk: &Chunk<'_>) -> Result<bool, Reason> {
         let mut inner = self.attached(attachment)?;
         let ChunkPlace::Write { complete } = inner.inbound.on_chunk(chunk).map_err(refused)? else {
-            return Ok(None);
+            return Ok(false);
         };
         let sequence = Sequence(chunk.sequence.0);
-        let Some(tensor) = inner.arriving.get_mut(&sequence) else { return Ok(None) };
+        let Some(tensor) = inner.arriving.get_mut(&sequence) else { return Ok(false) };
         if let Err(error) = tensor.write(chunk.offset, chunk.bytes) {
             tracing::error!(%error, "a client's memory cannot be written");
             return Err(Reason::Unspecified);
         }
         tensor.whole |= complete;
-        Ok(inner.take_whole(sequence))
+        Ok(tensor.whole)
+    }
+
+    /// Who holds this delivers, so that two that find tensors whole at once keep their order.
+    pub(super) fn turn(&self) -> MutexGuard<'_, ()> {
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next tensor in the order of announcement, if it is whole and in its place. One without bytes is whole from
+    /// the start and would overtake those before it.
+    pub(super) fn next_whole(&self) -> Option<Arrived> {
+        self.lock().take_whole()
     }
 
     /// The sender ended the stream.
@@ -259,10 +287,17 @@ impl Stream {
 }
 
 impl Inner {
-    fn take_whole(&mut self, sequence: Sequence) -> Option<Arrived> {
-        if !self.arriving.get(&sequence)?.is_ready() {
+    fn take_whole(&mut self) -> Option<Arrived> {
+        let arriving = &self.arriving;
+        let is_gone = |(number, sequence): &mut (u64, Sequence)| {
+            arriving.get(sequence).is_none_or(|tensor| tensor.number != *number)
+        };
+        while self.order.pop_front_if(is_gone).is_some() {}
+        let (_, sequence) = self.order.front()?;
+        if !self.arriving.get(sequence)?.is_ready() {
             return None;
         }
+        let (_, sequence) = self.order.pop_front()?;
         let Arriving { header, length, place, .. } = self.arriving.remove(&sequence)?;
         Some(Arrived { sequence, header, length, place: place? })
     }

@@ -89,8 +89,8 @@ impl Sink for Inbound {
         match frame {
             Frame::Chunk(chunk) => {
                 let (stream, attachment) = attached.stream(chunk.stream)?;
-                if let Some(arrived) = stream.write(*attachment, &chunk)? {
-                    attached.session.deliver(stream, arrived);
+                if stream.write(*attachment, &chunk)? {
+                    attached.session.deliver(stream);
                 }
                 Ok(())
             }
