@@ -2,8 +2,9 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -14,7 +15,7 @@ use sealane_sidecar::config::{Anchors, Config, Control};
 use sealane_sidecar::desired::{Desired, Direction, PolicyProposal, Rekey, Remote, Replica, Session};
 use sealane_sidecar::evidence::{Platforms, Provider, ProviderError, ProviderInput, Quote};
 use sealane_sidecar::handoff::Lanes;
-use sealane_sidecar::node::Node;
+use sealane_sidecar::node::{Node, NodeError};
 use sealane_simulated::{MEASUREMENT, Material, host_data};
 use sealane_types::{
     Delivery, Platform, PodIdentity, Provider as ProviderWord, RootSource, Roots, SignedChain, UnixSeconds,
@@ -167,8 +168,11 @@ pub(crate) struct Plan {
     pub(crate) door: PathBuf,
 }
 
+/// An address of its own for every sidecar: dialling sockets take their ports from 127.0.0.1, and none of them shall have
+/// taken that of a sidecar which comes back.
 pub(crate) fn loopback() -> SocketAddr {
-    "127.0.0.1:0".parse().unwrap()
+    static HOSTS: AtomicU8 = AtomicU8::new(1);
+    ([127, 1, 0, HOSTS.fetch_add(1, Ordering::Relaxed)], 0).into()
 }
 
 impl Plan {
@@ -260,7 +264,14 @@ impl Plan {
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let (node, lanes) = {
             let _inside = runtime.enter();
-            Node::start(&config, self.platforms.clone()).unwrap()
+            let began = Instant::now();
+            loop {
+                match Node::start(&config, self.platforms.clone()) {
+                    // A process that another test starts holds copies of our sockets until it has replaced itself.
+                    Err(NodeError::Listen { .. }) if began.elapsed() < LIMIT => std::thread::yield_now(),
+                    started => break started.unwrap(),
+                }
+            }
         };
         Sidecar { address: node.address(), node, lanes, plan: self, runtime: Some(runtime) }
     }
