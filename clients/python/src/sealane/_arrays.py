@@ -47,8 +47,8 @@ def _numpy(value: Any) -> Source:
             f"{type(value).__name__} cannot be put without numpy; install it, or put a torch tensor"
         ) from None
     array = numpy.asarray(value)
-    dtype = _dtypes.of(array.dtype)
-    native = array.dtype if dtype.needs_ml_dtypes else numpy.dtype(dtype.name).newbyteorder("<")
+    dtype = _dtypes.of_array(array.dtype)
+    native = array.dtype.newbyteorder("<")
 
     def copy(memory: Any) -> None:
         target = numpy.frombuffer(memory, dtype=native, count=array.size).reshape(array.shape)

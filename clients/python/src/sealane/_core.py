@@ -94,13 +94,15 @@ class Core:
 
     # ---- driving operations ---------------------------------------------------------------------------------
 
-    def run(self, operation: Operation[T], timeout: Optional[float], what: str) -> T:
-        """Runs an operation to its end in this thread; `Timeout` names `what` when it takes too long."""
+    def run(self, operation: Operation[T], timeout: Optional[float], what: str, look_first: bool = True) -> T:
+        """Runs an operation to its end in this thread; `Timeout` names `what` when it takes too long. Unless
+        `look_first`, news is read only when the operation needs some."""
         self.check_usable()
         deadline = None if timeout is None else time.monotonic() + timeout
         with self.lock:
             try:
-                self.drain()
+                if look_first:
+                    self.drain()
                 step = operation.send(None)
                 while True:
                     if not isinstance(step, _Wait):
@@ -148,6 +150,8 @@ class Core:
         if link is None or self._reading:
             self.changed.wait(seconds)
             return
+        if self.drain():
+            return
         self._reading = True
         try:
             self._unlocked(lambda: link.poll(select.POLLIN, seconds))
@@ -164,8 +168,8 @@ class Core:
 
     # ---- the connection ------------------------------------------------------------------------------------
 
-    def drain(self) -> None:
-        """Takes in everything that the sidecar has said."""
+    def drain(self) -> bool:
+        """Takes in everything that the sidecar has said, and tells it what it is owed. Whether there was news."""
         news = False
         try:
             while self.link is not None:
@@ -182,6 +186,7 @@ class Core:
             self.fail(SealaneError(f"the sidecar speaks another language: {error}", "FrameMalformed"))
         if news:
             self.notify()
+        return news
 
     def send(self, packet: bytes) -> None:
         """Sends, if there is a connection; what gets lost with one is restored with the next."""
@@ -255,7 +260,7 @@ class Core:
             if link.fileno() >= 0:
                 # No events: besides the wake-up only a hang-up ends the sleep.
                 poller.register(link.fileno(), 0)
-            woken = [descriptor for descriptor, _ in poller.poll(TICK_SECONDS * 1000 if self.lanes else None)]
+            woken = [descriptor for descriptor, _ in poller.poll(TICK_SECONDS * 1000 if self.lanes or link.held else None)]
             if self._wake_read in woken:
                 os.read(self._wake_read, 4096)
             with self.lock:

@@ -51,6 +51,21 @@ def by_code(code: int) -> Dtype:
     return DTYPES[code]
 
 
+#: numpy dtypes seen before: finding the name of one takes longer than putting a small tensor.
+_seen: dict[Any, Dtype] = {}
+_SEEN_MAX = 256
+
+
+def of_array(dtype: Any) -> Dtype:
+    """As `of`, for the dtype of a numpy array."""
+    found = _seen.get(dtype)
+    if found is None:
+        found = of(dtype)
+        if len(_seen) < _SEEN_MAX:
+            _seen[dtype] = found
+    return found
+
+
 def of(dtype: Any) -> Dtype:
     """The element type that a numpy dtype, a torch dtype or a name means; TypeError when there is none."""
     name = str(dtype)

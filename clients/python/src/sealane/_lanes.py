@@ -29,6 +29,11 @@ class Pending:
         segment, offset = (self.slot.segment.number, self.slot.offset) if self.slot else (0, 0)
         return _wire.put_entry(sequence, segment, offset, self.length, self.dtype, self.shape, self.name, self.assigned)
 
+    @property
+    def entry_bytes(self) -> int:
+        """Length of its entry as long as it was not assigned."""
+        return _wire.PUT_ENTRY_BYTES + 8 * len(self.shape) + len(self.name)
+
     def settle(self) -> None:
         """It is not under way any more."""
         if self.slot is not None:

@@ -7,6 +7,7 @@ import os
 import select
 import socket
 import sys
+import threading
 import time
 from collections import deque
 from contextlib import suppress
@@ -18,6 +19,10 @@ from .errors import NotReady, SealaneError
 
 #: A sidecar that reads nothing for this long is treated as lost.
 STUCK_SECONDS = 10.0
+#: Small deliveries are acknowledged in groups of this size, or when the application next waits.
+OWED_BATCH = 16
+OWED_PER_MESSAGE_MAX = 4096
+_TOOK, _RELEASE = 0, 1
 _DESCRIPTOR_BYTES = array.array("i").itemsize
 _FLAGS = socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL
 
@@ -43,8 +48,9 @@ class Link:
         #: What views keep: (lane, delivery) of tensors, (0, address) of lent arrays. The sidecar frees pages when the
         #: connection ends, so it stays while anything is in here.
         self.held: set[tuple[int, int]] = set()
-        #: Releases that did not fit into the socket at once.
-        self.unsent: deque[bytes] = deque()
+        #: What the sidecar has not been told: (TOOK or RELEASE, lane, delivery).
+        self._owed: deque[tuple[int, int, int]] = deque()
+        self._flushing = threading.Lock()
         self._buffer = bytearray(_wire.MESSAGE_BYTES_MAX)
         self.welcome: _wire.Welcome
 
@@ -136,30 +142,46 @@ class Link:
                 descriptors.frombytes(data[: len(data) - len(data) % _DESCRIPTOR_BYTES])
         return Packet(_wire.parse(bytes(self._buffer[:size])), descriptors[0] if descriptors else None)
 
-    def released(self, lane: int, number: int) -> None:
-        """A finalizer: the last view of a delivery (or of a lent array, lane 0) is gone. Takes no lock, because the
-        collector may run it inside one, in any thread."""
+    # ---- what the application has and had ------------------------------------------------------------------
+
+    def took(self, lane: int, delivery: int, urgent: bool) -> None:
+        """The application has a delivery. Told at once when urgent, else with others."""
+        self._owed.append((_TOOK, lane, delivery))
+        self._flush_some(urgent)
+
+    def released(self, lane: int, number: int, urgent: bool) -> None:
+        """A finalizer: the last view of a delivery (or of a lent array, lane 0) is gone. Takes no lock that it would
+        have to wait for, because the collector may run it inside one, in any thread."""
         if os.getpid() != self.pid:
             return
         if lane and self.alive:
-            self._send_or_keep(_wire.release(lane, (number,)))
+            self._owed.append((_RELEASE, lane, number))
+            with suppress(LinkLost):
+                # Whoever reads next learns that the link is gone, and with it what was held.
+                self._flush_some(urgent)
         self.held.discard((lane, number))
         if self.leaving and not self.held:
             self.close()
 
-    def _send_or_keep(self, packet: bytes) -> None:
-        try:
-            self.connection.send(packet, _FLAGS)
-        except BlockingIOError:
-            self.unsent.append(packet)
-        except OSError:
-            # Whoever reads next learns that the link is gone, and with it what was held.
-            pass
+    def _flush_some(self, urgent: bool) -> None:
+        if urgent or len(self._owed) >= OWED_BATCH:
+            self.flush()
 
     def flush(self) -> None:
-        """Sends releases that had to wait."""
-        while self.unsent:
-            self.send(self.unsent.popleft())
+        """Tells what is owed. Whoever comes while another thread is at it leaves it to that one."""
+        while self._owed and self._flushing.acquire(blocking=False):
+            try:
+                owed: dict[tuple[int, int], list[int]] = {}
+                while self._owed:
+                    kind, lane, number = self._owed.popleft()
+                    owed.setdefault((kind, lane), []).append(number)
+                # TOOK sorts before RELEASE, as the sidecar must hear of them.
+                for (kind, lane), numbers in sorted(owed.items()):
+                    message = _wire.took if kind == _TOOK else _wire.release
+                    for start in range(0, len(numbers), OWED_PER_MESSAGE_MAX):
+                        self.send(message(lane, numbers[start : start + OWED_PER_MESSAGE_MAX]))
+            finally:
+                self._flushing.release()
 
     def leave(self) -> None:
         """Closes now, or when the last view is gone."""

@@ -14,7 +14,7 @@ from ._arena import SEGMENT_STEP_BYTES, Slot, round_up
 from ._arrays import Source
 from ._core import RESUME_SECONDS, WAIT, Core, Expired, Operation, Work
 from ._lanes import AnyLane, Arrived, Pending, ReceivingLane, SendingLane
-from ._link import Link
+from ._link import Link, LinkLost
 from .errors import Interrupted, NotReady, Refused, Timeout
 from .tensor import Tensor
 
@@ -22,6 +22,8 @@ from .tensor import Tensor
 GRACE_SECONDS = 2.0
 #: Without a timeout a lane is asked for again and again, this long each.
 PATIENCE_SECONDS = 86_400.0
+#: Tensors of this size and more are acknowledged and released one by one: what they occupy is worth a message.
+URGENT_BYTES = 64 << 10
 #: Pause before a lane is asked for again that could not be restored.
 RETRY_SECONDS = 0.2
 
@@ -72,7 +74,7 @@ def put(core: Core, lane: SendingLane, sources: Sequence[Source], names: Sequenc
         for source, name in zip(sources, names):
             pending = yield from _prepare(core, lane, source, name, prepared, sequences)
             prepared.append(pending)
-            size += len(pending.entry(0))
+            size += pending.entry_bytes
             if size > _wire.MESSAGE_BYTES_MAX // 2:
                 yield from _submit(core, lane, prepared, sequences)
                 size = 0
@@ -218,7 +220,7 @@ def empty(core: Core, lane: SendingLane, size: int) -> Operation[Any]:
     if link is not None:
         address = ctypes.addressof(window)
         link.held.add((0, address))
-        weakref.finalize(window, link.released, 0, address).atexit = False
+        weakref.finalize(window, link.released, 0, address, False).atexit = False
     return window
 
 
@@ -276,16 +278,19 @@ def take(core: Core, lane: ReceivingLane) -> Operation[Optional[Tensor]]:
 
 def _taken(core: Core, item: Arrived) -> Tensor:
     entry, link = item.entry, item.link
+    if core.link is link:
+        try:
+            link.took(item.lane, entry.delivery, urgent=entry.length >= URGENT_BYTES)
+        except LinkLost:
+            core.lost()
     window = None
     if item.segment is not None:
         window = item.segment.window(entry.offset, entry.length)
         link.held.add((item.lane, entry.delivery))
-        weakref.finalize(window, link.released, item.lane, entry.delivery).atexit = False
-    if core.link is link:
-        # At once: a finalizer may release the window as soon as the application has it, and must not come first.
-        core.send(_wire.took(item.lane, (entry.delivery,)))
-        if window is None:
-            core.send(_wire.release(item.lane, (entry.delivery,)))
+        urgent = entry.length >= URGENT_BYTES
+        weakref.finalize(window, link.released, item.lane, entry.delivery, urgent).atexit = False
+    else:
+        link.released(item.lane, entry.delivery, urgent=False)
     return Tensor(
         name=entry.name,
         sequence=entry.sequence,

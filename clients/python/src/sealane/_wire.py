@@ -19,6 +19,7 @@ _DELIVER_ENTRY = struct.Struct("<QQQQIIBBBB")
 _RANGE = struct.Struct("<QQ")
 
 HEADER_BYTES = _HEADER.size
+PUT_ENTRY_BYTES = _PUT_ENTRY.size
 
 
 class WireError(Exception):

@@ -192,7 +192,7 @@ class Receiver:
         if self._lane.over and self._lane.ended:
             return None
         operation = _operations.take(self._core, self._lane)
-        return self._core.run(operation, timeout, f"no tensor came from `{self.session}`")
+        return self._core.run(operation, timeout, f"no tensor came from `{self.session}`", look_first=False)
 
     def __iter__(self) -> Iterator[Tensor]:
         return self
