@@ -1,5 +1,6 @@
 //! Keeps the stream to the operator open.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use sealane_sidecar_api::control::control_client::ControlClient;
 use sealane_sidecar_api::control::from_operator::Message as FromOperator;
 use sealane_sidecar_api::control::from_sidecar::Message as FromSidecar;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Sleep, sleep};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::{Certificate, ClientTlsConfig, Endpoint};
@@ -143,22 +144,20 @@ impl Client {
         let reporter = Arc::clone(&self.shared.reporter);
         let changed = reporter.changed();
         let mut sent = wire::Report::default();
-        let mut due = Instant::now();
         let mut counters = tokio::time::interval(COUNTERS_INTERVAL);
-        let mut waiting = false;
+        let mut due: Option<Pin<Box<Sleep>>> = None;
         loop {
             tokio::select! {
                 message = stream.message() => match message.map_err(Box::new)? {
                     Some(message) => self.receive(message)?,
                     None => return Err(StreamError::Closed),
                 },
-                () = changed.notified(), if !waiting => {
-                    waiting = true;
-                    let urgent = reporter.is_finished();
-                    due = Instant::now() + if urgent { Duration::ZERO } else { DEBOUNCE };
+                () = changed.notified(), if due.is_none() => {
+                    let wait = if reporter.is_finished() { Duration::ZERO } else { DEBOUNCE };
+                    due = Some(Box::pin(sleep(wait)));
                 }
-                () = sleep_until(due), if waiting => {
-                    waiting = false;
+                () = passed(&mut due) => {
+                    due = None;
                     let report = reporter.report();
                     if conditions(&report) != conditions(&sent) && send(outgoing, &report) {
                         sent = report;
@@ -217,6 +216,14 @@ impl Client {
             format!("Bearer {}", token.trim()).parse().map_err(|_| StreamError::TokenMalformed)?;
         value.set_sensitive(true);
         Ok(value)
+    }
+}
+
+/// Resolves when the debounce is over; never while nothing waits for it.
+async fn passed(due: &mut Option<Pin<Box<Sleep>>>) {
+    match due {
+        Some(sleep) => sleep.await,
+        None => std::future::pending().await,
     }
 }
 
