@@ -17,7 +17,7 @@ use crate::link::tcp::{Link, Moved};
 
 /// Input taken from the link at once, once a peer is verified.
 const INPUT_BYTES: usize = 4 * RECORD_WIRE_BYTES_MAX;
-/// Rounds without waiting before other tasks get their turn.
+/// Rounds before other tasks, and this connection's own policy and deadlines, get their turn.
 const ROUNDS_MAX: u32 = 32;
 /// How long a closed connection may take to say so.
 const FAREWELL: Duration = Duration::from_secs(1);
@@ -73,7 +73,7 @@ impl<'a> Driver<'a> {
     async fn run(&mut self, stop: &mut watch::Receiver<Option<Reason>>) {
         let wake = self.traffic.wake();
         loop {
-            let writing = self.turns().await;
+            let (writing, busy) = self.turns();
             if self.ended.is_some() {
                 return;
             }
@@ -84,32 +84,33 @@ impl<'a> Driver<'a> {
                     None => std::future::pending().await,
                 }
             };
+            // Biased: a remote that never stops sending must not keep this side from hearing that it was revoked, that
+            // its session is over, or what time it is.
             tokio::select! {
-                ready = self.link.ready(writing) => if ready.is_err() { self.on_cut() },
-                () = wake.notified() => {}
-                () = sleep => self.connection.handle_timeout(self.context.clock.moment()),
-                news = self.trust.news() => self.trust.on_news(news, &mut self.connection, self.traffic),
+                biased;
                 () = stopped(stop) => {
                     let reason = stop.borrow().unwrap_or(Reason::Draining);
                     self.connection.close(reason);
                 }
+                news = self.trust.news() => self.trust.on_news(news, &mut self.connection, self.traffic),
+                () = sleep => self.connection.handle_timeout(self.context.clock.moment()),
+                () = tokio::task::yield_now(), if busy => {}
+                () = wake.notified(), if !busy => {}
+                ready = self.link.ready(writing), if !busy => if ready.is_err() { self.on_cut() },
             }
         }
     }
 
-    /// Takes turns until nothing moves; true when the link has no room for output.
-    async fn turns(&mut self) -> bool {
-        let mut rounds = 0;
-        loop {
+    /// Takes turns until nothing moves, or others are due: whether the link has no room for output, and whether there
+    /// is more to do at once.
+    fn turns(&mut self) -> (bool, bool) {
+        for _ in 0..ROUNDS_MAX {
             let (moved, writing) = self.turn();
             if !moved || self.ended.is_some() {
-                return writing;
-            }
-            rounds += 1;
-            if rounds % ROUNDS_MAX == 0 {
-                tokio::task::yield_now().await;
+                return (writing, false);
             }
         }
+        (false, true)
     }
 
     /// Drains the connection once, in both directions: whether bytes moved, and whether output waits for the link.

@@ -41,18 +41,50 @@ pub(super) struct Trust<'a> {
     established: bool,
     /// Epoch that the remote is known to hold.
     remote_epoch: u64,
+    offers: Offers,
+}
+
+/// Policy chains that the remote offers. One is looked at while the newest other one waits, so that a remote that
+/// offers without end costs the memory of two.
+#[derive(Debug, Default)]
+struct Offers {
+    looking: bool,
+    waiting: Option<Vec<u8>>,
+}
+
+impl Offers {
+    /// The chain to look at now, if its turn has come.
+    fn offered(&mut self, chain: Vec<u8>) -> Option<Vec<u8>> {
+        if self.looking {
+            self.waiting = Some(chain);
+            return None;
+        }
+        self.looking = true;
+        Some(chain)
+    }
+
+    /// One was looked at; the next one, if there is one.
+    fn looked(&mut self) -> Option<Vec<u8>> {
+        let next = self.waiting.take();
+        self.looking = next.is_some();
+        next
+    }
 }
 
 impl<'a> Trust<'a> {
     pub(super) fn new(context: &'a Context) -> Self {
+        let mut standing = context.policy.subscribe();
+        // The connection was set up before: what was adopted in between must not count as seen.
+        standing.mark_changed();
         Self {
             context,
-            standing: context.policy.subscribe(),
+            standing,
             answers: FuturesUnordered::new(),
             recheck: tokio::time::interval(RECHECK),
             started: context.clock.moment(),
             established: false,
             remote_epoch: 0,
+            offers: Offers::default(),
         }
     }
 
@@ -81,7 +113,9 @@ impl<'a> Trust<'a> {
             Event::PolicyWanted => self.supply_policy(connection),
             Event::PolicyOffered { epoch, chain } => {
                 self.remote_epoch = self.remote_epoch.max(epoch);
-                self.answers.push(answer::adopt(Arc::clone(&self.context.policy), chain));
+                if let Some(chain) = self.offers.offered(chain) {
+                    self.adopt(chain);
+                }
                 Ok(())
             }
             Event::AuditorIntroduced => self.on_auditor(connection),
@@ -119,11 +153,22 @@ impl<'a> Trust<'a> {
 
     pub(super) fn on_news(&mut self, news: News, connection: &mut Connection, traffic: &mut dyn Traffic) {
         match news {
-            News::Answer(answer) => on_answer(answer, connection, traffic),
+            News::Answer(answer) => {
+                if matches!(answer, Answer::Adopted(_))
+                    && let Some(chain) = self.offers.looked()
+                {
+                    self.adopt(chain);
+                }
+                on_answer(answer, connection, traffic);
+            }
             News::Policy { alive: true } => self.on_standing(connection, traffic),
             News::Policy { alive: false } => connection.close(Reason::Draining),
             News::Time => self.reconsider(connection, traffic),
         }
+    }
+
+    fn adopt(&self, chain: Vec<u8>) {
+        self.answers.push(answer::adopt(Arc::clone(&self.context.policy), chain));
     }
 
     fn supply_policy(&mut self, connection: &mut Connection) -> Result<(), Reason> {
@@ -206,7 +251,12 @@ impl<'a> Trust<'a> {
             return;
         }
         if !self.established {
-            if let Err(reason) = self.permitted(connection, traffic) {
+            // A verdict that was given under an earlier policy must hold under this one before anything flows.
+            let verdict = self.permitted(connection, traffic).and_then(|held| match connection.peer() {
+                Some(peer) => judge_again(peer, &held, self.context.clock.unix()).map(drop),
+                None => Ok(()),
+            });
+            if let Err(reason) = verdict {
                 connection.close(reason);
             }
             return;
@@ -251,4 +301,22 @@ fn on_answer(answer: Answer, connection: &mut Connection, traffic: &mut dyn Traf
 
 fn labels(role: &'static str, outcome: &'static str, reason: &'static str) -> HandshakeLabels {
     HandshakeLabels { role, outcome, reason }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn offers_without_end_cost_the_memory_of_two() {
+        let mut offers = Offers::default();
+        assert_eq!(offers.offered(vec![1]), Some(vec![1]));
+        assert_eq!(offers.offered(vec![2]), None);
+        assert_eq!(offers.offered(vec![3]), None, "only the newest waits");
+        assert_eq!(offers.looked(), Some(vec![3]));
+        assert_eq!(offers.offered(vec![4]), None);
+        assert_eq!(offers.looked(), Some(vec![4]));
+        assert_eq!(offers.looked(), None);
+        assert_eq!(offers.offered(vec![5]), Some(vec![5]));
+    }
 }
