@@ -115,7 +115,8 @@ class Sender:
 
         `array` is a numpy array, a torch tensor on the CPU or anything that numpy reads, of any layout; bytes are
         uint8. It is copied once, unless it comes from `empty`, so it may change afterwards.
-        Raises `Timeout`, `Refused`, `Uncertain`, `Closed`; TypeError or ValueError when it is no tensor.
+        Raises `Timeout`, `Refused` or `Closed`, TypeError or ValueError when it is no tensor, and `Uncertain` about
+        earlier tensors, before anything of this call is put.
         """
         return self.put_many([array], [name], timeout=timeout)[0]
 
