@@ -260,7 +260,8 @@ class Core:
             if link.fileno() >= 0:
                 # No events: besides the wake-up only a hang-up ends the sleep.
                 poller.register(link.fileno(), 0)
-            woken = [descriptor for descriptor, _ in poller.poll(TICK_SECONDS * 1000 if self.lanes or link.held else None)]
+            tick = TICK_SECONDS * 1000 if self.lanes or link.held else None
+            woken = [descriptor for descriptor, _ in poller.poll(tick)]
             if self._wake_read in woken:
                 os.read(self._wake_read, 4096)
             with self.lock:
