@@ -39,7 +39,9 @@ pub fn run(root: &Path) -> Result<()> {
     summary::print(kubectl, &report)?;
     print(&format!("\nDone in {:.0} s. The cluster stays up:", started.elapsed().as_secs_f64()));
     print(&format!("  export KUBECONFIG={}", kubectl.kubeconfig().display()));
+    print(&format!("  export PATH={}:$PATH", root.join("target/debug").display()));
     print(&format!("  kubectl get sealane -n {NAMESPACE}"));
+    print(&format!("  kubectl sealane status -n {NAMESPACE}"));
     print(&format!("  kubectl describe transfersession activations -n {NAMESPACE}"));
     print(&format!("  kubectl logs -n {NAMESPACE} job/embedder -c sealane"));
     print("  make cluster-down        # leaves nothing behind");

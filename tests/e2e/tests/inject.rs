@@ -56,3 +56,17 @@ async fn inject_refuses_a_pod_of_two_peers_and_names_both() -> Result<()> {
     ensure!(message.contains("left") && message.contains("right"), "{message}");
     sandbox.remove().await
 }
+
+#[tokio::test]
+async fn inject_cannot_be_pretended() -> Result<()> {
+    let cluster = Cluster::connect()?;
+    let sandbox = cluster.sandbox("inject-pretended").await?;
+    let mut manifests = Workload::new("pretender", "node1", SLEEP).manifests(&cluster.image);
+    // The webhook leaves a pod that holds a container `sealane` alone; only a native sidecar of that name will do.
+    manifests[1]["metadata"]["labels"]["sealane.dev/inject"] = json!("true");
+    manifests[1]["spec"]["containers"][0]["name"] = json!("sealane");
+    let refused = sandbox.apply(manifests).await.expect_err("it asks for the sidecar and has none");
+    let message = format!("{refused:#}");
+    ensure!(message.contains("asks for the Sealane sidecar"), "{message}");
+    sandbox.remove().await
+}

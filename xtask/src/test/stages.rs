@@ -30,6 +30,7 @@ pub(super) fn all(scope: Scope) -> Vec<Stage> {
         stages.extend([
             Stage { name: "cluster, images, chart installed", run: prepare },
             Stage { name: "chart: rendered", run: python::chart },
+            Stage { name: "local cluster: faults, and down leaves nothing", run: cluster_life },
             Stage { name: "end to end", run: |root| end_to_end(root, &together()) },
             Stage { name: "end to end: release life cycle", run: |root| end_to_end(root, &alone()) },
         ]);
@@ -56,6 +57,15 @@ fn clippy(root: &Path) -> Result<()> {
 
 fn rust(root: &Path) -> Result<()> {
     shell(root, "cargo", &["test", "--workspace", "--locked", "--quiet", "--exclude", "sealane-e2e"])
+}
+
+/// A second cluster beside the first: interrupted starts, killed parts, and nothing left at the end.
+fn cluster_life(root: &Path) -> Result<()> {
+    shell(
+        root,
+        "cargo",
+        &["test", "--package", "xtask", "--test", "cluster", "--locked", "--quiet", "--", "--ignored"],
+    )
 }
 
 /// The binaries that images carry and that the Python tests start.
