@@ -228,7 +228,10 @@ impl Shared {
         let before = applied.as_ref();
         let policy = &self.context.policy;
         match &desired.policy {
-            Some(proposal) if before.and_then(|before| before.policy.as_ref()) == Some(proposal) => {}
+            // One that was refused is looked at again: the clock, or what is held, may have changed.
+            Some(proposal)
+                if before.and_then(|before| before.policy.as_ref()) == Some(proposal)
+                    && policy.refusal().is_none() => {}
             Some(proposal) => {
                 match policy.propose(&proposal.name, &proposal.chain, proposal.roots.as_ref()) {
                     Ok(adoption) => tracing::info!(?adoption, "policy proposed"),

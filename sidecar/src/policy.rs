@@ -5,6 +5,7 @@
 //! there is none in force, [`Standing`] says why, and every session stays closed.
 
 mod anchor;
+mod history;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -17,6 +18,7 @@ use tokio::sync::watch;
 use crate::config::Anchors;
 use crate::session::clock::Clock;
 use anchor::Anchor;
+use history::History;
 
 /// How long evidence that was made under the previous epoch is still accepted.
 pub(crate) const OVERLAP: Duration = Duration::from_secs(60);
@@ -33,6 +35,14 @@ pub(crate) struct Held {
 }
 
 impl Held {
+    /// `policy` in the place of `before`.
+    fn after(before: &Self, policy: VerifiedPolicy, now: Moment) -> Self {
+        let mut superseded = before.superseded.clone();
+        superseded.push((before.policy.digest(), now));
+        superseded.drain(..superseded.len().saturating_sub(SUPERSEDED_MAX));
+        Self { policy, superseded }
+    }
+
     /// Digests that a prover may have run under: the current one, and those replaced within [`OVERLAP`].
     #[must_use]
     pub(crate) fn acceptable(&self, now: Moment) -> Vec<Digest> {
@@ -114,24 +124,27 @@ pub(crate) struct PolicyKeeper {
 #[derive(Debug)]
 struct Inner {
     anchor: Anchor,
-    held: Option<Arc<Held>>,
-    /// Both documents of a forked epoch: kept as proof until a later epoch settles it.
-    fork: Option<(SignedChain, SignedChain)>,
-    name: Option<PolicyName>,
+    history: History,
     /// Why the last proposal was refused, until one is accepted.
     refusal: Option<(Reason, String)>,
+    /// The last proposal, if only its time has not come.
+    early: Option<Arc<Early>>,
+}
+
+/// A proposal that is in order but not in force yet.
+#[derive(Debug)]
+struct Early {
+    name: PolicyName,
+    chain: SignedChain,
+    roots: Roots,
+    not_before: Timestamp,
 }
 
 impl PolicyKeeper {
     #[must_use]
     pub(crate) fn new(clock: Arc<Clock>, namespace: Namespace, anchors: Anchors) -> Self {
-        let inner = Inner {
-            anchor: Anchor::new(namespace, anchors),
-            held: None,
-            fork: None,
-            name: None,
-            refusal: None,
-        };
+        let anchor = Anchor::new(namespace, anchors);
+        let inner = Inner { anchor, history: History::default(), refusal: None, early: None };
         let standing = watch::Sender::new(Standing::closed(&PolicyProblem::Missing));
         Self { clock, inner: Mutex::new(inner), standing }
     }
@@ -158,117 +171,162 @@ impl PolicyKeeper {
         self.lock().refusal.clone()
     }
 
-    /// The control plane proposes a chain, and roots that are kept if there are none for this policy.
+    /// The control plane proposes a chain, and roots that are kept if there are none for this policy. One whose time has
+    /// not come is looked at again when it has.
     ///
     /// # Errors
-    /// [`PolicyProblem`]. The held policy stays in force, except after a fork.
+    /// [`PolicyProblem`]. What is held stays in force, whichever policy it is of, except after a fork.
     pub(crate) fn propose(
         &self,
         name: &PolicyName,
         chain: &SignedChain,
         offered: Option<&Roots>,
     ) -> Result<Adoption, PolicyProblem> {
-        let mut inner = self.lock();
-        if inner.name.as_ref() != Some(name) {
-            // Another policy is another document with other owners: its epochs do not compare with ours.
-            inner.held = None;
-            inner.fork = None;
-            inner.name = Some(name.clone());
-        }
-        let roots =
-            inner.anchor.roots(name, offered).ok_or_else(|| PolicyProblem::NoRoots { policy: name.clone() });
-        let outcome = roots.and_then(|roots| self.verify(&mut inner, chain, &roots));
-        self.settle(&mut inner, &outcome);
+        let roots = self.lock().anchor.roots(name, offered);
+        let outcome = match &roots {
+            Some(roots) => self.verify(name, chain, roots),
+            None => Err(PolicyProblem::NoRoots { policy: name.clone() }),
+        };
+        let early = match (&outcome, roots) {
+            (Err(PolicyProblem::Refused(PolicyError::NotYetValid { not_before })), Some(roots)) => {
+                let (name, chain, not_before) = (name.clone(), chain.clone(), *not_before);
+                Some(Arc::new(Early { name, chain, roots, not_before }))
+            }
+            _ => None,
+        };
+        self.conclude(&mut self.lock(), early, &outcome);
         outcome
     }
 
-    /// A connected peer hands over a newer chain of the policy that is held.
+    /// A connected peer hands over a chain of the policy that is followed. One that is older than what came meanwhile
+    /// is no fault of the peer.
     ///
     /// # Errors
     /// As [`PolicyKeeper::propose`].
-    pub(crate) fn receive(&self, chain: &SignedChain) -> Result<Adoption, PolicyProblem> {
-        let mut inner = self.lock();
-        let name = inner.name.clone().ok_or(PolicyProblem::Missing)?;
-        let roots = inner.anchor.roots(&name, None).ok_or(PolicyProblem::NoRoots { policy: name })?;
-        let outcome = self.verify(&mut inner, chain, &roots);
-        self.settle(&mut inner, &outcome);
-        outcome
+    pub(crate) fn receive(&self, chain: &SignedChain) -> Result<(), PolicyProblem> {
+        let (name, roots) = {
+            let mut inner = self.lock();
+            let name = inner.history.followed().cloned().ok_or(PolicyProblem::Missing)?;
+            let roots = inner.anchor.roots(&name, None);
+            (name.clone(), roots.ok_or(PolicyProblem::NoRoots { policy: name })?)
+        };
+        match self.verify(&name, chain, &roots) {
+            Ok(_) | Err(PolicyProblem::Refused(PolicyError::RolledBack { .. })) => Ok(()),
+            Err(problem) => Err(problem),
+        }
     }
 
     /// The control plane names no policy (any more). What is held stays in force until it expires: a withheld policy
     /// is not a revoked one.
     pub(crate) fn none_proposed(&self) {
         let inner = self.lock();
-        if inner.held.is_none() {
+        if inner.history.held().is_none() {
             self.close(&PolicyProblem::Missing);
         }
     }
 
-    /// Closes the standing when the policy expires. Runs for the life of the process.
+    /// Closes the standing when the policy expires, and opens it when the time of the proposed one has come. Runs for
+    /// the life of the process.
     pub(crate) async fn watch_expiry(&self) {
         loop {
+            self.retry();
             let wait = {
-                let mut inner = self.lock();
-                self.expire(&mut inner);
-                let now = self.clock.unix();
-                let left =
-                    inner.held.as_ref().map(|held| held.policy.expires().unix().0.saturating_sub(now.0));
-                left.map_or(WATCH_INTERVAL, |seconds| Duration::from_secs(seconds.max(1)).min(WATCH_INTERVAL))
+                let inner = self.lock();
+                self.expire(&inner);
+                let expires = inner.history.held().map(|held| held.policy.expires());
+                let begins = inner.early.as_ref().map(|early| early.not_before);
+                let now = self.clock.unix().0;
+                let left = |date: Timestamp| Duration::from_secs(date.unix().0.saturating_sub(now).max(1));
+                expires.into_iter().chain(begins).map(left).fold(WATCH_INTERVAL, Duration::min)
             };
             tokio::time::sleep(wait).await;
         }
     }
 
-    fn verify(
+    /// Verifies the proposal whose time has come.
+    fn retry(&self) {
+        let now = Timestamp::from(self.clock.unix());
+        let Some(early) = self.lock().early.clone().filter(|early| early.not_before <= now) else { return };
+        let outcome = self.verify(&early.name, &early.chain, &early.roots);
+        let mut inner = self.lock();
+        // Another proposal may have come meanwhile, and has its own outcome.
+        if inner.early.as_ref().is_some_and(|waiting| Arc::ptr_eq(waiting, &early)) {
+            self.conclude(&mut inner, None, &outcome);
+        }
+    }
+
+    /// Remembers what became of a proposal.
+    fn conclude(
         &self,
         inner: &mut Inner,
+        early: Option<Arc<Early>>,
+        outcome: &Result<Adoption, PolicyProblem>,
+    ) {
+        inner.early = early;
+        inner.refusal = outcome.as_ref().err().map(|problem| (problem.reason(), problem.to_string()));
+        if let Err(problem) = outcome
+            && inner.history.held().is_none()
+        {
+            self.close(problem);
+        }
+    }
+
+    /// Verifies `chain` against what is held of `name`, and follows it if it is good. Signatures of megabytes take their
+    /// time, and whoever asks for the standing does not wait for them: the lock is taken afterwards, and what was
+    /// verified against something that is no longer held is verified again.
+    fn verify(
+        &self,
+        name: &PolicyName,
         chain: &SignedChain,
         roots: &Roots,
     ) -> Result<Adoption, PolicyProblem> {
-        let now = Timestamp::from(self.clock.unix());
-        let held = inner.held.as_ref();
-        let policy = match sealane_policy::verify(chain, roots, now, held.map(|held| &held.policy)) {
-            Ok(policy) => policy,
-            Err(error) => {
-                if matches!(error, PolicyError::ConflictingEpoch { .. })
-                    && let Some(held) = held
-                {
-                    inner.fork = Some((held.policy.chain().clone(), chain.clone()));
-                }
-                return Err(error.into());
+        loop {
+            let before = self.lock().history.highest(name).cloned();
+            let now = Timestamp::from(self.clock.unix());
+            let verified =
+                sealane_policy::verify(chain, roots, now, before.as_ref().map(|held| &held.policy));
+            let mut inner = self.lock();
+            let same = match (&before, inner.history.highest(name)) {
+                (Some(before), Some(held)) => Arc::ptr_eq(before, held),
+                (None, None) => true,
+                _ => false,
+            };
+            if same {
+                let outcome = self.settle(&mut inner, name, chain, verified);
+                return outcome.map_err(PolicyProblem::from);
             }
-        };
-        if held.is_some_and(|held| held.policy.digest() == policy.digest()) {
-            return Ok(Adoption::Unchanged);
         }
-        self.clock.at_least(policy.document().not_before.unix());
-        let moment = self.clock.moment();
-        let mut superseded = held.map_or_else(Vec::new, |held| {
-            let mut superseded = held.superseded.clone();
-            superseded.push((held.policy.digest(), moment));
-            superseded
-        });
-        superseded.drain(..superseded.len().saturating_sub(SUPERSEDED_MAX));
-        inner.held = Some(Arc::new(Held { policy, superseded }));
-        inner.fork = None;
-        Ok(Adoption::Adopted)
     }
 
-    /// Publishes the standing that follows from what is held now.
-    fn settle(&self, inner: &mut Inner, outcome: &Result<Adoption, PolicyProblem>) {
-        inner.refusal = outcome.as_ref().err().map(|error| (error.reason(), error.to_string()));
-        match (outcome, &inner.held, &inner.fork) {
-            (Err(error), _, Some(_)) | (Err(error), None, _) => self.close(error),
-            (Ok(Adoption::Adopted), Some(held), None) => {
-                tracing::info!(epoch = held.policy.epoch(), digest = %held.policy.digest(), "policy in force");
+    /// Takes over a verdict and publishes the standing that follows from it.
+    fn settle(
+        &self,
+        inner: &mut Inner,
+        name: &PolicyName,
+        chain: &SignedChain,
+        verified: Result<VerifiedPolicy, PolicyError>,
+    ) -> Result<Adoption, PolicyError> {
+        let outcome = verified.and_then(|policy| {
+            self.clock.at_least(policy.document().not_before.unix());
+            inner.history.adopt(name, policy, self.clock.moment())
+        });
+        if let Err(error @ PolicyError::ConflictingEpoch { .. }) = &outcome {
+            inner.history.forked(name, chain, error);
+        }
+        match (inner.history.fork(), inner.history.held(), &outcome) {
+            (Some(fork), ..) => self.close(&fork.clone().into()),
+            (None, Some(held), Ok(Adoption::Adopted)) => {
+                let policy = &held.policy;
+                tracing::info!(%name, epoch = policy.epoch(), digest = %policy.digest(), "policy in force");
                 self.standing.send_replace(Standing::InForce(Arc::clone(held)));
             }
             _ => self.expire(inner),
         }
+        outcome
     }
 
-    fn expire(&self, inner: &mut Inner) {
-        let Some(held) = inner.held.as_ref().filter(|_| inner.fork.is_none()) else { return };
+    fn expire(&self, inner: &Inner) {
+        let Some(held) = inner.history.held().filter(|_| inner.history.fork().is_none()) else { return };
         if let Err(error) = held.policy.in_force(Timestamp::from(self.clock.unix())) {
             self.close(&error.into());
         }
@@ -290,3 +348,6 @@ impl PolicyKeeper {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -139,6 +139,13 @@ pub(crate) fn expiring(epoch: u64, seconds: u64) -> Value {
     document
 }
 
+/// In force from `seconds` after now.
+pub(crate) fn beginning(epoch: u64, seconds: u64) -> Value {
+    let mut document = document(epoch);
+    document["notBefore"] = json!(written(now() + seconds));
+    document
+}
+
 pub(crate) fn signed(document: &Value, owners: &[u8]) -> SignedChain {
     let bytes = canonical(document.to_string().as_bytes()).unwrap();
     let signatures = owners.iter().map(|index| sign(&bytes, &owner(*index))).collect();

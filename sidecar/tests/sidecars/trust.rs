@@ -8,7 +8,7 @@ use sealane_types::Reason;
 use serde_json::json;
 
 use crate::client::{Receiver, parcel, passing_on, sender, try_sender};
-use crate::support::{Plan, Sidecar, document, expiring, pair, signed, until, within};
+use crate::support::{Plan, Sidecar, beginning, document, expiring, pair, signed, until, within};
 
 /// Opens a sending lane that is not going to open, and tells why.
 async fn refusal(from: &Sidecar, wait: Duration) -> LaneError {
@@ -153,4 +153,14 @@ async fn an_expired_policy_closes_its_sessions() {
     let SenderEvent::Failed(error) = event else { panic!("{event:?}") };
     assert_eq!((error.failure, error.reason), (LaneFailure::Refused, Reason::PolicyExpired));
     assert_eq!(refusal(&from, Duration::from_secs(20)).await.reason, Reason::PolicyExpired);
+}
+
+#[tokio::test]
+async fn a_policy_whose_time_comes_opens_its_sessions_by_itself() {
+    let receiver = Plan::receiver().start();
+    let chain = signed(&beginning(1, 4), &[1, 2]);
+    let from = Plan { chain: chain.clone(), ..Plan::sender(&[receiver.address]) }.start();
+    from.propose(chain);
+    assert_eq!(refusal(&from, Duration::from_millis(100)).await.reason, Reason::PolicyNotYetValid);
+    until("the policy's time", || from.node.policy_epoch() == Some(1)).await;
 }
