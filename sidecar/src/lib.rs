@@ -23,5 +23,6 @@ mod policy;
 mod route;
 mod run;
 mod session;
+mod volume;
 
 pub use run::main_with;

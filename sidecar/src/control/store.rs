@@ -1,9 +1,10 @@
 //! The last configuration, kept on the door's volume.
 
-use std::io;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use crate::desired::Desired;
+use crate::volume;
 
 const NAME: &str = "last-config.json";
 /// Largest file that is read back.
@@ -23,18 +24,19 @@ impl Store {
     /// The kept configuration, as unsigned as it came. Roots in it are dropped: containers of the pod can write this
     /// file, and only the webhook, a file of the image or a live operator may say where trust starts.
     pub(super) fn load(&self) -> Option<Desired> {
-        let length = std::fs::metadata(&self.path).ok()?.len();
-        if length > BYTES_MAX {
-            return None;
-        }
-        let bytes = std::fs::read(&self.path).ok()?;
-        let mut desired: Desired = match serde_json::from_slice(&bytes) {
-            Ok(desired) => desired,
+        let unreadable = |error: &dyn std::fmt::Display| {
+            tracing::warn!(path = %self.path.display(), %error, "the kept configuration is not readable");
+        };
+        let bytes = match volume::read(&self.path, BYTES_MAX) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == ErrorKind::NotFound => return None,
             Err(error) => {
-                tracing::warn!(path = %self.path.display(), %error, "the kept configuration is not readable");
+                unreadable(&error);
                 return None;
             }
         };
+        let mut desired: Desired =
+            serde_json::from_slice(&bytes).inspect_err(|error| unreadable(error)).ok()?;
         if let Some(policy) = &mut desired.policy {
             policy.roots = None;
         }
@@ -43,16 +45,12 @@ impl Store {
 
     /// Keeps a configuration; a failure costs only the next restart without an operator.
     pub(super) fn save(&self, desired: &Desired) {
-        if let Err(error) = self.write(desired) {
+        let kept = serde_json::to_vec(desired)
+            .map_err(Into::into)
+            .and_then(|bytes| volume::replace(&self.path, &bytes));
+        if let Err(error) = kept {
             tracing::warn!(path = %self.path.display(), %error, "the configuration cannot be kept");
         }
-    }
-
-    fn write(&self, desired: &Desired) -> io::Result<()> {
-        let bytes = serde_json::to_vec(desired)?;
-        let fresh = self.path.with_extension("json.new");
-        std::fs::write(&fresh, bytes)?;
-        std::fs::rename(&fresh, &self.path)
     }
 }
 
@@ -100,5 +98,33 @@ mod tests {
         let store = Store::beside(&directory.path().join("door.sock"));
         std::fs::write(directory.path().join(NAME), b"{").unwrap();
         assert!(store.load().is_none());
+    }
+
+    #[test]
+    fn only_a_plain_file_is_read() {
+        let directory = tempfile::tempdir().unwrap();
+        let (elsewhere, here) = (directory.path().join("elsewhere"), directory.path().join(NAME));
+        std::fs::write(&elsewhere, serde_json::to_vec(&desired()).unwrap()).unwrap();
+        let store = Store::beside(&directory.path().join("door.sock"));
+        std::os::unix::fs::symlink(&elsewhere, &here).unwrap();
+        assert!(store.load().is_none(), "a link leads out of the volume");
+        std::fs::remove_file(&here).unwrap();
+        let fifo = rustix::fs::FileType::Fifo;
+        rustix::fs::mknodat(rustix::fs::CWD, &here, fifo, rustix::fs::Mode::RUSR, 0).unwrap();
+        assert!(store.load().is_none(), "a pipe would be waited for");
+    }
+
+    #[test]
+    fn a_link_in_the_way_is_replaced_and_not_followed() {
+        let directory = tempfile::tempdir().unwrap();
+        let elsewhere = directory.path().join("elsewhere");
+        std::fs::write(&elsewhere, b"untouched").unwrap();
+        for name in ["last-config.json", "last-config.json.new"] {
+            std::os::unix::fs::symlink(&elsewhere, directory.path().join(name)).unwrap();
+        }
+        let store = Store::beside(&directory.path().join("door.sock"));
+        store.save(&desired());
+        assert_eq!(store.load().unwrap().generation, 7);
+        assert_eq!(std::fs::read(&elsewhere).unwrap(), b"untouched");
     }
 }
