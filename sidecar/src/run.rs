@@ -33,9 +33,12 @@ enum Command {
     },
     /// Ask the sidecar in this container whether it has started; exit 0 if it has
     Probe {
-        /// Its admin port
+        /// Its admin port; 0 asks the one that it has told beside its door
         #[arg(long, env = "SEALANE_ADMIN_PORT", default_value_t = crate::config::ADMIN_PORT)]
         port: u16,
+        /// Its door
+        #[arg(long, env = "SEALANE_DOOR", default_value = crate::config::DOOR, value_name = "SOCKET")]
+        door: PathBuf,
     },
 }
 
@@ -51,7 +54,7 @@ pub fn main_with(platforms: Platforms) -> ExitCode {
         }
     };
     match arguments.command {
-        Command::Probe { port } => finish(probe::ask(port)),
+        Command::Probe { port, door } => finish(probe::ask(port, &door)),
         Command::Run { config } => {
             log();
             match configuration(config) {

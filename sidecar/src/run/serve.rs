@@ -6,6 +6,7 @@ use anyhow::Context as _;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
+use super::probe;
 use crate::admin;
 use crate::config::Config;
 use crate::door::Door;
@@ -30,10 +31,14 @@ pub(super) fn run(config: &Config, platforms: Platforms) -> anyhow::Result<()> {
 async fn serve(config: &Config, platforms: Platforms) -> anyhow::Result<()> {
     let (node, lanes) = Node::start(config, platforms)?;
     let door = Door::bind(&config.door, config.arena_bytes, lanes)?;
+    probe::forget(&config.door)?;
     let leaving = CancellationToken::new();
     let clients = tokio::spawn(door.serve(leaving.clone()));
     let health = node.health();
     let admin = admin::serve(config.admin, node.health(), node.metrics())?;
+    if config.admin.port() == 0 {
+        probe::tell(&config.door, admin.port())?;
+    }
     // Only now: configuration is parsed, and both the door and the data port listen.
     health.started.store(true, Ordering::Release);
     tracing::info!(pod = %config.pod, data = %node.address(), %admin, door = %config.door.display(), "started");

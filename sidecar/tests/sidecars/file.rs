@@ -126,3 +126,28 @@ fn mistakes_in_the_file_are_named() {
         assert!(error.to_string().contains(expected), "{to}: {error}");
     }
 }
+
+#[tokio::test]
+async fn a_probe_finds_the_port_that_the_kernel_chose() {
+    let directory = examples();
+    let path = directory.path().join("embedder.yaml");
+    let text = std::fs::read_to_string(&path).unwrap();
+    // As the webhook configures a pod on the host's network: any free ports.
+    let text = text.replace("14710", "0").replace("14711", "0");
+    std::fs::write(&path, format!("{text}drainSeconds: 1\n")).unwrap();
+    let door = directory.path().join("embedder.sock");
+    // Left by an earlier run; nothing answers there any more.
+    std::fs::write(directory.path().join("admin-port"), format!("{}\n", free_port())).unwrap();
+    let binary = env!("CARGO_BIN_EXE_sealane-sidecar");
+    let probe = || {
+        Command::new(binary).arg("probe").env("SEALANE_ADMIN_PORT", "0").env("SEALANE_DOOR", &door).output()
+    };
+    assert_eq!(probe().await.unwrap().status.code(), Some(1), "no sidecar runs yet");
+    let mut sidecar =
+        Command::new(binary).args(["run", "--config"]).arg(&path).kill_on_drop(true).spawn().unwrap();
+    within("the probe", async { while !probe().await.unwrap().status.success() {} }).await;
+    let pid = Pid::from_raw(sidecar.id().unwrap().try_into().unwrap()).unwrap();
+    kill_process(pid, Signal::TERM).unwrap();
+    let status = within("the end", sidecar.wait()).await.unwrap();
+    assert!(status.success(), "{status}");
+}
