@@ -206,7 +206,7 @@ impl Keyed {
 
     pub(super) fn ping(&mut self) {
         self.pings = self.pings.wrapping_add(1);
-        self.outbox.push(Item::Ping(self.pings));
+        self.outbox.push_ping(self.pings);
     }
 
     /// Puts the close frame behind everything that is already in the output.

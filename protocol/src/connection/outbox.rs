@@ -27,6 +27,12 @@ impl Outbox {
         self.0.push_back(item);
     }
 
+    /// Only the newest ping waits: a link that moves nothing is asked once.
+    pub(super) fn push_ping(&mut self, token: u64) {
+        self.0.retain(|item| !matches!(item, Item::Ping(_)));
+        self.push(Item::Ping(token));
+    }
+
     /// An answer to the newest ping only: however many arrive, one item waits.
     pub(super) fn push_pong(&mut self, token: u64) {
         self.0.retain(|item| !matches!(item, Item::Pong(_)));
@@ -104,6 +110,13 @@ mod tests {
         let mut outbox = Outbox::default();
         (0..1000).for_each(|token| outbox.push_pong(token));
         assert!(matches!(outbox.0.make_contiguous(), [Item::Pong(999)]));
+    }
+
+    #[test]
+    fn however_long_the_link_is_stuck_one_ping_waits() {
+        let mut outbox = Outbox::default();
+        (0..1000).for_each(|token| outbox.push_ping(token));
+        assert!(matches!(outbox.0.make_contiguous(), [Item::Ping(999)]));
     }
 
     #[test]
