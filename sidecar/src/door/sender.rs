@@ -100,6 +100,10 @@ impl Sending {
 
     fn tell(&self, command: Command) -> Result<(), Fault> {
         let commands = self.commands.as_ref().ok_or(Fault::WrongLane(self.lane))?;
+        // The window bounds tensors; a put of none would be kept without bound.
+        if matches!(&command, Command::Parcels(parcels) if parcels.is_empty()) {
+            return Ok(());
+        }
         // A closed channel is a lane that ended: `FAILED` is on its way to the client.
         let _ = commands.send(command);
         Ok(())
@@ -260,4 +264,22 @@ async fn offer(sender: SenderLane, mut commands: mpsc::UnboundedReceiver<Command
         }
     }
     Err(LaneError::gone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn puts_of_nothing_are_not_kept() {
+        let (commands, mut waiting) = mpsc::unbounded_channel();
+        let task = tokio::spawn(std::future::pending::<()>()).abort_handle();
+        let mut sending =
+            Sending { lane: 1, commands: Some(commands), under_way: Arc::default(), next: Some(0), task };
+        (0..1000).for_each(|_| assert!(sending.put(Vec::new()).is_ok()));
+        assert!(waiting.try_recv().is_err(), "no window bounds what counts no tensor");
+        assert!(sending.close().is_ok());
+        assert!(matches!(sending.put(Vec::new()), Err(Fault::WrongLane(1))));
+        sending.abandon();
+    }
 }
