@@ -202,7 +202,7 @@ impl Lane {
         for parcel in untouched {
             let sequence = parcel.sequence;
             // A tensor that others got too must not reach them twice.
-            if spent || broadcast || self.ledger.is_shared(sequence, association) {
+            if spent || broadcast || self.ledger.is_shared(sequence) {
                 let settled = self.ledger.lost(association, &[sequence]);
                 self.settle(settled);
             } else {

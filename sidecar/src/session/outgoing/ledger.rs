@@ -9,6 +9,8 @@ use crate::handoff::{SenderEvent, Sequence};
 #[derive(Debug)]
 struct Copies {
     waiting: BTreeSet<Serial>,
+    /// Replicas that it was given to.
+    given: usize,
     length: u64,
     /// A replica is gone with it.
     lost: bool,
@@ -32,8 +34,9 @@ pub(super) struct Ledger {
 impl Ledger {
     /// `sequence` goes to `replicas`.
     pub(super) fn assign(&mut self, sequence: Sequence, length: u64, replicas: impl Iterator<Item = Serial>) {
-        let waiting = replicas.collect();
-        self.copies.insert(sequence, Copies { waiting, length, lost: false });
+        let waiting: BTreeSet<_> = replicas.collect();
+        let given = waiting.len();
+        self.copies.insert(sequence, Copies { waiting, given, length, lost: false });
     }
 
     /// `sequence` has to be assigned again: nothing of it was sent.
@@ -41,11 +44,10 @@ impl Ledger {
         self.copies.remove(&sequence);
     }
 
-    /// Whether `sequence` was given to more replicas than `association` and is still with one of them.
-    pub(super) fn is_shared(&self, sequence: Sequence, association: Serial) -> bool {
-        self.copies
-            .get(&sequence)
-            .is_some_and(|copies| copies.waiting.iter().any(|replica| *replica != association))
+    /// Whether `sequence` was given to more than one replica. Those that have taken it count: assigned anew, it would
+    /// reach their Peers twice.
+    pub(super) fn is_shared(&self, sequence: Sequence) -> bool {
+        self.copies.get(&sequence).is_some_and(|copies| copies.given > 1)
     }
 
     /// A replica's application has taken these.
@@ -121,6 +123,16 @@ mod tests {
         let settled = ledger.taken(Serial(2), &sequences(&[1]));
         assert_eq!((settled.taken, settled.bytes), (sequences(&[1]), 10));
         assert!(ledger.is_empty());
+    }
+
+    #[test]
+    fn a_tensor_that_others_took_stays_shared() {
+        let mut ledger = Ledger::default();
+        ledger.assign(Sequence(1), 10, [Serial(1), Serial(2)].into_iter());
+        ledger.assign(Sequence(2), 10, [Serial(1)].into_iter());
+        assert_eq!(ledger.taken(Serial(2), &sequences(&[1])), Settled::default());
+        assert!(ledger.is_shared(Sequence(1)), "sending it anew would reach the other twice");
+        assert!(!ledger.is_shared(Sequence(2)));
     }
 
     #[test]
