@@ -342,7 +342,8 @@ impl State {
     fn look(&mut self, now: Moment) -> bool {
         let room = self.has_room();
         self.full_since = if room { None } else { self.full_since.or(Some(now)) };
-        room && !std::mem::replace(&mut self.had_room, room)
+        let had_room = std::mem::replace(&mut self.had_room, room);
+        room && !had_room
     }
 
     fn is_excluded(&self, now: Moment) -> bool {
@@ -397,3 +398,6 @@ pub(super) struct LaneLink {
     pub(super) incarnation: LaneIncarnation,
     pub(super) news: mpsc::UnboundedSender<LaneNews>,
 }
+
+#[cfg(test)]
+mod tests;
