@@ -71,6 +71,8 @@ struct Attachment {
     last: Option<Sequence>,
     /// Announced, with bytes still to come. The first one is arriving.
     arriving: VecDeque<Arriving>,
+    /// Those of them that are no repeats.
+    incoming: u64,
     /// Bytes that have arrived of the first one.
     offset: u64,
     /// Announced tensors, in order, whose place is not reserved yet or that wait for one that is not.
@@ -102,10 +104,15 @@ struct Unreserved {
 }
 
 impl Inbound {
-    /// `staging` bytes are accepted before a place is reserved for them.
+    /// `staging` bytes are accepted before a place is reserved for them, on every attachment.
     #[must_use]
     pub const fn new(incarnation: Incarnation, staging: u64) -> Self {
         Self { incarnation, staging, memory: Memory::new(), end_seen: false, attachment: None }
+    }
+
+    /// Bytes that are accepted without a place from the next [`Self::attach`] on; fewer while some still lie there.
+    pub const fn set_staging(&mut self, bytes: u64) {
+        self.staging = bytes;
     }
 
     /// Begins on a connection. Returns the tensors whose arrival was cut off, as [`Self::detach`] does.
@@ -118,18 +125,21 @@ impl Inbound {
         }
         let cut_off = self.detach();
         self.memory.settle_below(open.base_sequence);
+        // What the sender no longer counts and the application has not taken still fills the window.
+        let left = self.memory.held_below(open.base_sequence);
         self.attachment = Some(Attachment {
             stream: open.stream,
             base: open.base_sequence,
             last: None,
             arriving: VecDeque::new(),
+            incoming: 0,
             offset: 0,
             unreserved: VecDeque::new(),
             open: BTreeSet::new(),
             tensors: 0,
             bytes: 0,
             granted_bytes: self.staging,
-            granted_tensors: WINDOW_TENSORS,
+            granted_tensors: WINDOW_TENSORS.saturating_sub(left),
             credit_due: true,
             taken_due: VecDeque::new(),
             ended: false,
@@ -159,12 +169,17 @@ impl Inbound {
         if attachment.tensors >= attachment.granted_tensors {
             return Err(InboundError::CreditExceeded);
         }
+        let repeat = self.memory.knows(sequence);
+        // Opening again gives credit anew, which is meant for repeats: what is new must fit beside what is untaken.
+        if !repeat && self.memory.held().saturating_add(attachment.incoming) >= WINDOW_TENSORS {
+            return Err(InboundError::CreditExceeded);
+        }
         attachment.last = Some(sequence);
         attachment.tensors = attachment.tensors.saturating_add(1);
         attachment.open.insert(sequence);
-        let repeat = self.memory.knows(sequence);
         if length > 0 {
             attachment.arriving.push_back(Arriving { sequence, length, repeat });
+            attachment.incoming = attachment.incoming.saturating_add(u64::from(!repeat));
             // Bytes of a repeat are dropped as they come, so they need no place.
             attachment.unreserved.push_back(Unreserved { sequence, length, reserved: repeat });
             attachment.grant();
@@ -211,6 +226,7 @@ impl Inbound {
             if repeat {
                 attachment.repeated(chunk.sequence, &self.memory);
             } else {
+                attachment.incoming = attachment.incoming.saturating_sub(1);
                 self.memory.arrived(chunk.sequence);
             }
         }
@@ -222,7 +238,12 @@ impl Inbound {
         if !self.memory.taken(sequence) {
             return;
         }
-        if let Some(attachment) = &mut self.attachment {
+        let Some(attachment) = &mut self.attachment else { return };
+        if sequence < attachment.base {
+            // Settled for the sender, which may not even know the number any more.
+            attachment.granted_tensors = attachment.granted_tensors.saturating_add(1);
+            attachment.credit_due = true;
+        } else {
             attachment.acknowledge(sequence);
         }
     }
@@ -273,6 +294,12 @@ impl Inbound {
         }
         let due = std::mem::take(&mut attachment.ended_due) && staging_ended;
         due.then_some(Reply::Ended(attachment.stream))
+    }
+
+    /// Whether it arrived before and a repeat of it would be dropped.
+    #[must_use]
+    pub fn knows(&self, sequence: Sequence) -> bool {
+        self.memory.knows(sequence)
     }
 
     /// The stream's number on the connection it is attached to.

@@ -36,6 +36,14 @@ impl Memory {
         !self.held.is_empty()
     }
 
+    pub(super) fn held(&self) -> u64 {
+        self.held.len() as u64
+    }
+
+    pub(super) fn held_below(&self, base: Sequence) -> u64 {
+        self.held.range(..base).count() as u64
+    }
+
     pub(super) fn arrived(&mut self, sequence: Sequence) {
         self.held.insert(sequence);
     }

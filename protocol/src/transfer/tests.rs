@@ -211,6 +211,42 @@ fn repeats_are_dropped_and_acknowledged_once_more_if_taken() {
     assert_eq!(taken(&mut inbound), [Reply::Taken(vec![Sequence(1)])]);
 }
 
+#[test]
+fn opening_again_makes_no_room_for_more_than_a_window() {
+    let mut inbound = inbound();
+    for sequence in 0..WINDOW_TENSORS {
+        inbound.on_tensor(&header(sequence, 0)).unwrap();
+    }
+    inbound.attach(&open(0)).unwrap();
+    // Nothing was taken: only repeats may come.
+    assert_eq!(inbound.on_tensor(&header(0, 0)), Ok(Announced::Repeat));
+    assert_eq!(inbound.on_tensor(&header(WINDOW_TENSORS, 0)), Err(InboundError::CreditExceeded));
+    inbound.taken(Sequence(0));
+    assert_eq!(inbound.on_tensor(&header(WINDOW_TENSORS, 8)), Ok(Announced::New));
+    assert_eq!(inbound.on_tensor(&header(WINDOW_TENSORS + 1, 8)), Err(InboundError::CreditExceeded));
+}
+
+#[test]
+fn tensors_below_the_base_fill_the_window_until_they_are_taken() {
+    let mut inbound = inbound();
+    for sequence in 0..3 {
+        inbound.on_tensor(&header(sequence, 0)).unwrap();
+    }
+    inbound.attach(&open(5)).unwrap();
+    assert_eq!(replies(&mut inbound), [Reply::Credit(credit(100, WINDOW_TENSORS - 3))]);
+    inbound.taken(Sequence(1));
+    // The sender has settled it, and would not know what is acknowledged.
+    assert_eq!(replies(&mut inbound), [Reply::Credit(credit(100, WINDOW_TENSORS - 2))]);
+}
+
+#[test]
+fn what_is_accepted_without_a_place_follows_what_lies_there() {
+    let mut inbound = inbound();
+    inbound.set_staging(40);
+    inbound.attach(&open(0)).unwrap();
+    assert_eq!(replies(&mut inbound), [Reply::Credit(credit(40, WINDOW_TENSORS))]);
+}
+
 fn outbound() -> Outbound {
     let mut outbound = Outbound::new(STREAM, INCARNATION);
     assert_eq!(outbound.attach(), open(0));
