@@ -247,8 +247,9 @@ impl Lane {
     }
 
     fn assign(&mut self, parcel: Parcel, promised: Vec<Promised>) {
-        let serials = promised.iter().map(|promised| promised.association.serial());
-        self.ledger.assign(parcel.sequence, parcel.length, serials);
+        let given =
+            promised.iter().map(|Promised { association, .. }| (association.serial(), association.peer()));
+        self.ledger.assign(parcel.sequence, parcel.length, given);
         let replicas = promised.iter().map(|promised| promised.route.id()).collect();
         self.client.tell(SenderEvent::Assigned { sequence: parcel.sequence, replicas });
         let awaiting = Awaiting { mark: self.client.mark(), parcel, promised };

@@ -1,6 +1,8 @@
 //! What a lane has accepted, and where each tensor of it still is. Pure book-keeping.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+
+use sealane_types::PeerName;
 
 use super::news::Serial;
 use crate::handoff::{SenderEvent, Sequence};
@@ -8,12 +10,23 @@ use crate::handoff::{SenderEvent, Sequence};
 /// A tensor that was given to replicas.
 #[derive(Debug)]
 struct Copies {
-    waiting: BTreeSet<Serial>,
+    /// Replicas that have not answered, and the place of their Peer in `taken`.
+    waiting: BTreeMap<Serial, usize>,
     /// Replicas that it was given to.
     given: usize,
+    /// For every Peer, whether one of its replicas has taken it.
+    taken: Vec<bool>,
     length: u64,
     /// A replica is gone with it.
     lost: bool,
+}
+
+/// What a replica did with a tensor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Taken,
+    Lost,
+    Dropped,
 }
 
 /// Tensors that are settled now.
@@ -32,11 +45,23 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
-    /// `sequence` goes to `replicas`.
-    pub(super) fn assign(&mut self, sequence: Sequence, length: u64, replicas: impl Iterator<Item = Serial>) {
-        let waiting: BTreeSet<_> = replicas.collect();
-        let given = waiting.len();
-        self.copies.insert(sequence, Copies { waiting, given, length, lost: false });
+    /// `sequence` goes to `replicas` of these Peers.
+    pub(super) fn assign<'a>(
+        &mut self,
+        sequence: Sequence,
+        length: u64,
+        replicas: impl Iterator<Item = (Serial, &'a PeerName)>,
+    ) {
+        let mut peers: Vec<&PeerName> = Vec::new();
+        let mut place = |peer| {
+            peers.iter().position(|known| *known == peer).unwrap_or_else(|| {
+                peers.push(peer);
+                peers.len() - 1
+            })
+        };
+        let waiting: BTreeMap<_, _> = replicas.map(|(replica, peer)| (replica, place(peer))).collect();
+        let (given, taken) = (waiting.len(), vec![false; peers.len()]);
+        self.copies.insert(sequence, Copies { waiting, given, taken, length, lost: false });
     }
 
     /// `sequence` has to be assigned again: nothing of it was sent.
@@ -52,33 +77,38 @@ impl Ledger {
 
     /// A replica's application has taken these.
     pub(super) fn taken(&mut self, association: Serial, sequences: &[Sequence]) -> Settled {
-        self.settle(association, sequences, false)
+        self.settle(association, sequences, Fate::Taken)
     }
 
     /// A replica is gone with these.
     pub(super) fn lost(&mut self, association: Serial, sequences: &[Sequence]) -> Settled {
-        self.settle(association, sequences, true)
+        self.settle(association, sequences, Fate::Lost)
     }
 
-    /// A replica of several is not waited for any more.
+    /// A replica of several is not waited for any more: others of its Peer have to take these.
     pub(super) fn dropped(&mut self, association: Serial, sequences: &[Sequence]) -> Settled {
-        self.settle(association, sequences, false)
+        self.settle(association, sequences, Fate::Dropped)
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.copies.is_empty()
     }
 
-    fn settle(&mut self, association: Serial, sequences: &[Sequence], lost: bool) -> Settled {
+    fn settle(&mut self, association: Serial, sequences: &[Sequence], fate: Fate) -> Settled {
         let mut settled = Settled::default();
         for sequence in sequences {
             let Some(copies) = self.copies.get_mut(sequence) else { continue };
-            copies.waiting.remove(&association);
-            copies.lost |= lost;
+            let Some(peer) = copies.waiting.remove(&association) else { continue };
+            copies.lost |= fate == Fate::Lost;
+            if fate == Fate::Taken
+                && let Some(taken) = copies.taken.get_mut(peer)
+            {
+                *taken = true;
+            }
             if !copies.waiting.is_empty() {
                 continue;
             }
-            if copies.lost {
+            if copies.lost || copies.taken.contains(&false) {
                 settled.uncertain.push(*sequence);
             } else {
                 settled.bytes += copies.length;
@@ -110,6 +140,12 @@ pub(super) fn runs(
 mod tests {
     use super::*;
 
+    fn assign(ledger: &mut Ledger, sequence: u64, replicas: &[(u64, &str)]) {
+        let peers: Vec<PeerName> = replicas.iter().map(|(_, peer)| peer.parse().unwrap()).collect();
+        let replicas = replicas.iter().map(|(serial, _)| Serial(*serial)).zip(&peers);
+        ledger.assign(Sequence(sequence), 10, replicas);
+    }
+
     fn sequences(numbers: &[u64]) -> Vec<Sequence> {
         numbers.iter().copied().map(Sequence).collect()
     }
@@ -117,7 +153,7 @@ mod tests {
     #[test]
     fn a_broadcast_tensor_is_taken_when_every_replica_took_it() {
         let mut ledger = Ledger::default();
-        ledger.assign(Sequence(1), 10, [Serial(1), Serial(2)].into_iter());
+        assign(&mut ledger, 1, &[(1, "x"), (2, "x")]);
         assert_eq!(ledger.taken(Serial(1), &sequences(&[1])), Settled::default());
         assert_eq!(ledger.taken(Serial(1), &sequences(&[1])), Settled::default(), "once each");
         let settled = ledger.taken(Serial(2), &sequences(&[1]));
@@ -128,17 +164,33 @@ mod tests {
     #[test]
     fn a_tensor_that_others_took_stays_shared() {
         let mut ledger = Ledger::default();
-        ledger.assign(Sequence(1), 10, [Serial(1), Serial(2)].into_iter());
-        ledger.assign(Sequence(2), 10, [Serial(1)].into_iter());
+        assign(&mut ledger, 1, &[(1, "x"), (2, "y")]);
+        assign(&mut ledger, 2, &[(1, "x")]);
         assert_eq!(ledger.taken(Serial(2), &sequences(&[1])), Settled::default());
         assert!(ledger.is_shared(Sequence(1)), "sending it anew would reach the other twice");
         assert!(!ledger.is_shared(Sequence(2)));
     }
 
     #[test]
+    fn what_no_replica_of_a_peer_took_is_not_taken() {
+        let mut ledger = Ledger::default();
+        assign(&mut ledger, 1, &[(1, "x"), (2, "x"), (3, "y")]);
+        assign(&mut ledger, 2, &[(1, "x"), (2, "x"), (3, "y")]);
+        assign(&mut ledger, 3, &[(1, "x"), (2, "x"), (3, "y")]);
+        // The first: one of each Peer. The second: of one Peer only. The third: nobody.
+        assert_eq!(ledger.dropped(Serial(1), &sequences(&[1, 2, 3])), Settled::default());
+        assert_eq!(ledger.taken(Serial(2), &sequences(&[1, 2])), Settled::default());
+        assert_eq!(ledger.dropped(Serial(2), &sequences(&[3])), Settled::default());
+        assert_eq!(ledger.taken(Serial(3), &sequences(&[1])).taken, sequences(&[1]));
+        let settled = ledger.dropped(Serial(3), &sequences(&[2, 3]));
+        assert_eq!((settled.taken, settled.uncertain), (vec![], sequences(&[2, 3])));
+        assert!(ledger.is_empty());
+    }
+
+    #[test]
     fn one_lost_copy_makes_a_tensor_uncertain() {
         let mut ledger = Ledger::default();
-        ledger.assign(Sequence(1), 10, [Serial(1), Serial(2)].into_iter());
+        assign(&mut ledger, 1, &[(1, "x"), (2, "x")]);
         assert_eq!(ledger.lost(Serial(1), &sequences(&[1])), Settled::default());
         let settled = ledger.taken(Serial(2), &sequences(&[1]));
         assert_eq!((settled.taken, settled.uncertain), (vec![], sequences(&[1])));
