@@ -36,6 +36,7 @@ pub(super) fn all(scope: Scope) -> Vec<Stage> {
         ]);
     }
     if scope.full {
+        stages.push(Stage { name: "licences, sources and bans", run: deny });
         stages.push(Stage { name: "cluster-down leaves nothing", run: |_| cluster::down() });
     }
     stages
@@ -57,6 +58,26 @@ fn clippy(root: &Path) -> Result<()> {
 
 fn rust(root: &Path) -> Result<()> {
     shell(root, "cargo", &["test", "--workspace", "--locked", "--quiet", "--exclude", "sealane-e2e"])
+}
+
+/// The version of cargo-deny that deny.toml is written for.
+const DENY: &str = "0.20.2";
+
+/// Without advisories: their database does not come from a package registry.
+fn deny(root: &Path) -> Result<()> {
+    let folder = cluster::cache_folder()?.join(format!("cargo-deny-{DENY}"));
+    let program = folder.join("bin/cargo-deny");
+    if !program.exists() {
+        let folder = folder.to_string_lossy();
+        shell(
+            root,
+            "cargo",
+            &["install", "cargo-deny", "--version", DENY, "--locked", "--quiet", "--root", &folder],
+        )?;
+    }
+    finish(
+        Command::new(program).args(["--offline", "check", "licenses", "bans", "sources"]).current_dir(root),
+    )
 }
 
 /// A second cluster beside the first: interrupted starts, killed parts, and nothing left at the end.
