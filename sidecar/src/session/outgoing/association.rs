@@ -157,23 +157,10 @@ impl Association {
 
     /// Gives up on a receiver that has had no room for too long while others have.
     pub(super) fn drop_if_stalled(&self) {
-        let mut state = self.lock();
-        let now = self.clock.moment();
-        if state.full_since.is_none_or(|since| now.micros_since(since) < STALL_MICROS_MAX) {
+        if !self.lock().drop_if_stalled(self.serial, self.clock.moment()) {
             return;
         }
         tracing::warn!(peer = %self.peer, replica = self.id, "a stalled receiver is dropped from broadcasts");
-        state.excluded_until = Some(now.plus_micros(EXCLUSION_MICROS));
-        if let Phase::Established { degraded, .. } = &mut state.phase {
-            degraded.push(Reason::Stalled);
-        }
-        for (lane, sequences) in state.backlog.give_up() {
-            if let Some(to) = state.lanes.get(&lane) {
-                // A lane that is over needs no news.
-                let _ = to.news.send(LaneNews::Stalled { association: self.serial, sequences });
-            }
-        }
-        drop(state);
         self.wake.notify_one();
         self.tell();
     }
@@ -244,6 +231,10 @@ impl Association {
             return 0;
         }
         state.ending.insert(id);
+        if state.is_excluded(self.clock.moment()) && !state.backlog.has_streams(id) {
+            // It was told that the stream was dropped, and what it never saw need not be ended.
+            return 0;
+        }
         let ends = state.backlog.finish(id, lane.incarnation);
         drop(state);
         self.wake.notify_one();
@@ -367,6 +358,24 @@ impl State {
                 let _ = to.news.send(news);
             }
         }
+    }
+
+    /// Gives up on a receiver that has had no room for too long; lanes learn what it lost of theirs.
+    fn drop_if_stalled(&mut self, association: Serial, now: Moment) -> bool {
+        if self.full_since.is_none_or(|since| now.micros_since(since) < STALL_MICROS_MAX) {
+            return false;
+        }
+        self.excluded_until = Some(now.plus_micros(EXCLUSION_MICROS));
+        if let Phase::Established { degraded, .. } = &mut self.phase {
+            degraded.push(Reason::Stalled);
+        }
+        for (lane, dropped) in self.backlog.give_up() {
+            if let Some(to) = self.lanes.get(&lane) {
+                // A lane that is over needs no news.
+                let _ = to.news.send(LaneNews::Stalled { association, dropped });
+            }
+        }
+        true
     }
 
     /// The process is gone: lanes learn what is left of theirs.

@@ -36,8 +36,16 @@ pub(super) struct Remains {
     pub(super) uncertain: Vec<Sequence>,
     /// Nothing of it was sent.
     pub(super) untouched: Vec<Parcel>,
-    /// Streams whose end will not be confirmed any more.
-    pub(super) streams: usize,
+    /// Ends that were asked for and will not be confirmed any more.
+    pub(super) ends: usize,
+}
+
+/// What a lane loses when a receiving process is given up.
+#[derive(Debug, Default)]
+pub(super) struct Dropped {
+    pub(super) sequences: Vec<Sequence>,
+    /// As in [`Remains`].
+    pub(super) ends: usize,
 }
 
 /// Streams towards one receiving process.
@@ -98,10 +106,15 @@ impl Backlog {
         let _ = self.stream(StreamKey { lane, generation: 0 }, incarnation);
     }
 
+    /// Whether this process knows of a lane.
+    pub(super) fn has_streams(&self, lane: StreamId) -> bool {
+        self.streams.values().any(|stream| stream.key.lane == lane)
+    }
+
     /// Ends every stream of a lane once everything in it was sent; makes one if there is none, so that the receiver
     /// learns of the end. Returns how many ends will be confirmed.
     pub(super) fn finish(&mut self, lane: StreamId, incarnation: LaneIncarnation) -> usize {
-        if !self.streams.values().any(|stream| stream.key.lane == lane) {
+        if !self.has_streams(lane) {
             // Without room for one more stream the receiver hears of the end by another lane of this sender.
             let _ = self.stream(StreamKey { lane, generation: 0 }, incarnation);
         }
@@ -124,11 +137,13 @@ impl Backlog {
         self.turns.retain(|turn| self.streams.contains_key(turn));
     }
 
-    /// Drops everything that this process has not taken; the tensors of each lane.
-    pub(super) fn give_up(&mut self) -> BTreeMap<StreamId, Vec<Sequence>> {
-        let mut given_up: BTreeMap<StreamId, Vec<Sequence>> = BTreeMap::new();
+    /// Drops everything that this process has not taken; what that is of each lane.
+    pub(super) fn give_up(&mut self) -> BTreeMap<StreamId, Dropped> {
+        let mut given_up: BTreeMap<StreamId, Dropped> = BTreeMap::new();
         for stream in self.streams.values() {
-            given_up.entry(stream.key.lane).or_default().extend(stream.parcels.keys());
+            let dropped = given_up.entry(stream.key.lane).or_default();
+            dropped.sequences.extend(stream.parcels.keys());
+            dropped.ends += usize::from(stream.ending);
         }
         given_up.keys().for_each(|lane| self.abort(*lane));
         given_up
@@ -158,7 +173,7 @@ impl Backlog {
         let mut remains: BTreeMap<StreamId, Remains> = BTreeMap::new();
         for stream in std::mem::take(&mut self.streams).into_values() {
             let left = remains.entry(stream.key.lane).or_default();
-            left.streams += 1;
+            left.ends += usize::from(stream.ending);
             for (sequence, held) in stream.parcels {
                 if held.started {
                     left.uncertain.push(sequence);

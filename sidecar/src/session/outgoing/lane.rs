@@ -175,16 +175,17 @@ impl Lane {
                 let settled = self.ledger.lost(association, &sequences);
                 self.settle(settled);
             }
-            LaneNews::Stalled { association, sequences } => {
-                let settled = self.ledger.dropped(association, &sequences);
+            LaneNews::Stalled { association, dropped } => {
+                let settled = self.ledger.dropped(association, &dropped.sequences);
                 self.settle(settled);
+                self.ends_less(dropped.ends);
             }
-            LaneNews::Ended => self.one_end_less(1),
+            LaneNews::Ended => self.ends_less(1),
             LaneNews::Gone { association, remains } => {
                 let settled = self.ledger.lost(association, &remains.uncertain);
                 self.settle(settled);
                 self.redirect(association, remains.untouched);
-                self.one_end_less(remains.streams);
+                self.ends_less(remains.ends);
             }
             // Handled where the task ends.
             LaneNews::Failed(_) => {}
@@ -326,7 +327,7 @@ impl Lane {
         associations.map(|association| association.finish(self.id, &self.link)).sum()
     }
 
-    fn one_end_less(&mut self, ends: usize) {
+    fn ends_less(&mut self, ends: usize) {
         if let Stage::Ending { left, .. } = &mut self.stage {
             *left = left.saturating_sub(ends);
         }

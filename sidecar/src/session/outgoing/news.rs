@@ -1,6 +1,6 @@
 //! What associations and the session tell a lane.
 
-use super::backlog::Remains;
+use super::backlog::{Dropped, Remains};
 use crate::handoff::{LaneError, Sequence};
 
 /// Names an association within this process.
@@ -29,7 +29,7 @@ pub(super) enum LaneNews {
     /// The receiver stalled, and these are no longer sent to it.
     Stalled {
         association: Serial,
-        sequences: Vec<Sequence>,
+        dropped: Dropped,
     },
     /// The session is over.
     Failed(LaneError),

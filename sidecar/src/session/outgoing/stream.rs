@@ -39,6 +39,8 @@ pub(super) struct Stream {
     lost: BTreeSet<Sequence>,
     /// Still to be sent on the current connection.
     open: Option<Open>,
+    /// Its end was asked for, and a lane waits for it to be confirmed.
+    pub(super) ending: bool,
 }
 
 impl Stream {
@@ -51,6 +53,7 @@ impl Stream {
             outbound,
             lost: BTreeSet::new(),
             open: None,
+            ending: false,
         }
     }
 
@@ -66,6 +69,7 @@ impl Stream {
 
     pub(super) fn finish(&mut self) {
         self.outbound.finish();
+        self.ending = true;
     }
 
     pub(super) fn attach(&mut self) {

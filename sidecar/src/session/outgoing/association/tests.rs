@@ -1,9 +1,10 @@
 use std::time::Duration;
 
 use sealane_protocol::handshake::{KeyExchange, Suite};
-use sealane_types::Cipher;
+use sealane_types::{Cipher, Dtype};
 
 use super::*;
+use crate::handoff::{ReadAt, Sequence, TensorHeader};
 
 /// More than an association lets wait, if something waits already.
 const LARGE: u64 = 8 << 20;
@@ -20,6 +21,50 @@ fn established() -> Phase {
         handshake: Duration::ZERO,
         degraded: Vec::new(),
     }
+}
+
+/// The memory of tensors that nobody reads.
+#[derive(Debug)]
+struct Nowhere;
+
+impl ReadAt for Nowhere {
+    fn read_at(&self, _: u64, _: &mut [u8]) -> std::io::Result<()> {
+        Err(std::io::ErrorKind::UnexpectedEof.into())
+    }
+}
+
+fn parcel(sequence: u64) -> Parcel {
+    Parcel {
+        sequence: Sequence(sequence),
+        header: TensorHeader { dtype: Dtype::Uint8, shape: vec![LARGE], name: String::new() },
+        source: Arc::new(Nowhere),
+        offset: 0,
+        length: LARGE,
+        assigned: Vec::new(),
+    }
+}
+
+/// A lane that is open here, and its news.
+fn lane(association: &Association, number: u32) -> (StreamKey, LaneLink, mpsc::UnboundedReceiver<LaneNews>) {
+    let (news, inbox) = mpsc::unbounded_channel();
+    let link = LaneLink { incarnation: LaneIncarnation([9; 16]), news };
+    let key = StreamKey { lane: StreamId(number), generation: 0 };
+    association.open(key.lane, &link);
+    (key, link, inbox)
+}
+
+/// Gives it tensors until there is no room.
+fn fill(association: &Association, key: StreamKey, link: &LaneLink) {
+    for sequence in 0.. {
+        let Some(to) = association.promise(LARGE) else { return };
+        association.push(to, key, link, parcel(sequence), false).unwrap();
+    }
+}
+
+/// Lets enough time pass for a receiver that is full to be dropped.
+fn stall(association: &Association) -> bool {
+    let later = association.clock.moment().plus_micros(STALL_MICROS_MAX);
+    association.lock().drop_if_stalled(association.serial, later)
 }
 
 /// An association, and what tells lanes to look at it.
@@ -50,4 +95,20 @@ fn lanes_hear_of_room_each_time_there_is_some_again() {
         assert!(association.has_room());
         assert!(news.has_changed().unwrap(), "round {round}");
     }
+}
+
+#[test]
+fn lanes_that_end_do_not_wait_for_a_receiver_that_was_dropped() {
+    let (association, _news) = connected();
+    let (ending, ending_link, mut ending_inbox) = lane(&association, 1);
+    let (full, full_link, mut full_inbox) = lane(&association, 2);
+    assert_eq!(association.finish(ending.lane, &ending_link), 1);
+    fill(&association, full, &full_link);
+    assert!(stall(&association));
+
+    let Ok(LaneNews::Stalled { dropped, .. }) = ending_inbox.try_recv() else { panic!("nothing told") };
+    assert_eq!((dropped.sequences.len(), dropped.ends), (0, 1), "the end will not be confirmed");
+    let Ok(LaneNews::Stalled { dropped, .. }) = full_inbox.try_recv() else { panic!("nothing told") };
+    assert_eq!((dropped.sequences.len(), dropped.ends), (2, 0), "no end was asked for yet");
+    assert_eq!(association.finish(full.lane, &full_link), 0, "it learned that the stream was dropped");
 }
