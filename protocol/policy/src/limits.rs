@@ -8,6 +8,9 @@ pub const CHAIN_BYTES_MAX: usize = 2 << 20;
 pub const ROTATIONS_MAX: usize = 64;
 /// Signatures on one document, whether they count or not.
 pub const SIGNATURES_MAX: usize = 64;
+/// Signatures of one key that do not verify before the rest of them is not looked at: each costs a pass over the
+/// document, which may be a megabyte and anybody's.
+pub const INVALID_SIGNATURES_MAX: usize = 4;
 /// Owner keys of one set of authorities; as many as TrustPolicy carries.
 pub const AUTHORITY_KEYS_MAX: usize = 16;
 /// Nesting of JSON objects and lists; the deepest known field lies at 6.

@@ -8,6 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sealane_types::{KeyId, PublicKey, Signature};
 
+use crate::limits::INVALID_SIGNATURES_MAX;
 use crate::sign::{key_id, pae};
 
 const SIGNATURE_BYTES: usize = 64;
@@ -29,18 +30,21 @@ impl Tally {
         let registered: BTreeMap<KeyId, &PublicKey> = keys.iter().map(|key| (key_id(key), key)).collect();
         let signed = pae(document);
         let mut tally = Self::default();
+        let mut failed: BTreeMap<KeyId, usize> = BTreeMap::new();
         for signature in signatures {
             let Some(key) = registered.get(&signature.key_id) else {
                 tally.unknown.insert(signature.key_id);
                 continue;
             };
-            if tally.counted.contains(&signature.key_id) {
+            let failures = failed.entry(signature.key_id).or_default();
+            if tally.counted.contains(&signature.key_id) || *failures >= INVALID_SIGNATURES_MAX {
                 continue;
             }
             if verifies(key, &signed, &signature.signature) {
                 tally.invalid.remove(&signature.key_id);
                 tally.counted.insert(signature.key_id);
             } else {
+                *failures += 1;
                 tally.invalid.insert(signature.key_id);
             }
         }

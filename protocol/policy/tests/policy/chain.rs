@@ -65,6 +65,21 @@ fn a_valid_signature_counts_although_an_invalid_one_of_the_same_owner_precedes_i
 }
 
 #[test]
+fn the_signatures_of_an_owner_are_not_tried_without_end() {
+    let document = document(1);
+    let mut chain = chain(&document, &[1, 2]);
+    let mut wrong = chain.signatures[1].clone();
+    wrong.signature = chain.signatures[0].signature.clone();
+    for _ in 1..limits::INVALID_SIGNATURES_MAX {
+        chain.signatures.insert(0, wrong.clone());
+    }
+    assert!(verify(&chain, &roots(), now(), None).is_ok());
+    chain.signatures.insert(0, wrong);
+    let PolicyError::UnderSigned { tally, .. } = refusal(&chain) else { panic!() };
+    assert_eq!((tally.counted.len(), tally.invalid.len()), (1, 1));
+}
+
+#[test]
 fn an_invalid_signature_after_a_valid_one_of_the_same_owner_changes_nothing() {
     let mut chain = chain(&document(1), &[1, 1]);
     chain.signatures[1].signature = "A".repeat(86) + "==";
