@@ -7,6 +7,7 @@ mod fail;
 mod keyed;
 mod opening;
 mod outbox;
+mod places;
 mod setup;
 mod stage;
 
@@ -26,6 +27,7 @@ use crate::record::Sealer;
 
 pub use event::{ClosedBy, Event, EvidenceReceived, EvidenceWanted, Introduction};
 pub use fail::{ApiMisuse, ChunkError, Fail, SendError, StartError};
+pub use places::Places;
 pub use setup::{AcceptSetup, Local, PolicyView, Setup, Timing};
 
 /// Where frames of streams go as soon as their record has opened. They borrow from the input buffer.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use aws_lc_rs::digest::{Context as Hash, SHA256};
-use sealane_protocol::connection::{Local, PolicyView, Timing};
+use sealane_protocol::connection::{Local, Places, PolicyView, Timing};
 use sealane_protocol::handshake::{Floor, Suite};
 use sealane_protocol::keys::{Kem, Random, RandomFailed, StaticKey};
 use sealane_protocol::record::Rekey;
@@ -57,6 +57,10 @@ pub(crate) struct Context {
     pub(crate) metrics: Arc<Metrics>,
     /// The Peer that this pod belongs to, as configured.
     pub(crate) peer: watch::Receiver<Option<PeerName>>,
+    /// For newer policies of replicas that the configuration names, whichever side dialled.
+    pub(crate) places: Places,
+    /// For newer policies of everyone else: strangers cannot use up the places of those that are known.
+    pub(crate) places_of_strangers: Places,
     /// Told when something that the operator's status shows has changed.
     pub(crate) changed: Arc<Notify>,
 }
@@ -93,6 +97,7 @@ impl Context {
             rekey: Rekey::new(rekey.bytes, rekey.messages, micros),
             timing: Timing::default(),
             kem: Arc::clone(&self.kem),
+            places: self.places.clone(),
         }
     }
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use sealane_protocol::connection::Places;
 use sealane_protocol::keys::{MlKem768, RandomFailed, StaticKey};
 use sealane_types::{InvalidName, Namespace, PeerName, Provider};
 use tokio::net::TcpListener;
@@ -32,6 +33,10 @@ use crate::session::clock::Clock;
 
 /// How long the last report and the last close frames may take.
 const FAREWELL: Duration = Duration::from_millis(500);
+/// Policies taken at one time from replicas that have proved nothing yet, of some megabytes each.
+const PLACES: usize = 8;
+/// The same, from addresses that the configuration does not name.
+const PLACES_OF_STRANGERS: usize = 2;
 /// How often gauges are brought up to date.
 const MEASURE_INTERVAL: Duration = Duration::from_secs(5);
 /// How often draining looks whether anything is left.
@@ -102,6 +107,8 @@ impl Node {
             judge: Arc::new(Judge::new(platforms.allow_simulated())),
             metrics: Arc::clone(&metrics),
             peer: own_peer.clone(),
+            places: Places::new(PLACES),
+            places_of_strangers: Places::new(PLACES_OF_STRANGERS),
             changed: Arc::clone(&changed),
         });
         let (lanes, requests) = lanes();

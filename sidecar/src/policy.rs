@@ -13,7 +13,7 @@ use std::time::Duration;
 use sealane_policy::{PolicyError, Timestamp, VerifiedPolicy};
 use sealane_protocol::Moment;
 use sealane_types::{Digest, Namespace, PolicyName, Reason, RootSource, Roots, SignedChain};
-use tokio::sync::watch;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::config::Anchors;
 use crate::session::clock::Clock;
@@ -26,6 +26,9 @@ pub(crate) const OVERLAP: Duration = Duration::from_secs(60);
 const SUPERSEDED_MAX: usize = 8;
 /// Longest sleep before expiry is looked at again, so that a clock that jumps ahead is noticed.
 const WATCH_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Peers' chains that are parsed and verified at one time. Each may take a thread some tenths of a second.
+const VERIFYING_MAX: usize = 2;
 
 /// A verified policy in force, with what it lately replaced.
 #[derive(Debug)]
@@ -119,6 +122,7 @@ pub(crate) struct PolicyKeeper {
     clock: Arc<Clock>,
     inner: Mutex<Inner>,
     standing: watch::Sender<Standing>,
+    verifying: Arc<Semaphore>,
 }
 
 #[derive(Debug)]
@@ -146,7 +150,8 @@ impl PolicyKeeper {
         let anchor = Anchor::new(namespace, anchors);
         let inner = Inner { anchor, history: History::default(), refusal: None, early: None };
         let standing = watch::Sender::new(Standing::closed(&PolicyProblem::Missing));
-        Self { clock, inner: Mutex::new(inner), standing }
+        let verifying = Arc::new(Semaphore::new(VERIFYING_MAX));
+        Self { clock, inner: Mutex::new(inner), standing, verifying }
     }
 
     /// The current standing, and every later one.
@@ -196,6 +201,12 @@ impl PolicyKeeper {
         };
         self.conclude(&mut self.lock(), early, &outcome);
         outcome
+    }
+
+    /// Waits for the right to parse and verify a peer's chain; whoever drops what is returned lets the next one in.
+    pub(crate) async fn turn(&self) -> Option<OwnedSemaphorePermit> {
+        // Nothing closes the semaphore, which would be the only error.
+        Arc::clone(&self.verifying).acquire_owned().await.ok()
     }
 
     /// A connected peer hands over a chain of the policy that is followed. One that is older than what came meanwhile

@@ -68,6 +68,8 @@ pub enum Fail {
     Limit(&'static str),
     #[error("both sides hold different policies of one epoch")]
     PolicyConflict,
+    #[error("other unverified peers hand over their policies already; this one may try again")]
+    Busy,
     #[error("neither side holds a policy")]
     PolicyMissing,
     #[error("the peer's evidence message is malformed")]
@@ -87,7 +89,7 @@ impl Fail {
             Self::Record(_) => Reason::RecordRejected,
             Self::Frame(_) | Self::Order(_) => Reason::FrameMalformed,
             Self::Identity(_) => Reason::PeerUnknown,
-            Self::Limit(_) => Reason::LimitExceeded,
+            Self::Limit(_) | Self::Busy => Reason::LimitExceeded,
             Self::PolicyConflict => Reason::PolicyConflict,
             Self::PolicyMissing => Reason::PolicyMissing,
             Self::Evidence => Reason::EvidenceMalformed,

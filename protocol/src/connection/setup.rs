@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use sealane_types::{Digest, PeerName, PodIdentity, SessionName};
 
+use super::Places;
 use crate::handshake::{Floor, Kind, Suite};
 use crate::keys::{Kem, StaticKey};
 use crate::limits::{HANDSHAKE_DEADLINE_MICROS, KEEPALIVE_DEADLINE_MICROS, KEEPALIVE_INTERVAL_MICROS};
@@ -39,6 +40,8 @@ pub struct Local {
     pub rekey: Rekey,
     pub timing: Timing,
     pub kem: Arc<dyn Kem>,
+    /// For policies of remotes that have proved nothing yet; shared by the connections of a process.
+    pub places: Places,
 }
 
 /// Deadlines in microseconds.

@@ -22,6 +22,7 @@ use sealane_types::Digest;
 use super::assembly::{Assembly, assemble};
 use super::core::Core;
 use super::outbox::{Item, Outbox};
+use super::places::Place;
 use super::{Event, EvidenceReceived, EvidenceWanted, Fail, Introduction};
 use crate::frame::control::{Confirm, Control, Fragment};
 use crate::handshake::Kind;
@@ -35,7 +36,7 @@ pub(super) enum Stage {
     /// The remote is behind; the shell is asked for our policy.
     PolicyWanted,
     /// We are behind; the remote's policy is on its way.
-    PolicyAwaited(Option<Assembly>),
+    PolicyAwaited(Place, Option<Assembly>),
     /// The shell verifies the remote's policy. Evidence may already follow it.
     PolicyOffered(Box<Early>),
     /// The shell decides whether the initiator is an auditor.
@@ -53,8 +54,10 @@ pub(super) enum Stage {
 }
 
 /// Evidence that overtook the verification of a policy.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Early {
+    /// Of the policy, until it is adopted.
+    _place: Place,
     part: Option<Assembly>,
     whole: Option<EvidenceMessage>,
 }
@@ -104,7 +107,9 @@ impl Stage {
     pub(super) fn on_control(self, frame: Control<'_>, context: &mut Context<'_>) -> Result<Self, Fail> {
         match (self, frame) {
             (Self::Confirming, Control::Confirm(confirm)) => on_confirm(confirm, context),
-            (Self::PolicyAwaited(slot), Control::Policy(part)) => on_awaited_policy(slot, &part, context),
+            (Self::PolicyAwaited(place, slot), Control::Policy(part)) => {
+                on_awaited_policy(place, slot, &part, context)
+            }
             (Self::PolicyOffered(mut early), Control::Evidence(part)) if proves_first(context) => {
                 if early.whole.is_some() {
                     return Err(UNEXPECTED);
@@ -220,6 +225,7 @@ fn evidence(slot: &mut Option<Assembly>, part: &Fragment<'_>) -> Result<Option<E
 }
 
 fn on_awaited_policy(
+    place: Place,
     mut slot: Option<Assembly>,
     part: &Fragment<'_>,
     context: &mut Context<'_>,
@@ -230,10 +236,10 @@ fn on_awaited_policy(
         return Err(Fail::Order("the policy is older than the one that was confirmed"));
     }
     Ok(match assemble(&mut slot, part, POLICY_CHAIN_BYTES_MAX)? {
-        None => Stage::PolicyAwaited(slot),
+        None => Stage::PolicyAwaited(place, slot),
         Some((epoch, chain)) => {
             context.core.emit(Event::PolicyOffered { epoch, chain });
-            Stage::PolicyOffered(Box::default())
+            Stage::PolicyOffered(Box::new(Early { _place: place, part: None, whole: None }))
         }
     })
 }
@@ -272,7 +278,10 @@ fn compare_policies(context: &mut Context<'_>) -> Result<Stage, Fail> {
     let Some(remote) = &core.introduction else { return Err(UNEXPECTED) };
     let own = context.facts;
     match remote.epoch.cmp(&own.epoch) {
-        std::cmp::Ordering::Greater => Ok(Stage::PolicyAwaited(None)),
+        // Anyone may claim a newer policy, and memory for it is given before anything is proved.
+        std::cmp::Ordering::Greater => {
+            core.local.places.take().map(|place| Stage::PolicyAwaited(place, None)).ok_or(Fail::Busy)
+        }
         std::cmp::Ordering::Less => {
             core.emit(Event::PolicyWanted);
             Ok(Stage::PolicyWanted)

@@ -50,6 +50,7 @@ fn local(own: &str, byte: u8, epoch: u64) -> Local {
         rekey: Rekey::default(),
         timing: Timing::default(),
         kem: Arc::new(MlKem768),
+        places: Places::new(1),
     }
 }
 
@@ -104,7 +105,11 @@ fn drain(connection: &mut Connection) -> Vec<u8> {
 impl Rogue {
     /// Dials an honest responder.
     fn initiator(epoch: u64) -> Self {
-        let setup = AcceptSetup { local: local("ranker", 2, epoch), audit: true };
+        Self::dials(local("ranker", 2, epoch))
+    }
+
+    fn dials(local: Local) -> Self {
+        let setup = AcceptSetup { local, audit: true };
         let mut honest = Connection::accept(setup, &mut Fixed(4), NOW).unwrap();
         let suites = Suite::offer(&[Cipher::Aes256Gcm], false);
         let (rogue, opening) =
@@ -323,6 +328,34 @@ fn a_policy_is_not_charged_to_evidence_and_has_its_own_limit() {
     let total = POLICY_CHAIN_BYTES_MAX as u32 + 1;
     let refused = rogue.say(&Control::Policy(Fragment { epoch: 7, total, offset: 0, bytes: &bytes }));
     assert!(matches!(refused, Err(Fail::Limit(_))));
+}
+
+#[test]
+fn unverified_peers_hand_over_few_policies_at_a_time() {
+    let shared = local("ranker", 2, 3);
+    let policy = Control::Policy(Fragment { epoch: 7, total: 1, offset: 0, bytes: b" " });
+    let begun = || {
+        let mut rogue = Rogue::dials(shared.clone());
+        let outcome = rogue.say(&Control::Confirm(confirm("embedder", "ranker")));
+        outcome.map(|_| rogue)
+    };
+    let mut first = begun().unwrap();
+    assert_eq!(begun().err(), Some(Fail::Busy), "the only place is taken");
+    first.say(&policy).unwrap();
+    assert_eq!(begun().err(), Some(Fail::Busy), "while the shell verifies, too");
+    let floor = shared.policy.floor.clone();
+    first.honest.policy_adopted(PolicyView { epoch: 7, digest: Digest::new([8; 32]), floor });
+    let mut second = begun().unwrap();
+    assert_eq!(begun().err(), Some(Fail::Busy));
+    second.honest.close(Reason::HandshakeTimeout);
+    let third = begun().unwrap();
+    drop(third);
+    begun().unwrap();
+    // Who claims no newer policy needs no place.
+    let _held = begun().unwrap();
+    Rogue::dials(Local { policy: local("ranker", 2, 7).policy, ..shared.clone() })
+        .say(&Control::Confirm(confirm("embedder", "ranker")))
+        .unwrap();
 }
 
 #[test]

@@ -12,7 +12,7 @@ use sealane_policy::{
     Authorities, Document, Entry, Floors, Permissions, PolicyPeer, SessionKind, SessionRule, SigningKey, Tcb,
     VerifiedPolicy, sign, verify,
 };
-use sealane_protocol::connection::{EvidenceReceived, Local, PolicyView, Timing};
+use sealane_protocol::connection::{EvidenceReceived, Local, Places, PolicyView, Timing};
 use sealane_protocol::handshake::{Floor, Suite};
 use sealane_protocol::keys::{MlKem768, Random, RandomFailed, StaticKey};
 use sealane_protocol::record::Rekey;
@@ -180,6 +180,7 @@ pub(crate) fn local(who: Who, policy: &VerifiedPolicy, random: &mut Counter) -> 
         rekey: Rekey::default(),
         timing: Timing::default(),
         kem: Arc::new(MlKem768),
+        places: Places::new(1),
     }
 }
 

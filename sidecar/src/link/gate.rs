@@ -130,6 +130,14 @@ impl Source {
     }
 }
 
+impl Admission {
+    /// Whether the configuration names its source.
+    #[must_use]
+    pub(crate) fn is_known(&self) -> bool {
+        self.known
+    }
+}
+
 impl Drop for Admission {
     fn drop(&mut self) {
         let mut inner = self.gate.lock();

@@ -75,7 +75,10 @@ async fn serve(context: &Context, sessions: Arc<dyn FindSession>, stream: TcpStr
         context.metrics.refused_connections.get_or_create(&label).inc();
         return;
     };
-    let local = context.local(held, own.clone(), None, Rekey::default());
+    let mut local = context.local(held, own.clone(), None, Rekey::default());
+    if !admission.is_known() {
+        local.places = context.places_of_strangers.clone();
+    }
     let setup = AcceptSetup { local, audit: held.policy.document().auditors.is_some() };
     drop(standing);
     let (Ok(link), Ok(connection)) =

@@ -78,7 +78,6 @@ pub(crate) const fn is_refusal(reason: Reason) -> bool {
             | Reason::CollateralExpired
             | Reason::SuiteRefused
             | Reason::PostQuantumRequired
-            | Reason::LimitExceeded
     )
 }
 
