@@ -265,6 +265,8 @@ impl Association {
         state.open_lanes();
         state.backlog.attach();
         state.phase = phase;
+        // It could take nothing while it was away, which is no stall.
+        state.full_since = None;
         drop(state);
         self.tell();
     }

@@ -112,3 +112,13 @@ fn lanes_that_end_do_not_wait_for_a_receiver_that_was_dropped() {
     assert_eq!((dropped.sequences.len(), dropped.ends), (2, 0), "no end was asked for yet");
     assert_eq!(association.finish(full.lane, &full_link), 0, "it learned that the stream was dropped");
 }
+
+#[test]
+fn a_receiver_that_comes_back_has_not_stalled_meanwhile() {
+    let (association, _news) = connected();
+    let (key, link, _inbox) = lane(&association, 1);
+    fill(&association, key, &link);
+    association.detach((Reason::LinkLost, String::new()));
+    association.attach(process(1), established());
+    assert!(!stall(&association), "it has been back for a moment");
+}
