@@ -8,6 +8,8 @@ mod control;
 mod faults;
 mod file;
 mod flow;
+mod receiving;
+mod sending;
 mod speed;
 mod support;
 mod trust;

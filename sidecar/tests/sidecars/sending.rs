@@ -1,0 +1,68 @@
+//! What a sender does about receivers that do not keep up.
+
+use std::time::Duration;
+
+use sealane_sidecar::handoff::{SenderEvent, Turn};
+use sealane_types::Delivery;
+
+use crate::client::{Receiver, parcel, passing_on, sender};
+use crate::support::{LIMIT, Plan, until, within};
+
+#[tokio::test]
+async fn a_broadcast_goes_on_without_a_receiver_that_stalls() {
+    const TENSORS: u64 = 24;
+    let one = Plan::receiver().start();
+    let other = Plan { pod: "ranker-1", uid: "s", ..Plan::receiver() }.start();
+    let to = [one.address, other.address];
+    let from = Plan { delivery: Delivery::Broadcast, ..Plan::sender(&to) }.start();
+    let (lane, events) = sender(&from.lanes).await;
+    let events = passing_on(events);
+    let mut quick = Receiver::open(&one.lanes, 64 << 20).await;
+    // It has a place for one tensor, and keeps it.
+    let mut stalled = Receiver::open(&other.lanes, 1 << 20).await;
+    let metrics = || from.node.render_metrics().unwrap();
+    until("both connections", || metrics().contains(r#"direction="sending"} 2"#)).await;
+
+    let put = async {
+        for sequence in 0..TENSORS {
+            lane.offer(parcel(sequence, 1 << 20)).await.unwrap();
+        }
+        lane.close().await
+    };
+    let take = async {
+        for sequence in 0..TENSORS {
+            let turn = tokio::time::timeout(2 * LIMIT, quick.deliveries.next()).await.unwrap();
+            let Some(Turn::Tensor(delivery)) = turn else { panic!("{turn:?}") };
+            assert_eq!(delivery.sequence.0, sequence);
+            quick.take(&delivery);
+        }
+        quick.turn().await
+    };
+    let (closed, end) = tokio::time::timeout(Duration::from_secs(90), async { tokio::join!(put, take) })
+        .await
+        .expect("a lane closes although a receiver stalled");
+    // One receiver of the Peer took each of them: that is taken, and the operator hears of the other one.
+    assert_eq!((closed, end), (Ok(()), Turn::End));
+    assert!(metrics().contains(r#"reason="Stalled"} 1"#), "{}", metrics());
+    let events = events.lock().unwrap().clone();
+    let taken = events.iter().map(|event| match event {
+        SenderEvent::Taken { first, last } => last.0 - first.0 + 1,
+        SenderEvent::Assigned { .. } => 0,
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(taken.sum::<u64>(), TENSORS);
+
+    // The other one keeps what it was given before, and learns that the rest does not come.
+    let kept = stalled.tensor().await;
+    assert_eq!(kept.sequence.0, 0);
+    stalled.take(&kept);
+    let next = within("the news", async {
+        loop {
+            match stalled.turn().await {
+                Turn::Tensor(delivery) => stalled.take(&delivery),
+                other => return other,
+            }
+        }
+    });
+    assert_eq!(next.await, Turn::Interrupted { sender: "embedder/embedder-0".to_owned() });
+}
