@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use sealane_sidecar::handoff::{SenderEvent, Turn};
-use sealane_types::Delivery;
+use sealane_sidecar::handoff::{SenderEvent, Sequence, Turn};
+use sealane_types::{Delivery, Reason};
 
 use crate::client::{Receiver, parcel, passing_on, sender};
-use crate::support::{LIMIT, Plan, until, within};
+use crate::support::{LIMIT, Plan, pair, until, within};
 
 #[tokio::test]
 async fn a_broadcast_goes_on_without_a_receiver_that_stalls() {
@@ -65,4 +65,22 @@ async fn a_broadcast_goes_on_without_a_receiver_that_stalls() {
         }
     });
     assert_eq!(next.await, Turn::Interrupted { sender: "embedder/embedder-0".to_owned() });
+}
+
+#[tokio::test]
+async fn a_close_does_not_wait_for_ever_for_a_receiver_that_is_gone() {
+    let (from, to) = pair();
+    let (lane, events) = sender(&from.lanes).await;
+    let events = passing_on(events);
+    let mut receiver = Receiver::open(&to.lanes, 8 << 20).await;
+    lane.offer(parcel(0, 1000)).await.unwrap();
+    assert_eq!(receiver.next_taken().await, 0);
+    let taken = SenderEvent::Taken { first: Sequence(0), last: Sequence(0) };
+    until("it is known as taken", || events.lock().unwrap().contains(&taken)).await;
+    within("a flush", lane.flush()).await.unwrap();
+    // Its node is lost, and nobody has told this sidecar.
+    to.kill();
+    let error = within("the close", lane.close()).await.unwrap_err();
+    assert_eq!(error.reason, Reason::LinkLost, "nothing is uncertain, but the end is not confirmed: {error}");
+    assert_eq!(events.lock().unwrap().last(), Some(&taken));
 }

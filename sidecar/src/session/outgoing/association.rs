@@ -227,12 +227,10 @@ impl Association {
     /// Ends a lane's streams here; the number of ends that will be confirmed.
     pub(super) fn finish(&self, id: StreamId, lane: &LaneLink) -> usize {
         let mut state = self.lock();
-        if state.over || state.process.is_none() {
-            return 0;
-        }
         state.ending.insert(id);
-        if state.is_excluded(self.clock.moment()) && !state.backlog.has_streams(id) {
-            // It was told that the stream was dropped, and what it never saw need not be ended.
+        let here = state.phase.is_established() && !state.is_excluded(self.clock.moment());
+        if state.over || !(here || state.backlog.has_streams(id)) {
+            // It never saw the lane, or was told that it was dropped.
             return 0;
         }
         let ends = state.backlog.finish(id, lane.incarnation);

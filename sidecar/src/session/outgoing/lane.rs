@@ -7,6 +7,7 @@ use std::time::Duration;
 use sealane_protocol::frame::StreamId;
 use sealane_types::{Delivery, Reason};
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::Instant;
 
 use super::Sending;
 use super::association::LaneLink;
@@ -51,6 +52,10 @@ pub(super) fn start(
     tokio::spawn(lane.run(wishes, inbox));
 }
 
+/// How long ends may take to be confirmed when everything was taken: longer than receivers wait for a sender that was
+/// cut off, so that one which has not answered by then is gone for good or was told of an interruption.
+const END_WAIT_MAX: Duration = Duration::from_secs(20);
+
 /// How far a lane has come.
 #[derive(Debug)]
 enum Stage {
@@ -61,6 +66,7 @@ enum Stage {
     Ending {
         answer: oneshot::Sender<Result<(), LaneError>>,
         left: usize,
+        deadline: Instant,
     },
     /// The client is gone; what it handed over is still delivered, then the stream is dropped.
     Abandoned,
@@ -98,6 +104,8 @@ struct Lane {
 enum Over {
     /// Closed, and every receiver recorded it.
     Well,
+    /// Closed, and a receiver has not recorded it in time. It will, if it comes back.
+    Unconfirmed,
     /// The client is gone and nothing of its is left.
     Abandoned,
     Failed(LaneError),
@@ -113,6 +121,7 @@ impl Lane {
             if let Some(over) = self.advance() {
                 break over;
             }
+            let deadline = self.end_deadline();
             let hungry = self.next.is_empty() && self.flushes.is_empty() && matches!(self.stage, Stage::Open);
             tokio::select! {
                 news = inbox.recv() => match news {
@@ -128,6 +137,7 @@ impl Lane {
                     break Over::Failed(LaneError::gone());
                 },
                 wish = wishes.recv(), if hungry => self.on_wish(wish),
+                () = tokio::time::sleep_until(deadline.unwrap_or_else(Instant::now)), if deadline.is_some() => {}
                 () = tokio::time::sleep(REFUSAL_LOOK), if self.is_waiting() => {
                     if self.sending.delivery() == Delivery::Broadcast && !self.next.is_empty() {
                         drop_stalled(&self.sending.entries());
@@ -301,19 +311,33 @@ impl Lane {
             let _ = flush.send(self.verdict());
         }
         let stage = match std::mem::replace(&mut self.stage, Stage::Abandoned) {
-            Stage::Closing(answer) => Stage::Ending { answer, left: self.send_ends() },
+            Stage::Closing(answer) => {
+                Stage::Ending { answer, left: self.send_ends(), deadline: Instant::now() + END_WAIT_MAX }
+            }
             other => other,
         };
         match stage {
-            Stage::Ending { answer, left: 0 } => {
+            Stage::Ending { answer, left: 0, .. } => {
                 let _ = answer.send(self.verdict());
                 Some(Over::Well)
+            }
+            Stage::Ending { answer, left, deadline } if deadline <= Instant::now() => {
+                let _ = answer.send(self.verdict().and(Err(unconfirmed(left))));
+                Some(Over::Unconfirmed)
             }
             Stage::Abandoned => Some(Over::Abandoned),
             other => {
                 self.stage = other;
                 None
             }
+        }
+    }
+
+    /// When ends are not waited for any longer.
+    fn end_deadline(&self) -> Option<Instant> {
+        match &self.stage {
+            Stage::Ending { deadline, .. } => Some(*deadline),
+            _ => None,
         }
     }
 
@@ -334,14 +358,13 @@ impl Lane {
     }
 
     fn finish(mut self, over: Over) {
-        let well = matches!(over, Over::Well);
         for association in self.sending.entries().iter().flat_map(|entry| &entry.associations) {
-            if well {
-                association.forget(self.id);
-            } else {
-                association.abort(self.id);
+            match over {
+                Over::Well | Over::Unconfirmed => association.forget(self.id),
+                Over::Abandoned | Over::Failed(_) => association.abort(self.id),
             }
         }
+        let well = matches!(over, Over::Well);
         for awaiting in self.awaiting.drain(..) {
             for promised in awaiting.promised {
                 promised.association.forgo(awaiting.parcel.length);
@@ -362,4 +385,13 @@ impl Lane {
 
 fn unknown() -> LaneError {
     LaneError::closed(Reason::LinkLost, "it cannot be known whether some tensors were taken; see Uncertain")
+}
+
+fn unconfirmed(ends: usize) -> LaneError {
+    let message = format!(
+        "everything was taken, but {ends} receiving replicas have not confirmed the end of the stream within {} s; \
+         they hear of it when they are back",
+        END_WAIT_MAX.as_secs()
+    );
+    LaneError::closed(Reason::LinkLost, message)
 }

@@ -122,3 +122,15 @@ fn a_receiver_that_comes_back_has_not_stalled_meanwhile() {
     association.attach(process(1), established());
     assert!(!stall(&association), "it has been back for a moment");
 }
+
+#[test]
+fn a_lane_ends_without_a_receiver_that_is_away_and_never_saw_it() {
+    let (association, _news) = connected();
+    let (seen, seen_link, _seen_inbox) = lane(&association, 1);
+    association.detach((Reason::LinkLost, String::new()));
+    let (unseen, unseen_link, _unseen_inbox) = lane(&association, 2);
+    assert_eq!(association.finish(unseen.lane, &unseen_link), 0);
+    assert_eq!(association.finish(seen.lane, &seen_link), 1, "it may come back and has to learn of the end");
+    association.attach(process(1), established());
+    assert!(!association.lock().backlog.has_streams(unseen.lane), "a lane that ends is not opened any more");
+}
