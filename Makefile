@@ -1,7 +1,8 @@
 # Short names for `cargo xtask`.
 # What a command needs beforehand: Rust, Go, Python 3.11+, gcc, make, and root or sudo for the local cluster.
 
-XTASK := cargo xtask
+# The first time, cargo says what it builds; afterwards it has nothing to say.
+XTASK := $(if $(wildcard target/debug/xtask),cargo xtask,cargo run --package xtask --)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test cluster cluster-down install

@@ -191,3 +191,41 @@ async fn e2e_operator_absence_is_not_noticed_by_a_running_session() -> Result<()
     .await?;
     sandbox.remove().await
 }
+
+const ONE: &str = r#"
+import numpy as np, sealane
+with sealane.connect() as door:
+    lane = door.sender("lane", timeout=120)
+    lane.put(np.arange(1000), name="over the host's network")
+    lane.close(timeout=60)
+print("sent", flush=True)
+"#;
+
+const TAKE_ONE: &str = r#"
+import numpy as np, sealane
+with sealane.connect() as door:
+    for tensor in door.receiver("lane", timeout=120):
+        assert (tensor.numpy() == np.arange(1000)).all()
+        print("took", tensor.name, flush=True)
+"#;
+
+#[tokio::test]
+async fn e2e_pods_on_the_host_network_take_part() -> Result<()> {
+    let sandbox = Cluster::connect()?.sandbox("host-network").await?;
+    // The restricted standard forbids the host's network.
+    let open = "pod-security.kubernetes.io/enforce=privileged";
+    sandbox.cluster.kubectl(&["label", "--overwrite", "namespace", &sandbox.name, open]).await?;
+    sandbox.apply(session("lane", "left", "right")).await?;
+    let trust = sandbox.policy(Signing::Quorum, |_| {}).await?;
+    sandbox.apply(vec![trust]).await?;
+    for (app, node, program) in [("right", "node2", TAKE_ONE), ("left", "node1", ONE)] {
+        let mut manifests = Workload::new(app, node, program).manifests(&sandbox.cluster.image);
+        manifests[1]["spec"]["hostNetwork"] = serde_json::json!(true);
+        manifests[1]["spec"]["dnsPolicy"] = serde_json::json!("ClusterFirstWithHostNet");
+        sandbox.apply(manifests).await?;
+    }
+    let log = sandbox.finish("right").await?;
+    ensure!(log.contains("took over the host's network"), "{log}");
+    sandbox.finish("left").await?;
+    sandbox.remove().await
+}
