@@ -192,7 +192,8 @@ impl Association {
         self.tell_room(state);
     }
 
-    /// Hands a promised tensor over to `process`; it comes back when another process answers by now.
+    /// Hands a promised tensor over to `process`; it comes back when another process answers by now, or when the
+    /// receiver was dropped as one that stalled.
     pub(super) fn push(
         &self,
         process: ReplicaId,
@@ -200,13 +201,19 @@ impl Association {
         lane: &LaneLink,
         parcel: Parcel,
         started: bool,
-    ) -> Result<(), Parcel> {
+    ) -> Result<(), (Refusal, Parcel)> {
         let mut state = self.lock();
-        if state.process != Some(process) || state.over || state.is_excluded(self.clock.moment()) {
+        let refusal = if state.process != Some(process) || state.over {
+            Some(Refusal::Gone)
+        } else {
+            state.is_excluded(self.clock.moment()).then_some(Refusal::Dropped)
+        };
+        if let Some(refusal) = refusal {
             state.backlog.forgo(parcel.length);
-            return Err(parcel);
+            return Err((refusal, parcel));
         }
-        state.backlog.push(key, lane.incarnation, parcel, started)?;
+        let pushed = state.backlog.push(key, lane.incarnation, parcel, started);
+        pushed.map_err(|parcel| (Refusal::Gone, parcel))?;
         drop(state);
         self.wake.notify_one();
         Ok(())
@@ -399,6 +406,15 @@ impl State {
         self.lanes.remove(&lane);
         self.ending.remove(&lane);
     }
+}
+
+/// Why an association does not take a tensor that it promised room to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// The process ended, or has no place for another stream.
+    Gone,
+    /// It stalled, and what it had was dropped.
+    Dropped,
 }
 
 /// How an association knows a lane.

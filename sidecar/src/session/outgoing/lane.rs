@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
 use super::Sending;
-use super::association::LaneLink;
+use super::association::{LaneLink, Refusal};
 use super::ledger::{Ledger, Settled, runs};
 use super::news::{LaneNews, Serial};
 use super::schedule::{Choice, Promised, Schedule, drop_stalled};
@@ -285,13 +285,17 @@ impl Lane {
     fn hand_over(&mut self, awaiting: Awaiting) {
         let Awaiting { parcel, promised, .. } = awaiting;
         let started = !parcel.assigned.is_empty();
+        let broadcast = self.sending.delivery() == Delivery::Broadcast;
         for Promised { association, route } in promised {
             let key = StreamKey { lane: self.id, generation: route.generation };
             let pushed = association.push(route.process, key, &self.link, parcel.clone(), started);
-            let Err(parcel) = pushed else { continue };
-            // The process ended between choice and hand-over. What an earlier life of this sidecar may have sent is
-            // not sent elsewhere; anything else finds another replica.
-            if started {
+            let Err((refusal, parcel)) = pushed else { continue };
+            // The replica ended or was dropped between choice and hand-over. What an earlier life of this sidecar may
+            // have sent is not sent elsewhere; anything else finds another replica.
+            if broadcast && refusal == Refusal::Dropped {
+                let settled = self.ledger.dropped(association.serial(), &[parcel.sequence]);
+                self.settle(settled);
+            } else if started {
                 let settled = self.ledger.lost(association.serial(), &[parcel.sequence]);
                 self.settle(settled);
             } else {

@@ -134,3 +134,17 @@ fn a_lane_ends_without_a_receiver_that_is_away_and_never_saw_it() {
     association.attach(process(1), established());
     assert!(!association.lock().backlog.has_streams(unseen.lane), "a lane that ends is not opened any more");
 }
+
+#[test]
+fn what_was_promised_to_a_receiver_that_is_dropped_is_dropped_as_well() {
+    let (association, _news) = connected();
+    let (key, link, _inbox) = lane(&association, 1);
+    association.promise(LARGE).unwrap();
+    fill(&association, key, &link);
+    assert!(stall(&association));
+    let refused = association.push(process(1), key, &link, parcel(9), false);
+    assert!(matches!(refused, Err((Refusal::Dropped, _))), "{refused:?}");
+    let (association, _news) = connected();
+    let refused = association.push(process(2), key, &link, parcel(9), false);
+    assert!(matches!(refused, Err((Refusal::Gone, _))), "{refused:?}");
+}
