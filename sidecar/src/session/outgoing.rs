@@ -6,6 +6,7 @@
 pub(crate) mod association;
 mod backlog;
 mod dialer;
+mod generations;
 mod lane;
 mod ledger;
 mod news;

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use super::Sending;
 use super::association::{LaneLink, Refusal};
+use super::generations::Generations;
 use super::ledger::{Ledger, Settled, runs};
 use super::news::{LaneNews, Serial};
 use super::schedule::{Choice, Promised, Schedule, drop_stalled};
@@ -44,7 +45,7 @@ pub(super) fn start(
         next: VecDeque::new(),
         awaiting: VecDeque::new(),
         flushes: Vec::new(),
-        generation: 0,
+        generations: Generations::default(),
         uncertain: false,
         refusals: 0,
         stage: Stage::Open,
@@ -92,7 +93,7 @@ struct Lane {
     next: VecDeque<(Parcel, u8)>,
     awaiting: VecDeque<Awaiting>,
     flushes: Vec<oneshot::Sender<Result<(), LaneError>>>,
-    generation: u8,
+    generations: Generations,
     /// A tensor became uncertain since the last flush.
     uncertain: bool,
     /// Looks in a row that found every replica refused.
@@ -204,21 +205,17 @@ impl Lane {
 
     /// Tensors of which nothing was sent to a process that is gone find another one, in a stream of their own.
     fn redirect(&mut self, association: Serial, untouched: Vec<Parcel>) {
-        if untouched.is_empty() {
-            return;
-        }
-        let spent = self.generation == u8::MAX;
         let broadcast = self.sending.delivery() == Delivery::Broadcast;
-        self.generation = self.generation.saturating_add(1);
         for parcel in untouched {
             let sequence = parcel.sequence;
             // A tensor that others got too must not reach them twice.
-            if spent || broadcast || self.ledger.is_shared(sequence) {
+            let alone = !broadcast && !self.ledger.is_shared(sequence);
+            if let Some(generation) = alone.then(|| self.generations.redirect(sequence)).flatten() {
+                self.ledger.withdraw(sequence);
+                self.next.push_back((parcel, generation));
+            } else {
                 let settled = self.ledger.lost(association, &[sequence]);
                 self.settle(settled);
-            } else {
-                self.ledger.withdraw(sequence);
-                self.next.push_back((parcel, self.generation));
             }
         }
     }
@@ -261,6 +258,9 @@ impl Lane {
         let given =
             promised.iter().map(|Promised { association, .. }| (association.serial(), association.peer()));
         self.ledger.assign(parcel.sequence, parcel.length, given);
+        for Promised { route, .. } in &promised {
+            self.generations.carried(route.generation, parcel.sequence);
+        }
         let replicas = promised.iter().map(|promised| promised.route.id()).collect();
         self.client.tell(SenderEvent::Assigned { sequence: parcel.sequence, replicas });
         let awaiting = Awaiting { mark: self.client.mark(), parcel, promised };
