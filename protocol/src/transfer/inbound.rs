@@ -233,6 +233,11 @@ impl Inbound {
         Ok(if repeat { Place::Drop } else { Place::Write { complete } })
     }
 
+    /// The tensor arrived and was dropped before anyone had it: it comes again if the sender does.
+    pub fn forget(&mut self, sequence: Sequence) {
+        self.memory.forget(sequence);
+    }
+
     /// The application has taken the tensor. Once is enough; what is not here is ignored.
     pub fn taken(&mut self, sequence: Sequence) {
         if !self.memory.taken(sequence) {

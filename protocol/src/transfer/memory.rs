@@ -48,6 +48,10 @@ impl Memory {
         self.held.insert(sequence);
     }
 
+    pub(super) fn forget(&mut self, sequence: Sequence) {
+        self.held.remove(&sequence);
+    }
+
     /// Whether it was held until now.
     pub(super) fn taken(&mut self, sequence: Sequence) -> bool {
         if !self.held.remove(&sequence) {

@@ -240,6 +240,18 @@ fn tensors_below_the_base_fill_the_window_until_they_are_taken() {
 }
 
 #[test]
+fn what_was_dropped_before_anyone_had_it_comes_again() {
+    let mut inbound = inbound();
+    inbound.on_tensor(&header(0, 4)).unwrap();
+    assert_eq!(inbound.on_tensor(&header(1, 0)), Ok(Announced::Complete));
+    assert_eq!(inbound.detach(), [Sequence(0)]);
+    inbound.forget(Sequence(1));
+    inbound.attach(&open(0)).unwrap();
+    assert_eq!(inbound.on_tensor(&header(0, 4)), Ok(Announced::New));
+    assert_eq!(inbound.on_tensor(&header(1, 0)), Ok(Announced::Complete));
+}
+
+#[test]
 fn what_is_accepted_without_a_place_follows_what_lies_there() {
     let mut inbound = inbound();
     inbound.set_staging(40);
