@@ -30,10 +30,18 @@ struct Entry {
     side: Side,
 }
 
+#[derive(Debug)]
+struct Resting {
+    uid: String,
+    receiving: Arc<Receiving>,
+}
+
 #[derive(Debug, Default)]
 struct Inner {
     sessions: BTreeMap<SessionKey, Entry>,
     suspended: BTreeSet<SessionKey>,
+    /// Receiving sides of suspended sessions, which know what was delivered.
+    resting: BTreeMap<SessionKey, Resting>,
     /// Whether any configuration arrived.
     configured: bool,
 }
@@ -69,20 +77,32 @@ impl Router {
         };
         let suspended: BTreeSet<_> =
             sessions.iter().filter(|session| session.suspend).map(Session::key).collect();
-        inner.sessions.retain(|key, entry| {
+        let Inner { sessions: running, resting, .. } = &mut *inner;
+        running.retain(|key, entry| {
             let keep = wanted(key) == Some(&entry.uid);
             if !keep {
-                entry.side.end(key, suspended.contains(key));
+                resting.extend(entry.end(key, suspended.contains(key)));
             }
             keep
         });
+        let declared = |key: &SessionKey, uid: &String| {
+            sessions.iter().any(|session| session.key() == *key && session.uid == *uid)
+        };
+        resting.retain(|key, entry| declared(key, &entry.uid));
         inner.suspended = suspended;
         for session in sessions.iter().filter(|session| !session.suspend) {
             match inner.sessions.get(&session.key()).map(|entry| &entry.side) {
                 Some(Side::Sending(sending)) => sending.update(session.clone()),
                 Some(Side::Receiving(receiving)) => receiving.update(session.clone()),
                 None => {
-                    let side = Side::start(&self.context, session.clone());
+                    let rested = inner.resting.remove(&session.key());
+                    let side = match rested {
+                        Some(Resting { receiving, .. }) => {
+                            receiving.resume(session.clone());
+                            Side::Receiving(receiving)
+                        }
+                        None => Side::start(&self.context, session.clone()),
+                    };
                     inner.sessions.insert(session.key(), Entry { uid: session.uid.clone(), side });
                 }
             }
@@ -184,24 +204,33 @@ impl FindSession for Router {
     }
 }
 
-impl Side {
-    fn start(context: &Arc<Context>, session: Session) -> Self {
-        match session.direction {
-            Direction::Sending => Self::Sending(Sending::start(Arc::clone(context), session)),
-            Direction::Receiving => Self::Receiving(Receiving::start(Arc::clone(context), session)),
-        }
-    }
-
-    fn end(&self, key: &SessionKey, suspended: bool) {
+impl Entry {
+    /// Ends it; a receiving side may only rest.
+    fn end(&self, key: &SessionKey, suspended: bool) -> Option<(SessionKey, Resting)> {
         let name = &key.name;
         let (reason, message) = if suspended {
             (Reason::SessionSuspended, format!("the TransferSession `{name}` was suspended"))
         } else {
             (Reason::SessionDeleted, format!("the TransferSession `{name}` was deleted"))
         };
-        match self {
-            Self::Sending(sending) => sending.close(reason, &message),
-            Self::Receiving(receiving) => receiving.close(reason, &message),
+        match &self.side {
+            Side::Sending(sending) => sending.close(reason, &message),
+            Side::Receiving(receiving) if suspended => {
+                receiving.suspend(&message);
+                let resting = Resting { uid: self.uid.clone(), receiving: Arc::clone(receiving) };
+                return Some((key.clone(), resting));
+            }
+            Side::Receiving(receiving) => receiving.close(reason, &message),
+        }
+        None
+    }
+}
+
+impl Side {
+    fn start(context: &Arc<Context>, session: Session) -> Self {
+        match session.direction {
+            Direction::Sending => Self::Sending(Sending::start(Arc::clone(context), session)),
+            Direction::Receiving => Self::Receiving(Receiving::start(Arc::clone(context), session)),
         }
     }
 

@@ -8,19 +8,22 @@ mod hub;
 mod lane;
 mod sender;
 mod stream;
+#[cfg(test)]
+mod tests;
 pub(crate) mod traffic;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use sealane_protocol::frame::Open;
 use sealane_protocol::handshake::Suite;
 use sealane_types::{Carrier, PeerName, PodIdentity, Reason};
-use tokio::sync::watch;
+use tokio::sync::{Notify, Semaphore, watch};
 
 use self::hub::{Hub, ReceiverId};
 use self::sender::Connected;
-use self::stream::Stream;
+use self::stream::{Attachment, Stream};
 use super::readiness::{Observed, Readiness};
 use crate::context::Context;
 use crate::desired::{Session, SessionKey};
@@ -32,6 +35,10 @@ const HOUSEKEEPING: Duration = Duration::from_millis(500);
 /// Receiving lanes of one session at once.
 const LANES_MAX: usize = 256;
 
+/// Streams of one session that may bring bytes before there are places for them, each as many as its staging allowance.
+/// The others wait for places.
+const STAGING_STREAMS_MAX: usize = 64;
+
 /// The receiving side of one session.
 #[derive(Debug)]
 pub(crate) struct Receiving {
@@ -41,6 +48,8 @@ pub(crate) struct Receiving {
     /// Grows when a sender comes, goes or ends.
     news: watch::Sender<u64>,
     stop: watch::Sender<Option<Reason>>,
+    /// Streams that may bring bytes before there are places for them.
+    staging: Arc<Semaphore>,
     tensors: AtomicU64,
     bytes: AtomicU64,
 }
@@ -69,6 +78,7 @@ impl Receiving {
             inner: Mutex::new(Inner { session: session.clone(), hub: Hub::default() }),
             news: watch::Sender::new(0),
             stop: watch::Sender::new(None),
+            staging: Arc::new(Semaphore::new(STAGING_STREAMS_MAX)),
             tensors: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
         });
@@ -102,6 +112,21 @@ impl Receiving {
         self.tell();
     }
 
+    /// Ends the session for the time being: as [`Receiving::close`], but what was delivered stays known, because senders
+    /// that saw no answer will repeat it after [`Receiving::resume`].
+    pub(crate) fn suspend(&self, message: &str) {
+        let reason = Reason::SessionSuspended;
+        self.stop.send_replace(Some(reason));
+        self.lock().hub.rest(reason, &LaneError::closed(reason, message));
+        self.tell();
+    }
+
+    /// Goes on after [`Receiving::suspend`].
+    pub(crate) fn resume(&self, session: Session) {
+        self.stop.send_replace(None);
+        self.update(session);
+    }
+
     /// The policy no longer permits this session, or there is none: lanes fail, connections see to themselves.
     pub(crate) fn refuse(&self, error: &LaneError) {
         self.lock().hub.fail(error);
@@ -110,7 +135,11 @@ impl Receiving {
 
     /// Whether `peer` is configured to send in this session.
     pub(crate) fn expects(&self, peer: &PeerName) -> bool {
-        self.stop.borrow().is_none() && self.lock().session.remotes.iter().any(|remote| remote.peer == *peer)
+        self.is_for(&self.lock(), peer)
+    }
+
+    fn is_for(&self, inner: &Inner, peer: &PeerName) -> bool {
+        self.stop.borrow().is_none() && inner.session.remotes.iter().any(|remote| remote.peer == *peer)
     }
 
     pub(crate) fn readiness(&self) -> Readiness {
@@ -202,10 +231,18 @@ impl Receiving {
     }
 
     /// A verified connection begins. The number names it in [`Receiving::detach`].
-    fn attach(&self, arrival: Arrival) -> u64 {
-        let connection = self.lock().hub.attach(arrival);
+    fn attach(&self, arrival: Arrival) -> Result<u64, Reason> {
+        let mut inner = self.lock();
+        // Under the lock that ends the session, so that no connection outlives it.
+        if !self.is_for(&inner, &arrival.peer) {
+            return Err(Reason::SessionUnknown);
+        }
+        let connection = inner.hub.attach(arrival, self.context.clock.moment());
+        drop(inner);
         self.tell();
-        connection
+        // What an older connection was bringing gives its places back.
+        self.grant();
+        Ok(connection)
     }
 
     /// The handshake of a connection is over.
@@ -222,8 +259,17 @@ impl Receiving {
     }
 
     /// The stream of a lane that a connected sender opens.
-    fn stream(&self, pod: &PodIdentity, incarnation: [u8; 16]) -> Result<Arc<Stream>, Reason> {
-        self.lock().hub.stream(pod, incarnation)
+    fn open_stream(
+        &self,
+        pod: &PodIdentity,
+        connection: u64,
+        open: &Open,
+        wake: Arc<Notify>,
+    ) -> Result<(Arc<Stream>, Attachment), Reason> {
+        let mut inner = self.lock();
+        let stream = inner.hub.stream(pod, connection, open.incarnation.0)?;
+        let attachment = stream.attach(open, wake, &self.staging)?;
+        Ok((stream, attachment))
     }
 
     /// Looks for a place for a tensor that was announced on `stream`.

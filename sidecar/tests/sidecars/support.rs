@@ -280,7 +280,7 @@ impl Plan {
                 }
             }
         };
-        Sidecar { address: node.address(), node, lanes, plan: self, runtime: Some(runtime) }
+        Sidecar { address: node.address(), node, lanes, plan: self, runtime: Runtime(Some(runtime)) }
     }
 }
 
@@ -290,16 +290,32 @@ pub(crate) struct Sidecar {
     pub(crate) lanes: Lanes,
     pub(crate) address: SocketAddr,
     pub(crate) plan: Plan,
-    runtime: Option<tokio::runtime::Runtime>,
+    runtime: Runtime,
+}
+
+/// A sidecar's own runtime.
+struct Runtime(Option<tokio::runtime::Runtime>);
+
+impl Runtime {
+    fn enter(&self) -> tokio::runtime::EnterGuard<'_> {
+        self.0.as_ref().unwrap().enter()
+    }
 }
 
 impl Sidecar {
     /// Kills it, and tells how to start it again at the same address.
     pub(crate) fn kill(mut self) -> Plan {
-        let runtime = self.runtime.take().unwrap();
+        let runtime = self.runtime.0.take().unwrap();
         // Waits until the sockets are closed, away from this test's own runtime.
         std::thread::spawn(move || runtime.shutdown_timeout(LIMIT)).join().unwrap();
-        Plan { listen: self.address, ..self.plan.clone() }
+        Plan { listen: self.address, ..self.plan }
+    }
+
+    /// Ends it as a pod's end does, in the background.
+    pub(crate) fn drain(self) {
+        let Self { node, mut runtime, .. } = self;
+        let runtime = runtime.0.take().unwrap();
+        std::thread::spawn(move || runtime.block_on(node.drain()));
     }
 
     pub(crate) fn propose(&self, chain: SignedChain) {
@@ -307,19 +323,19 @@ impl Sidecar {
         desired.policy = Some(proposal(chain));
         desired.generation = 2;
         // The sessions' tasks belong to the sidecar's runtime.
-        let _inside = self.runtime.as_ref().unwrap().enter();
+        let _inside = self.runtime.enter();
         self.node.apply(desired);
     }
 
     pub(crate) fn apply(&self, desired: Desired) {
-        let _inside = self.runtime.as_ref().unwrap().enter();
+        let _inside = self.runtime.enter();
         self.node.apply(desired);
     }
 }
 
-impl Drop for Sidecar {
+impl Drop for Runtime {
     fn drop(&mut self) {
-        if let Some(runtime) = self.runtime.take() {
+        if let Some(runtime) = self.0.take() {
             runtime.shutdown_background();
         }
     }

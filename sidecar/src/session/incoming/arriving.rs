@@ -51,34 +51,61 @@ pub(super) struct Arriving {
     /// Bytes that came before there was a place, from offset 0. The credit bounds them.
     staged: Vec<u8>,
     pub(super) whole: bool,
+    /// It is not to be delivered: no client can hold it, or its bytes could not be written.
+    pub(super) broken: bool,
 }
 
 impl Arriving {
     pub(super) fn new(number: u64, header: TensorHeader, length: u64) -> Self {
-        Self { number, header, length, place: None, staged: Vec::new(), whole: length == 0 }
+        Self { number, header, length, place: None, staged: Vec::new(), whole: length == 0, broken: false }
     }
 
-    /// Puts bytes where they belong, or aside while there is no place.
-    pub(super) fn write(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        match &self.place {
+    /// Puts bytes where they belong, or aside while there is no place. Those of a broken tensor are dropped.
+    pub(super) fn write(&mut self, offset: u64, bytes: &[u8]) {
+        let written = match &self.place {
+            _ if self.broken => Ok(()),
             Some(place) => place.write(offset, bytes),
             None => {
                 debug_assert_eq!(offset, self.staged.len() as u64, "chunks come in order");
                 self.staged.extend_from_slice(bytes);
                 Ok(())
             }
-        }
+        };
+        self.note(written);
     }
 
     /// Gives it a place, and moves there what was put aside.
-    pub(super) fn settle(&mut self, place: Place) -> io::Result<()> {
+    pub(super) fn settle(&mut self, place: Place) {
         let written = if self.staged.is_empty() { Ok(()) } else { place.write(0, &self.staged) };
         self.staged = Vec::new();
         self.place = Some(place);
-        written
+        self.note(written);
     }
 
+    /// There will never be a place for it.
+    pub(super) fn discard(&mut self) {
+        self.staged = Vec::new();
+        self.broken = true;
+    }
+
+    /// Bytes that lie here without a place.
+    pub(super) fn staged(&self) -> u64 {
+        self.staged.len() as u64
+    }
+
+    pub(super) fn wants_place(&self) -> bool {
+        self.place.is_none() && !self.broken
+    }
+
+    /// Whether its turn to be delivered, or told as lost, can come.
     pub(super) fn is_ready(&self) -> bool {
-        self.whole && self.place.is_some()
+        self.whole && !self.wants_place()
+    }
+
+    fn note(&mut self, written: io::Result<()>) {
+        if let Err(error) = written {
+            tracing::error!(%error, "a client's memory cannot be written");
+            self.broken = true;
+        }
     }
 }

@@ -35,7 +35,8 @@ pub(super) struct Delivered {
 pub(super) struct Granted {
     pub(super) stream: Arc<Stream>,
     pub(super) waiting: Waiting,
-    pub(super) place: Place,
+    /// None: no client can ever hold it.
+    pub(super) place: Option<Place>,
 }
 
 #[derive(Debug)]
@@ -102,7 +103,7 @@ impl Hub {
     }
 
     /// A verified connection; its number.
-    pub(super) fn attach(&mut self, arrival: Arrival) -> u64 {
+    pub(super) fn attach(&mut self, arrival: Arrival, now: Moment) -> u64 {
         let number = self.number();
         let other = self.senders.get(&arrival.pod).is_some_and(|known| *known.peer() != arrival.peer);
         if other && let Some(older) = self.senders.remove(&arrival.pod) {
@@ -115,7 +116,7 @@ impl Hub {
             .senders
             .entry(arrival.pod.clone())
             .or_insert_with(|| Sender::new(arrival.peer.clone(), &arrival.pod));
-        sender.attach(number, arrival);
+        sender.attach(number, arrival, now);
         number
     }
 
@@ -126,8 +127,15 @@ impl Hub {
         self.end_if_all_have();
     }
 
-    pub(super) fn stream(&mut self, pod: &PodIdentity, incarnation: [u8; 16]) -> Result<Arc<Stream>, Reason> {
-        self.senders.get_mut(pod).ok_or(Reason::PeerUnknown)?.stream(incarnation)
+    pub(super) fn stream(
+        &mut self,
+        pod: &PodIdentity,
+        connection: u64,
+        incarnation: [u8; 16],
+    ) -> Result<Arc<Stream>, Reason> {
+        let sender = self.senders.get_mut(pod).ok_or(Reason::PeerUnknown)?;
+        // One that was replaced must not take its streams back.
+        if !sender.is_on(connection) { Err(Reason::LinkLost) } else { sender.stream(incarnation) }
     }
 
     /// Tells receivers of senders that did not come back.
@@ -191,7 +199,11 @@ impl Hub {
                 self.waiting.pop_front();
                 continue;
             }
-            let Some(place) = self.reserve(waiting.length) else { break };
+            let place = match self.reserve(waiting.length) {
+                Ok(place) => Some(place),
+                Err(NoSlot::Full) => break,
+                Err(NoSlot::TooLarge) => None,
+            };
             let Some((stream, waiting)) = self.waiting.pop_front() else { break };
             granted.push(Granted { stream, waiting, place });
         }
@@ -199,7 +211,7 @@ impl Hub {
     }
 
     /// A place in the memory of the next receiver that has room.
-    fn reserve(&mut self, length: u64) -> Option<Place> {
+    fn reserve(&mut self, length: u64) -> Result<Place, NoSlot> {
         let takers: Vec<_> = self.receivers.iter().filter(|(_, receiver)| !receiver.ended).collect();
         let count = takers.len();
         let mut too_large = 0;
@@ -209,25 +221,33 @@ impl Hub {
             match receiver.arena.reserve(length) {
                 Ok(slot) => {
                     self.turn = index + 1;
-                    return Some(Place::new(**id, Arc::clone(&receiver.arena), slot));
+                    return Ok(Place::new(**id, Arc::clone(&receiver.arena), slot));
                 }
                 Err(NoSlot::Full) => {}
                 Err(NoSlot::TooLarge) => too_large += 1,
             }
         }
         if count > 0 && too_large == count {
-            let message = format!(
-                "a tensor of {length} bytes is larger than this client's share of shared memory; raise SEALANE_ARENA_BYTES"
+            tracing::error!(
+                bytes = length,
+                "a tensor is larger than any receiving client's share of shared memory and is lost; raise SEALANE_ARENA_BYTES"
             );
-            self.fail(&LaneError::refused(Reason::LimitExceeded, message));
+            return Err(NoSlot::TooLarge);
         }
-        None
+        Err(NoSlot::Full)
     }
 
-    /// A whole tensor. False when its client is gone with it.
+    /// A whole tensor. False when it is lost: its client is gone with it, or its bytes have no place.
     pub(super) fn deliver(&mut self, stream: &Arc<Stream>, arrived: Arrived) -> bool {
         let id = DeliveryId(self.number());
-        let Arrived { sequence, header, length, place } = arrived;
+        let Arrived { sequence, header, length, outcome } = arrived;
+        let place = match outcome {
+            Ok(place) => place,
+            Err(receiver) => {
+                receiver.inspect(|receiver| self.give_up_on_memory(*receiver));
+                return false;
+            }
+        };
         let Some(receiver) = self.receivers.get_mut(&place.receiver) else { return false };
         let Some(slot) = place.into_slot() else { return false };
         let sender = stream.sender.clone();
@@ -236,6 +256,14 @@ impl Hub {
         // A client that is gone is noticed by its lane's task, which then finds this tensor among its deliveries.
         let _ = receiver.turns.give(Turn::Tensor(delivery));
         true
+    }
+
+    /// A client whose memory cannot be written gets nothing more.
+    fn give_up_on_memory(&mut self, id: ReceiverId) {
+        let Some(receiver) = self.receivers.get_mut(&id).filter(|receiver| !receiver.ended) else { return };
+        receiver.ended = true;
+        let message = "this client's shared memory cannot be written; open the lane again";
+        let _ = receiver.turns.give(super::over(&LaneError::closed(Reason::Unspecified, message)));
     }
 
     /// A sender is gone without ending its stream.
@@ -284,6 +312,13 @@ impl Hub {
     pub(super) fn close(&mut self, reason: Reason, error: &LaneError) {
         self.fail(error);
         self.senders.values().for_each(|sender| sender.close(reason));
+    }
+
+    /// As [`Hub::close`], for a session that may go on later: what was delivered stays known.
+    pub(super) fn rest(&mut self, reason: Reason, error: &LaneError) {
+        self.close(reason, error);
+        self.senders.values().for_each(Sender::rest);
+        self.interruptions.clear();
     }
 
     fn forget_oldest(&mut self) {

@@ -34,7 +34,10 @@ async fn run(receiving: &Receiving, id: ReceiverId, mut outlet: Outlet, freed: &
             },
             () = client.gone(), if !receiving.has_ended(id) => {
                 take(receiving, id, &mut outlet, Vec::new());
-                return;
+                // The end may have come while this waited; what was delivered can still be taken.
+                if !receiving.has_ended(id) {
+                    return;
+                }
             }
             () = room => {}
         }

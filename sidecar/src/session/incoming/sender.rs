@@ -15,8 +15,10 @@ use super::stream::{Standing, Stream};
 
 /// How long a cut stream may take to come back before the receivers are told that it is lost: a sidecar's restart.
 pub(super) const RESUME_MICROS_MAX: u64 = 15_000_000;
-/// Ended streams that are remembered, in case their last acknowledgement was lost.
-const ENDED_MAX: usize = 64;
+/// Streams that are remembered although their sender is done with them, in case its last answer was lost.
+const SETTLED_MAX: usize = 64;
+/// Streams that are remembered although they are over: a sender comes back with all that it had open at once.
+const OVER_MAX: usize = STREAMS_MAX + SETTLED_MAX;
 
 /// What is known of a connection once it is established.
 #[derive(Debug, Clone, Copy)]
@@ -42,7 +44,7 @@ pub(super) struct Sender {
     name: String,
     connection: Option<Connection>,
     streams: BTreeMap<[u8; 16], Arc<Stream>>,
-    /// Incarnations in the order of their appearance.
+    /// Incarnations, those opened last at the end.
     order: Vec<[u8; 16]>,
     /// When it was last connected.
     pub(super) seen: Moment,
@@ -76,6 +78,11 @@ impl Sender {
         self.connection.is_some()
     }
 
+    /// Whether its current connection is this one.
+    pub(super) fn is_on(&self, number: u64) -> bool {
+        self.connection.as_ref().is_some_and(|connection| connection.number == number)
+    }
+
     pub(super) fn connected(&self) -> Option<Connected> {
         self.connection.as_ref().and_then(|connection| connection.known)
     }
@@ -85,10 +92,12 @@ impl Sender {
     }
 
     /// A new connection takes over; an older one that is still there is of no use any more.
-    pub(super) fn attach(&mut self, number: u64, arrival: Arrival) {
+    pub(super) fn attach(&mut self, number: u64, arrival: Arrival, now: Moment) {
         let Arrival { degraded, stop, .. } = arrival;
         if let Some(older) = self.connection.replace(Connection { number, known: None, degraded, stop }) {
             older.stop.send_replace(Some(Reason::LinkLost));
+            // Its end will come too late to be its sender's. What is not opened again in time is lost.
+            self.cut(now);
         }
     }
 
@@ -104,11 +113,20 @@ impl Sender {
             return false;
         }
         self.connection = None;
+        self.cut(now);
+        true
+    }
+
+    fn cut(&mut self, now: Moment) {
         self.seen = now;
         for stream in self.streams.values() {
             stream.detach(now);
         }
-        true
+    }
+
+    /// The session is suspended.
+    pub(super) fn rest(&self) {
+        self.streams.values().for_each(|stream| stream.rest());
     }
 
     pub(super) fn close(&self, reason: Reason) {
@@ -120,7 +138,10 @@ impl Sender {
     /// The stream of one of its lanes.
     pub(super) fn stream(&mut self, incarnation: [u8; 16]) -> Result<Arc<Stream>, Reason> {
         if let Some(stream) = self.streams.get(&incarnation) {
-            return Ok(Arc::clone(stream));
+            let stream = Arc::clone(stream);
+            self.order.retain(|known| *known != incarnation);
+            self.order.push(incarnation);
+            return Ok(stream);
         }
         let open = self.streams.values().filter(|stream| !stream.is_over()).count();
         if open >= STREAMS_MAX {
@@ -155,20 +176,22 @@ impl Sender {
         self.streams.values().any(|stream| stream.has_ended())
     }
 
-    /// Whether it ever opened a stream.
+    /// Whether it opened a stream since the session began or was resumed.
     pub(super) fn has_streams(&self) -> bool {
-        !self.streams.is_empty()
+        self.streams.values().any(|stream| stream.standing() != Standing::Past)
     }
 
     fn forget_oldest(&mut self) {
-        let over = self.streams.values().filter(|stream| stream.is_over()).count();
-        if over < ENDED_MAX {
+        let count = |over: fn(&Stream) -> bool| self.streams.values().filter(|stream| over(stream)).count();
+        let forgotten: fn(&Stream) -> bool = if count(Stream::is_settled) >= SETTLED_MAX {
+            Stream::is_settled
+        } else if count(Stream::is_over) >= OVER_MAX {
+            Stream::is_over
+        } else {
             return;
-        }
-        let oldest = self
-            .order
-            .iter()
-            .position(|known| self.streams.get(known).is_some_and(|stream| stream.is_over()));
+        };
+        let oldest =
+            self.order.iter().position(|known| self.streams.get(known).is_some_and(|one| forgotten(one)));
         if let Some(oldest) = oldest {
             self.streams.remove(&self.order.remove(oldest));
         }

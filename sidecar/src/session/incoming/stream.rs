@@ -7,12 +7,13 @@ use sealane_protocol::Moment;
 use sealane_protocol::frame::{
     Chunk, End, Incarnation, Open, Sequence as WireSequence, TensorHeader as WireHeader,
 };
-use sealane_protocol::limits::STAGING_BYTES;
+use sealane_protocol::limits::{STAGING_BYTES, WINDOW_TENSORS};
 use sealane_protocol::transfer::{Announced, Inbound, InboundError, Place as ChunkPlace, Reply};
 use sealane_types::Reason;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 use super::arriving::{Arriving, Place};
+use super::hub::ReceiverId;
 use crate::handoff::{Sequence, TensorHeader};
 
 /// A stream's place on one connection. A stream that was attached to another connection since answers nobody who
@@ -35,7 +36,8 @@ pub(super) struct Arrived {
     pub(super) sequence: Sequence,
     pub(super) header: TensorHeader,
     pub(super) length: u64,
-    pub(super) place: Place,
+    /// None: no client can hold it, or its bytes could not be written there; it is lost.
+    pub(super) outcome: Result<Place, Option<ReceiverId>>,
 }
 
 /// What an answer to the sender consists of.
@@ -56,6 +58,8 @@ pub(super) enum Standing {
     Ended,
     /// The sender is gone for good, and the receivers were told.
     Interrupted,
+    /// The session was suspended since; known only so that nothing is delivered twice.
+    Past,
 }
 
 #[derive(Debug)]
@@ -72,6 +76,10 @@ struct Inner {
     wake: Option<Arc<Notify>>,
     /// Answers that did not fit the output yet.
     owed: VecDeque<Answer>,
+    /// Held while bytes may lie here without a place.
+    staging: Option<OwnedSemaphorePermit>,
+    /// Whether the sender dropped the stream, or was told that it ended: nothing of it comes again.
+    settled: bool,
 }
 
 /// One lane of a sender.
@@ -87,7 +95,7 @@ pub(super) struct Stream {
 impl Stream {
     pub(super) fn new(sender: String, incarnation: [u8; 16]) -> Arc<Self> {
         let inner = Inner {
-            inbound: Inbound::new(Incarnation(incarnation), STAGING_BYTES),
+            inbound: Inbound::new(Incarnation(incarnation), 0),
             arriving: BTreeMap::new(),
             order: VecDeque::new(),
             lost: BTreeSet::new(),
@@ -96,6 +104,8 @@ impl Stream {
             standing: Standing::Cut(Moment::default()),
             wake: None,
             owed: VecDeque::new(),
+            staging: None,
+            settled: false,
         };
         Arc::new(Self { sender, inner: Mutex::new(inner), turn: Mutex::new(()) })
     }
@@ -109,7 +119,13 @@ impl Stream {
     /// Whether nothing more comes: it ended, or its sender was given up.
     pub(super) fn is_over(&self) -> bool {
         let inner = self.lock();
-        matches!(inner.standing, Standing::Ended | Standing::Interrupted) && inner.arriving.is_empty()
+        matches!(inner.standing, Standing::Ended | Standing::Interrupted | Standing::Past)
+            && inner.arriving.is_empty()
+    }
+
+    /// Whether it is over for its sender as well, which will not repeat anything of it.
+    pub(super) fn is_settled(&self) -> bool {
+        self.is_over() && self.lock().settled
     }
 
     pub(super) fn standing(&self) -> Standing {
@@ -118,7 +134,7 @@ impl Stream {
 
     /// The sender's client is gone without closing. False when it had ended or been given up before.
     pub(super) fn abort(&self, attachment: Attachment) -> Result<bool, Reason> {
-        drop(self.attached(attachment)?);
+        self.attached(attachment)?.settled = true;
         Ok(self.interrupt())
     }
 
@@ -133,26 +149,45 @@ impl Stream {
         open
     }
 
-    /// Continues on a connection. What was cut off comes again; its places are given back.
-    pub(super) fn attach(&self, open: &Open, wake: Arc<Notify>) -> Result<Attachment, Reason> {
+    /// Continues on a connection. What was cut off comes again; its places are given back. `staging` is the session's
+    /// share of memory for bytes without a place; without any left, the sender waits for places.
+    pub(super) fn attach(
+        &self,
+        open: &Open,
+        wake: Arc<Notify>,
+        staging: &Arc<Semaphore>,
+    ) -> Result<Attachment, Reason> {
         let mut inner = self.lock();
-        inner.inbound.attach(open).map_err(refused)?;
         inner.cut_off();
+        if inner.staging.is_none() {
+            inner.staging = Arc::clone(staging).try_acquire_owned().ok();
+        }
+        let lies: u64 = inner.arriving.values().map(Arriving::staged).sum();
+        let bytes = if inner.staging.is_some() { STAGING_BYTES.saturating_sub(lies) } else { 0 };
+        inner.inbound.set_staging(bytes);
+        inner.inbound.attach(open).map_err(refused)?;
+        inner.lost.retain(|sequence| *sequence >= open.base_sequence);
         inner.standing = Standing::Open;
+        inner.settled = false;
         inner.wake = Some(wake);
         inner.attachment.0 += 1;
         Ok(inner.attachment)
     }
 
-    /// The connection is gone.
+    /// The connection is gone, or another one takes over.
     pub(super) fn detach(&self, now: Moment) {
         let mut inner = self.lock();
-        inner.inbound.detach();
-        inner.cut_off();
-        inner.wake = None;
         if inner.standing == Standing::Open {
             inner.standing = Standing::Cut(now);
         }
+        inner.detach();
+    }
+
+    /// The session is suspended. Should it go on, this sender may repeat what was delivered before.
+    pub(super) fn rest(&self) {
+        let mut inner = self.lock();
+        inner.standing = Standing::Past;
+        inner.detach();
     }
 
     /// A tensor is announced. Some: it needs a place.
@@ -182,18 +217,19 @@ impl Stream {
     pub(super) fn wants(&self, waiting: &Waiting) -> bool {
         let inner = self.lock();
         let tensor = inner.arriving.get(&waiting.sequence);
-        tensor.is_some_and(|tensor| tensor.number == waiting.number && tensor.place.is_none())
+        tensor.is_some_and(|tensor| tensor.number == waiting.number && tensor.wants_place())
     }
 
-    /// A place was found; the tensor may be whole with it.
-    pub(super) fn place(&self, waiting: &Waiting, place: Place) {
+    /// A place was found, or (None) there will never be one; the tensor may be whole with it.
+    pub(super) fn place(&self, waiting: &Waiting, place: Option<Place>) {
         let mut inner = self.lock();
         let Some(tensor) = inner.arriving.get_mut(&waiting.sequence) else { return };
         if tensor.number != waiting.number {
             return;
         }
-        if let Err(error) = tensor.settle(place) {
-            tracing::error!(%error, "a client's memory cannot be written");
+        match place {
+            Some(place) => tensor.settle(place),
+            None => tensor.discard(),
         }
         inner.inbound.reserved(WireSequence(waiting.sequence.0));
         inner.tell();
@@ -207,10 +243,7 @@ impl Stream {
         };
         let sequence = Sequence(chunk.sequence.0);
         let Some(tensor) = inner.arriving.get_mut(&sequence) else { return Ok(false) };
-        if let Err(error) = tensor.write(chunk.offset, chunk.bytes) {
-            tracing::error!(%error, "a client's memory cannot be written");
-            return Err(Reason::Unspecified);
-        }
+        tensor.write(chunk.offset, chunk.bytes);
         tensor.whole |= complete;
         Ok(tensor.whole)
     }
@@ -231,6 +264,7 @@ impl Stream {
         let mut inner = self.attached(attachment)?;
         inner.inbound.on_end(end).map_err(refused)?;
         inner.standing = Standing::Ended;
+        inner.release_staging();
         inner.inbound.end_seen();
         inner.tell();
         Ok(())
@@ -246,7 +280,14 @@ impl Stream {
 
     /// The client is gone with a tensor.
     pub(super) fn lost(&self, sequence: Sequence) {
-        self.lock().lost.insert(WireSequence(sequence.0));
+        {
+            let Inner { lost, inbound, .. } = &mut *self.lock();
+            lost.insert(WireSequence(sequence.0));
+            if lost.len() as u64 > 2 * WINDOW_TENSORS {
+                // What is not known any more is not acknowledged again.
+                lost.retain(|sequence| inbound.knows(*sequence));
+            }
+        }
         self.taken(sequence);
     }
 
@@ -264,6 +305,10 @@ impl Stream {
         }
         let sequences = match inner.inbound.poll_reply()? {
             Reply::Taken(sequences) if !inner.lost.is_empty() => sequences,
+            ended @ Reply::Ended(_) => {
+                inner.settled = true;
+                return Some(Answer::Plain(ended));
+            }
             other => return Some(Answer::Plain(other)),
         };
         let (lost, taken): (Vec<_>, Vec<_>) =
@@ -277,8 +322,16 @@ impl Stream {
         Some(Answer::Plain(Reply::Taken(taken)))
     }
 
-    pub(super) fn owe(&self, answer: Answer) {
-        self.lock().owed.push_front(answer);
+    /// Puts an answer back. One for an older connection has nobody to hear it.
+    pub(super) fn owe(&self, attachment: Attachment, answer: Answer) {
+        if let Ok(mut inner) = self.attached(attachment) {
+            inner.owed.push_front(answer);
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn remembered_as_lost(&self) -> usize {
+        self.lock().lost.len()
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -298,13 +351,44 @@ impl Inner {
             return None;
         }
         let (_, sequence) = self.order.pop_front()?;
-        let Arriving { header, length, place, .. } = self.arriving.remove(&sequence)?;
-        Some(Arrived { sequence, header, length, place: place? })
+        let Arriving { header, length, place, broken, .. } = self.arriving.remove(&sequence)?;
+        self.release_staging();
+        let outcome = match place {
+            Some(place) if !broken => Ok(place),
+            place => Err(place.map(|place| place.receiver)),
+        };
+        Some(Arrived { sequence, header, length, outcome })
     }
 
-    /// Forgets tensors that are not whole: they come again. Whole ones are known to the inbound state and do not.
+    /// Nothing comes on this attachment any more, and nothing is told to whoever held it.
+    fn detach(&mut self) {
+        self.inbound.detach();
+        self.cut_off();
+        self.wake = None;
+        self.attachment.0 += 1;
+        self.release_staging();
+    }
+
+    /// Gives back the share of memory that nothing lies in and nothing will.
+    fn release_staging(&mut self) {
+        if self.standing != Standing::Open && self.arriving.is_empty() {
+            self.staging = None;
+        }
+    }
+
+    /// Forgets tensors that are not whole, and those without bytes that were announced after them: they come again, in
+    /// their order. Other whole ones are known to the inbound state and do not.
     fn cut_off(&mut self) {
-        self.arriving.retain(|_, tensor| tensor.whole);
+        let Self { arriving, inbound, .. } = self;
+        let mut behind = false;
+        // Sequences grow in the order of announcement.
+        arriving.retain(|sequence, tensor| {
+            behind |= !tensor.whole;
+            if behind && tensor.whole {
+                inbound.forget(WireSequence(sequence.0));
+            }
+            !behind
+        });
         self.owed.clear();
     }
 

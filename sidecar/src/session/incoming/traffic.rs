@@ -8,6 +8,7 @@ use sealane_policy::VerifiedPolicy;
 use sealane_protocol::connection::{Connection, Introduction, SendError, Sink};
 use sealane_protocol::frame::{Frame, Open, Sequences, StreamId, Taken};
 use sealane_protocol::handshake::Kind;
+use sealane_protocol::limits::STREAMS_MAX;
 use sealane_protocol::transfer::Reply;
 use sealane_types::{PeerName, PodIdentity, Reason, SessionName};
 use tokio::sync::{Notify, watch};
@@ -38,7 +39,8 @@ pub(crate) struct Inbound {
     attached: Option<Attached>,
 }
 
-struct Attached {
+/// A verified connection within its session.
+pub(super) struct Attached {
     session: Arc<Receiving>,
     pod: PodIdentity,
     connection: u64,
@@ -69,14 +71,12 @@ impl Inbound {
     /// Joins the session, once the sender is verified.
     fn attach(&mut self) -> Result<&mut Attached, Reason> {
         if let Some(peer) = self.verified.take() {
-            let session = self.session.clone().filter(|session| session.expects(peer.peer()));
-            let session = session.ok_or(Reason::SessionUnknown)?;
+            let session = self.session.clone().ok_or(Reason::SessionUnknown)?;
             let mut degraded: Vec<_> = peer.degradations().iter().map(|one| one.reason()).collect();
             degraded.dedup();
             let (pod, stop) = (peer.pod().clone(), self.stop.clone());
-            let arrival = Arrival { peer: peer.peer().clone(), pod: pod.clone(), degraded, stop };
-            let connection = session.attach(arrival);
-            self.attached = Some(Attached { session, pod, connection, streams: HashMap::new() });
+            let arrival = Arrival { peer: peer.peer().clone(), pod, degraded, stop };
+            self.attached = Some(Attached::new(session, arrival)?);
         }
         self.attached.as_mut().ok_or(Reason::FrameMalformed)
     }
@@ -85,33 +85,44 @@ impl Inbound {
 impl Sink for Inbound {
     fn on_frame(&mut self, frame: Frame<'_>) -> Result<(), Reason> {
         let wake = Arc::clone(&self.wake);
-        let attached = self.attach()?;
+        self.attach()?.on_frame(frame, wake)
+    }
+}
+
+impl Attached {
+    pub(super) fn new(session: Arc<Receiving>, arrival: Arrival) -> Result<Self, Reason> {
+        let pod = arrival.pod.clone();
+        let connection = session.attach(arrival)?;
+        Ok(Self { session, pod, connection, streams: HashMap::new() })
+    }
+
+    pub(super) fn on_frame(&mut self, frame: Frame<'_>, wake: Arc<Notify>) -> Result<(), Reason> {
         match frame {
             Frame::Chunk(chunk) => {
-                let (stream, attachment) = attached.stream(chunk.stream)?;
+                let (stream, attachment) = self.stream(chunk.stream)?;
                 if stream.write(*attachment, &chunk)? {
-                    attached.session.deliver(stream);
+                    self.session.deliver(stream);
                 }
                 Ok(())
             }
             Frame::Tensor(header) => {
-                let (stream, attachment) = attached.stream(header.stream)?;
+                let (stream, attachment) = self.stream(header.stream)?;
                 if let Some(waiting) = stream.announce(*attachment, &header)? {
-                    attached.session.request(stream, waiting);
+                    self.session.request(stream, waiting);
                 }
                 Ok(())
             }
-            Frame::Open(open) => attached.open(&open, wake),
+            Frame::Open(open) => self.open(&open, wake),
             Frame::End(end) => {
-                let (stream, attachment) = attached.stream(end.stream)?;
+                let (stream, attachment) = self.stream(end.stream)?;
                 stream.end(*attachment, &end)?;
-                attached.session.ended(&attached.pod, false);
+                self.session.ended(&self.pod, false);
                 Ok(())
             }
             Frame::Abort(id) => {
-                let (stream, attachment) = attached.streams.remove(&id).ok_or(Reason::FrameMalformed)?;
+                let (stream, attachment) = self.streams.remove(&id).ok_or(Reason::FrameMalformed)?;
                 if stream.abort(attachment)? {
-                    attached.session.ended(&attached.pod, true);
+                    self.session.ended(&self.pod, true);
                 }
                 Ok(())
             }
@@ -120,10 +131,8 @@ impl Sink for Inbound {
             }
         }
     }
-}
 
-impl Attached {
-    fn stream(&self, id: StreamId) -> Result<&(Arc<Stream>, Attachment), Reason> {
+    pub(super) fn stream(&self, id: StreamId) -> Result<&(Arc<Stream>, Attachment), Reason> {
         self.streams.get(&id).ok_or(Reason::FrameMalformed)
     }
 
@@ -131,8 +140,11 @@ impl Attached {
         if self.streams.contains_key(&open.stream) {
             return Err(Reason::FrameMalformed);
         }
-        let stream = self.session.stream(&self.pod, open.incarnation.0)?;
-        let attachment = stream.attach(open, wake)?;
+        // A lane that is opened again under another number counts as well.
+        if self.streams.len() >= STREAMS_MAX {
+            return Err(Reason::LimitExceeded);
+        }
+        let (stream, attachment) = self.session.open_stream(&self.pod, self.connection, open, wake)?;
         self.streams.insert(open.stream, (stream, attachment));
         Ok(())
     }
@@ -183,7 +195,7 @@ impl Traffic for Inbound {
         for (id, (stream, attachment)) in &attached.streams {
             while let Some(answer) = stream.next_answer(*attachment) {
                 if !answered(connection, *id, &answer)? {
-                    stream.owe(answer);
+                    stream.owe(*attachment, answer);
                     return Ok(());
                 }
                 if matches!(answer, Answer::Plain(Reply::Ended(_))) {
@@ -202,11 +214,9 @@ impl Traffic for Inbound {
     }
 }
 
-impl Drop for Inbound {
+impl Drop for Attached {
     fn drop(&mut self) {
-        if let Some(attached) = self.attached.take() {
-            attached.session.detach(&attached.pod, attached.connection);
-        }
+        self.session.detach(&self.pod, self.connection);
     }
 }
 

@@ -1,0 +1,251 @@
+//! Links that break, sessions that pause, and connections that never rest.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use sealane_sidecar::handoff::{NoSlot, Parcel, ReadAt, SenderEvent, SlotId, TakeArena, Turn};
+use serde_json::json;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+
+use crate::client::{Receiver, parcel, passing_on, sender};
+use crate::support::{LIMIT, Plan, Sidecar, document, loopback, pair, signed, until, within};
+
+/// A path between sidecars that can break.
+struct Path {
+    address: SocketAddr,
+    links: Arc<Mutex<Vec<JoinHandle<()>>>>,
+    accepting: JoinHandle<()>,
+}
+
+impl Path {
+    async fn to(target: SocketAddr) -> Self {
+        let listener = TcpListener::bind(loopback()).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let links = Arc::new(Mutex::new(Vec::new()));
+        let made = Arc::clone(&links);
+        let accepting = tokio::spawn(async move {
+            while let Ok((mut near, _)) = listener.accept().await {
+                let link = tokio::spawn(async move {
+                    let Ok(mut far) = TcpStream::connect(target).await else { return };
+                    // Either side may be gone, which ends the link.
+                    let _ = tokio::io::copy_bidirectional(&mut near, &mut far).await;
+                });
+                made.lock().unwrap().push(link);
+            }
+        });
+        Self { address, links, accepting }
+    }
+
+    /// Breaks every link; new ones can be made.
+    fn cut(&self) {
+        self.links.lock().unwrap().drain(..).for_each(|link| link.abort());
+    }
+}
+
+impl Drop for Path {
+    fn drop(&mut self) {
+        self.accepting.abort();
+        self.cut();
+    }
+}
+
+fn settled(events: &[SenderEvent]) -> (BTreeSet<u64>, BTreeSet<u64>) {
+    let (mut taken, mut uncertain) = (BTreeSet::new(), BTreeSet::new());
+    for event in events {
+        match event {
+            SenderEvent::Taken { first, last } => taken.extend(first.0..=last.0),
+            SenderEvent::Uncertain { first, last } => uncertain.extend(first.0..=last.0),
+            _ => {}
+        }
+    }
+    (taken, uncertain)
+}
+
+#[tokio::test]
+async fn a_link_that_breaks_again_and_again_loses_and_repeats_nothing() {
+    const COUNT: u64 = 300;
+    let to = Plan::receiver().start();
+    let path = Path::to(to.address).await;
+    let from = Plan::sender(&[path.address]).start();
+    let (lane, events) = sender(&from.lanes).await;
+    let events = passing_on(events);
+    // Room for some of what is offered: the rest is a backlog at every cut.
+    let mut receiver = Receiver::open(&to.lanes, 2 << 20).await;
+    let put = tokio::spawn(async move {
+        for sequence in 0..COUNT {
+            // Small ones that are whole at a cut, large ones that are not, and empty ones.
+            lane.offer(parcel(sequence, [0, 1000, 40_000, 500_000][(sequence % 4) as usize])).await.unwrap();
+        }
+        lane.close().await
+    });
+    let mut untaken = Vec::new();
+    for sequence in 0..COUNT {
+        let delivery = receiver.tensor().await;
+        assert_eq!(delivery.sequence.0, sequence, "each once, in order");
+        // At every cut some are delivered and not taken, and others are taken with nobody told.
+        untaken.push(delivery);
+        if sequence % 7 == 6 {
+            untaken.drain(..).for_each(|delivery| receiver.take(&delivery));
+        }
+        if sequence % 60 == 50 {
+            path.cut();
+        }
+    }
+    untaken.drain(..).for_each(|delivery| receiver.take(&delivery));
+    assert_eq!(receiver.turn().await, Turn::End);
+    within("the sender", put).await.unwrap().unwrap();
+    until("all are taken", || settled(&events.lock().unwrap()).0.len() as u64 == COUNT).await;
+    assert!(settled(&events.lock().unwrap()).1.is_empty(), "none is uncertain");
+}
+
+#[tokio::test]
+async fn a_suspended_receiver_delivers_nothing_twice_when_it_goes_on() {
+    let (from, to) = pair();
+    let (lane, events) = sender(&from.lanes).await;
+    let events = passing_on(events);
+    let mut receiver = Receiver::open(&to.lanes, 8 << 20).await;
+    for sequence in 0..10 {
+        lane.offer(parcel(sequence, 1000)).await.unwrap();
+    }
+    for sequence in 0..10 {
+        let delivery = receiver.tensor().await;
+        if sequence < 5 {
+            receiver.take(&delivery);
+        }
+    }
+    // The sending side has not heard of it yet, and goes on trying.
+    let mut suspended = to.plan.desired();
+    suspended.sessions[0].suspend = true;
+    to.apply(suspended);
+    assert!(matches!(receiver.turn().await, Turn::Failed(_)));
+    drop(receiver);
+    lane.offer(parcel(10, 1000)).await.unwrap();
+    to.apply(to.plan.desired());
+    let mut receiver = Receiver::open(&to.lanes, 8 << 20).await;
+    assert_eq!(receiver.next_taken().await, 10);
+    assert!(within("the end", lane.close()).await.is_err(), "it tells of what is uncertain");
+    assert_eq!(receiver.turn().await, Turn::End);
+    until("the fate of all is known", || {
+        let (taken, uncertain) = settled(&events.lock().unwrap());
+        taken == (0..5).chain([10]).collect() && uncertain == (5..10).collect()
+    })
+    .await;
+}
+
+/// How long a connection may go on that must not.
+const SOON: Duration = Duration::from_secs(3);
+/// More than any machine moves while a test waits.
+const ENDLESS: u64 = 1 << 40;
+
+/// A tensor without an end.
+#[derive(Debug)]
+struct Zeros;
+
+impl ReadAt for Zeros {
+    fn read_at(&self, _: u64, into: &mut [u8]) -> io::Result<()> {
+        into.fill(0);
+        Ok(())
+    }
+}
+
+/// Memory without an end.
+#[derive(Debug, Default)]
+struct Void {
+    written: AtomicU64,
+    freed: Arc<Notify>,
+}
+
+impl TakeArena for Void {
+    fn reserve(&self, _: u64) -> Result<SlotId, NoSlot> {
+        Ok(SlotId(0))
+    }
+
+    fn write_at(&self, _: SlotId, _: u64, bytes: &[u8]) -> io::Result<()> {
+        self.written.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn release(&self, _: SlotId) {}
+
+    fn freed(&self) -> Arc<Notify> {
+        Arc::clone(&self.freed)
+    }
+}
+
+/// Keeps one connection busy without pause, and expects `end` to stop it: bytes for which the receiver gave credit need
+/// nothing more from anybody.
+async fn stops_while_busy(end: impl FnOnce(Sidecar, Sidecar) -> Vec<Sidecar>) {
+    let (from, to) = pair();
+    let (lane, events) = sender(&from.lanes).await;
+    passing_on(events);
+    let arena = Arc::new(Void::default());
+    let deadline = tokio::time::Instant::now() + LIMIT;
+    let session = "activations".parse().unwrap();
+    let opened = to.lanes.open_receiver(session, Arc::clone(&arena) as Arc<_>, deadline);
+    let _client = within("a receiving lane", opened).await.unwrap();
+    let mut endless = parcel(0, 0);
+    endless.header.shape = vec![ENDLESS];
+    lane.offer(Parcel { source: Arc::new(Zeros), length: ENDLESS, ..endless }).await.unwrap();
+    let written = || arena.written.load(Ordering::Relaxed);
+    until("it is under way", || written() > 64 << 20).await;
+    let began = Instant::now();
+    let _left = end(from, to);
+    let mut before = 0;
+    while before != written() {
+        before = written();
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        assert!(began.elapsed() < SOON, "bytes still come after {SOON:?}");
+    }
+}
+
+/// An epoch in which nobody may send.
+fn without_the_sender() -> sealane_types::SignedChain {
+    let mut next = document(2);
+    next["peers"].as_object_mut().unwrap().remove("embedder");
+    next["sessions"] = json!([]);
+    signed(&next, &[1, 2])
+}
+
+#[tokio::test]
+async fn a_busy_receiver_hears_of_an_epoch_without_its_sender() {
+    stops_while_busy(|from, to| {
+        to.propose(without_the_sender());
+        vec![from, to]
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_busy_sender_hears_of_an_epoch_without_itself() {
+    stops_while_busy(|from, to| {
+        from.propose(without_the_sender());
+        vec![from, to]
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_busy_connection_hears_that_its_session_is_deleted() {
+    stops_while_busy(|from, to| {
+        let mut desired = to.plan.desired();
+        desired.sessions.clear();
+        to.apply(desired);
+        vec![from, to]
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_busy_connection_hears_of_draining() {
+    stops_while_busy(|from, to| {
+        to.drain();
+        vec![from]
+    })
+    .await;
+}
