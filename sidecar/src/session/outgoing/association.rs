@@ -23,6 +23,9 @@ const STALL_MICROS_MAX: u64 = 15_000_000;
 /// How long a dropped receiver takes no part in broadcasts.
 const EXCLUSION_MICROS: u64 = 60_000_000;
 
+/// How long a replica that has never answered may be one that an earlier life of this sidecar gave tensors to.
+const ANSWER_MICROS_MAX: u64 = 60_000_000;
+
 /// A replica and what it was given.
 #[derive(Debug)]
 pub(crate) struct Association {
@@ -43,6 +46,8 @@ pub(crate) struct Association {
 struct State {
     addresses: Vec<SocketAddr>,
     phase: Phase,
+    /// Since when it is listed.
+    listed: Moment,
     /// The process that answered last; what it was given goes nowhere else.
     process: Option<ReplicaId>,
     backlog: Backlog,
@@ -76,6 +81,7 @@ impl Association {
             state: Mutex::new(State {
                 addresses: Vec::new(),
                 phase: Phase::Waiting(None),
+                listed: clock.moment(),
                 process: None,
                 backlog: Backlog::default(),
                 lanes: BTreeMap::new(),
@@ -122,9 +128,9 @@ impl Association {
         self.lock().addresses.clone()
     }
 
-    /// The process that answered last.
-    pub(super) fn process(&self) -> Option<ReplicaId> {
-        self.lock().process
+    /// Whether what an earlier life of this sidecar gave to `process` may still be settled here.
+    pub(super) fn may_hold(&self, process: ReplicaId) -> bool {
+        self.lock().may_hold(process, self.clock.moment())
     }
 
     pub(super) fn locate(&self, addresses: Vec<SocketAddr>) {
@@ -350,6 +356,13 @@ impl State {
 
     fn has_room(&self) -> bool {
         self.phase.is_established() && !self.leaving && self.backlog.has_room()
+    }
+
+    fn may_hold(&self, process: ReplicaId, now: Moment) -> bool {
+        match self.process {
+            Some(known) => known == process,
+            None => !self.over && now.micros_since(self.listed) < ANSWER_MICROS_MAX,
+        }
     }
 
     /// Tells lanes what became of their tensors.

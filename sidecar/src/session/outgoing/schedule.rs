@@ -155,10 +155,8 @@ fn again(entries: &[Entry], parcel: &Parcel) -> Choice {
             continue;
         }
         promised.iter().for_each(|other| other.association.forgo(parcel.length));
-        // While some replica has not answered yet it may be the one; and one that is known may reconnect.
-        let hope = |association: &Arc<Association>| {
-            association.process().is_none_or(|process| process == route.process)
-        };
+        // A replica that has not answered yet may be the one, for a while; and one that is known may reconnect.
+        let hope = |association: &Arc<Association>| association.may_hold(route.process);
         let any_known = associations().next().is_some();
         return if any_known && !associations().any(hope) { Choice::Uncertain } else { Choice::Wait };
     }

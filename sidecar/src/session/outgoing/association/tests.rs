@@ -1,8 +1,10 @@
 use std::time::Duration;
 
 use sealane_protocol::handshake::{KeyExchange, Suite};
-use sealane_types::{Cipher, Dtype};
+use sealane_types::{Cipher, Delivery, Dtype};
 
+use super::super::Entry;
+use super::super::schedule::{Choice, Schedule};
 use super::*;
 use crate::handoff::{ReadAt, Sequence, TensorHeader};
 
@@ -147,4 +149,28 @@ fn what_was_promised_to_a_receiver_that_is_dropped_is_dropped_as_well() {
     let (association, _news) = connected();
     let refused = association.push(process(2), key, &link, parcel(9), false);
     assert!(matches!(refused, Err((Refusal::Gone, _))), "{refused:?}");
+}
+
+#[test]
+fn a_replica_that_never_answers_is_no_hope_for_ever() {
+    let (association, _news) = association();
+    let earlier = process(1);
+    let now = association.clock.moment();
+    assert!(association.may_hold(earlier), "it has not answered yet");
+    let later = now.plus_micros(2 * ANSWER_MICROS_MAX);
+    assert!(!association.lock().may_hold(earlier, later));
+    association.attach(earlier, established());
+    association.detach((Reason::LinkLost, String::new()));
+    assert!(association.lock().may_hold(earlier, later), "one that is known may come back");
+    assert!(!association.may_hold(process(2)));
+}
+
+#[test]
+fn a_replica_that_is_over_is_no_hope() {
+    let (association, _news) = association();
+    association.end();
+    let entries = [Entry { peer: "ranker".parse().unwrap(), associations: vec![Arc::clone(&association)] }];
+    let assigned = Parcel { assigned: vec![process(1)], ..parcel(0) };
+    let choice = Schedule::default().choose(Delivery::RoundRobin, &entries, &assigned, 0);
+    assert!(matches!(choice, Choice::Uncertain), "{choice:?}");
 }
