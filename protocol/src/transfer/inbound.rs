@@ -72,7 +72,7 @@ struct Attachment {
     /// Announced, with bytes still to come. The first one is arriving.
     arriving: VecDeque<Arriving>,
     /// Those of them that are no repeats.
-    incoming: u64,
+    incoming: u32,
     /// Bytes that have arrived of the first one.
     offset: u64,
     /// Announced tensors, in order, whose place is not reserved yet or that wait for one that is not.
@@ -171,7 +171,7 @@ impl Inbound {
         }
         let repeat = self.memory.knows(sequence);
         // Opening again gives credit anew, which is meant for repeats: what is new must fit beside what is untaken.
-        if !repeat && self.memory.held().saturating_add(attachment.incoming) >= WINDOW_TENSORS {
+        if !repeat && self.memory.held().saturating_add(attachment.incoming.into()) >= WINDOW_TENSORS {
             return Err(InboundError::CreditExceeded);
         }
         attachment.last = Some(sequence);
@@ -179,7 +179,7 @@ impl Inbound {
         attachment.open.insert(sequence);
         if length > 0 {
             attachment.arriving.push_back(Arriving { sequence, length, repeat });
-            attachment.incoming = attachment.incoming.saturating_add(u64::from(!repeat));
+            attachment.incoming = attachment.incoming.saturating_add(u32::from(!repeat));
             // Bytes of a repeat are dropped as they come, so they need no place.
             attachment.unreserved.push_back(Unreserved { sequence, length, reserved: repeat });
             attachment.grant();
