@@ -198,8 +198,8 @@ impl Association {
         self.tell_room(state);
     }
 
-    /// Hands a promised tensor over to `process`; it comes back when another process answers by now, or when the
-    /// receiver was dropped as one that stalled.
+    /// Hands a promised tensor over to `process`, unless another process answers by now, or the receiver was dropped as
+    /// one that stalled.
     pub(super) fn push(
         &self,
         process: ReplicaId,
@@ -207,7 +207,7 @@ impl Association {
         lane: &LaneLink,
         parcel: Parcel,
         started: bool,
-    ) -> Result<(), (Refusal, Parcel)> {
+    ) -> Result<(), Refusal> {
         let mut state = self.lock();
         let refusal = if state.process != Some(process) || state.over {
             Some(Refusal::Gone)
@@ -216,10 +216,10 @@ impl Association {
         };
         if let Some(refusal) = refusal {
             state.backlog.forgo(parcel.length);
-            return Err((refusal, parcel));
+            return Err(refusal);
         }
         let pushed = state.backlog.push(key, lane.incarnation, parcel, started);
-        pushed.map_err(|parcel| (Refusal::Gone, parcel))?;
+        pushed.map_err(|_| Refusal::Gone)?;
         drop(state);
         self.wake.notify_one();
         Ok(())

@@ -289,7 +289,7 @@ impl Lane {
         for Promised { association, route } in promised {
             let key = StreamKey { lane: self.id, generation: route.generation };
             let pushed = association.push(route.process, key, &self.link, parcel.clone(), started);
-            let Err((refusal, parcel)) = pushed else { continue };
+            let Err(refusal) = pushed else { continue };
             // The replica ended or was dropped between choice and hand-over. What an earlier life of this sidecar may
             // have sent is not sent elsewhere; anything else finds another replica.
             if broadcast && refusal == Refusal::Dropped {
@@ -299,7 +299,7 @@ impl Lane {
                 let settled = self.ledger.lost(association.serial(), &[parcel.sequence]);
                 self.settle(settled);
             } else {
-                self.redirect(association.serial(), vec![parcel]);
+                self.redirect(association.serial(), vec![parcel.clone()]);
             }
         }
     }
