@@ -11,6 +11,7 @@ use sealane_protocol::transfer::{Announced, Inbound, Outbound, Place, Reply, Ste
 use sealane_types::{Dtype, Reason};
 
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "a test has two")]
 pub(crate) enum Endpoint {
     Sender(Sender),
     Receiver(Receiver),
