@@ -42,6 +42,11 @@ pub fn find(program: &str) -> Option<std::path::PathBuf> {
         .find(|path| path.metadata().is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0))
 }
 
+/// This very program, even after a build has put another in its place: `cargo test` does, while `cargo xtask test` runs.
+pub fn own_program() -> std::path::PathBuf {
+    format!("/proc/{}/exe", std::process::id()).into()
+}
+
 /// Runs a program to its end and hides its output, unless it fails.
 pub fn check(command: &mut Command) -> Result<()> {
     output(command).map(drop)
@@ -100,6 +105,12 @@ mod tests {
         let error = require(&["sh", "gcc-of-another-world"]).unwrap_err();
         assert_eq!(error.to_string(), "gcc-of-another-world is missing");
         assert!(remedy("gcc").contains("apt-get install gcc"));
+    }
+
+    #[test]
+    fn the_own_program_is_there_whatever_its_path_holds() {
+        let program = std::fs::read(own_program()).unwrap();
+        assert!(program.starts_with(b"\x7fELF"));
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //! lives until its init process ends.
 
 use std::{
-    env, fs,
+    fs,
     io::{BufRead, stdin},
     net::TcpListener,
     path::Path,
@@ -23,7 +23,10 @@ use super::{
     place::{NODES, Place},
     processes,
 };
-use crate::{process::start_error, progress::note};
+use crate::{
+    process::{own_program, start_error},
+    progress::note,
+};
 
 /// What the starting command writes once the cluster is whole.
 pub(super) const KEEP: &str = "keep";
@@ -36,7 +39,7 @@ enum Event {
 /// Starts a keeper in a session of its own, so that it outlives the shell.
 pub(super) fn spawn(place: &Place) -> Result<Child> {
     let log = fs::File::create(place.log("keeper"))?;
-    let mut command = Command::new(env::current_exe()?);
+    let mut command = Command::new(own_program());
     // The state folder is also among the arguments so that `processes` can tell whose keeper this is.
     command.args(["cluster", "keep"]).arg(&place.state).current_dir("/");
     command.env("SEALANE_CACHE", &place.cache).env("SEALANE_STATE", &place.state);

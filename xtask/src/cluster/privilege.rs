@@ -5,7 +5,7 @@ use std::{env, ffi::OsStr, os::unix::fs::chown, path::Path, process::Command};
 use anyhow::{Context, Result, ensure};
 
 use super::place::Place;
-use crate::process::{require, start_error};
+use crate::process::{own_program, require, start_error};
 
 pub(super) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
@@ -33,7 +33,7 @@ pub(super) fn as_root(place: &Place, arguments: &[&OsStr], work: impl FnOnce() -
     for (name, folder) in [("SEALANE_CACHE", &place.cache), ("SEALANE_STATE", &place.state)] {
         command.arg(format!("{name}={}", folder.display()));
     }
-    command.arg(env::current_exe()?).arg("cluster").args(arguments);
+    command.arg(own_program()).arg("cluster").args(arguments);
     let status = command.status().map_err(|error| start_error(&command, error))?;
     ensure!(status.success(), "the steps that need root failed");
     Ok(())

@@ -40,7 +40,7 @@ pub(super) fn all(workspace: &Workspace, names: &[&str]) -> Result<Vec<Image>> {
     let mut images = Vec::new();
     for name in names {
         let key = Key::new(&[name, VERSION])
-            .with_file(&std::env::current_exe()?)?
+            .with_file(&crate::process::own_program())?
             .with(layers::base_name(&layers.os));
         images.push(match built.get(*name) {
             Some(program) => remembered(&folder, name, key.with_file(program)?, || {
