@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
 use super::NAMESPACE;
@@ -16,6 +16,10 @@ use crate::{kubectl::Kubectl, progress};
 
 /// From nothing to both Jobs complete; images are loaded already.
 const PATIENCE: Duration = Duration::from_secs(600);
+
+/// For the Job controller to make a pod, and between two looks.
+const CREATION: Duration = Duration::from_secs(120);
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
 /// Where lines stay, such as in a log, fewer are enough.
 const BETWEEN_LINES: Duration = Duration::from_secs(1);
@@ -25,8 +29,26 @@ const BETWEEN_LINES: Duration = Duration::from_secs(1);
 pub(super) struct Report {
     pub(super) embedder: Value,
     pub(super) ranker: Value,
-    /// The ranker's Peer while its pod ran: a finished pod has no evidence to show.
+    pub(super) running: Running,
+}
+
+/// How the cluster told it while the pods ran: finished pods have no evidence to show.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Running {
     pub(super) peer: Value,
+    pub(super) listing: String,
+}
+
+impl Running {
+    /// Looks again; what is already known stays when the pods are gone meanwhile.
+    fn look(&mut self, kubectl: &Kubectl) -> Result<()> {
+        let peer = kubectl.json(&["-n", NAMESPACE, "get", "peer", "ranker"])?;
+        if peer["status"]["platform"].is_string() {
+            self.peer = peer;
+            self.listing = kubectl.run(&["-n", NAMESPACE, "get", "peers,transfersessions,trustpolicies"])?;
+        }
+        Ok(())
+    }
 }
 
 /// One line of a program's standard output, as JSON.
@@ -58,6 +80,7 @@ pub(super) fn follow(kubectl: &Kubectl) -> Result<Report> {
 
 fn wait_for_pods(kubectl: &Kubectl) -> Result<()> {
     for job in ["embedder", "ranker"] {
+        wait_for_creation(kubectl, job)?;
         kubectl.run(&[
             "-n",
             NAMESPACE,
@@ -68,6 +91,17 @@ fn wait_for_pods(kubectl: &Kubectl) -> Result<()> {
             "--for=condition=PodReadyToStartContainers",
             "--timeout=120s",
         ])?;
+    }
+    Ok(())
+}
+
+/// `kubectl wait` fails at once where the Job's controller has not made the pod yet.
+fn wait_for_creation(kubectl: &Kubectl, job: &str) -> Result<()> {
+    let deadline = Instant::now() + CREATION;
+    while kubectl.run(&["-n", NAMESPACE, "get", "pod", "-l", &format!("app={job}"), "-o", "name"])?.is_empty()
+    {
+        ensure!(Instant::now() < deadline, "job/{job} has no pod after {} s", CREATION.as_secs());
+        thread::sleep(LOOK_AGAIN);
     }
     Ok(())
 }
@@ -94,7 +128,7 @@ fn read(mut kubectl: Command, job: &'static str, sender: Sender<Line>) -> Result
 }
 
 fn show(kubectl: &Kubectl, lines: &Receiver<Line>, deadline: Instant) -> Result<Report> {
-    let (mut embedder, mut ranker, mut peer) = (None, None, Value::Null);
+    let (mut embedder, mut ranker, mut running) = (None, None, Running::default());
     let mut spoken = Instant::now();
     while embedder.is_none() || ranker.is_none() {
         let left = deadline.saturating_duration_since(Instant::now());
@@ -107,12 +141,15 @@ fn show(kubectl: &Kubectl, lines: &Receiver<Line>, deadline: Instant) -> Result<
             Some("done") if line.job == "embedder" => embedder = Some(line.value),
             Some("done") => ranker = Some(line.value),
             Some("progress") => {
-                if !peer["status"]["platform"].is_string() {
-                    peer = kubectl.json(&["-n", NAMESPACE, "get", "peer", "ranker"])?;
+                let due = spoken.elapsed() > BETWEEN_LINES;
+                if due || running.listing.is_empty() {
+                    running.look(kubectl)?;
                 }
-                if std::io::stdout().is_terminal() || spoken.elapsed() > BETWEEN_LINES {
-                    spoken = Instant::now();
+                if due || std::io::stdout().is_terminal() {
                     flow(&line);
+                }
+                if due {
+                    spoken = Instant::now();
                 }
             }
             Some("error") => bail!("{}: {}", line.job, line.value["message"]),
@@ -124,7 +161,10 @@ fn show(kubectl: &Kubectl, lines: &Receiver<Line>, deadline: Instant) -> Result<
         }
     }
     progress::settle();
-    embedder.zip(ranker).map(|(embedder, ranker)| Report { embedder, ranker, peer }).context("just checked")
+    embedder
+        .zip(ranker)
+        .map(|(embedder, ranker)| Report { embedder, ranker, running })
+        .context("just checked")
 }
 
 fn flow(line: &Line) {

@@ -11,15 +11,14 @@ pub(super) fn print(kubectl: &Kubectl, report: &Report) -> Result<()> {
     let ranker = &report.ranker;
     let mismatches = ranker["mismatches"].as_u64();
     progress::print("");
-    for (name, value) in rows(ranker, &session["status"], &report.peer["status"]) {
+    for (name, value) in rows(ranker, &session["status"], &report.running.peer["status"]) {
         progress::print(&format!("  {name:<22}{value}"));
     }
     for line in ranker["neighbours"].as_array().into_iter().flatten().filter_map(Value::as_str) {
         progress::print(&format!("    {line}"));
     }
-    progress::print(&format!("\n$ kubectl get sealane -n {NAMESPACE}"));
-    let listed = kubectl.run(&["-n", NAMESPACE, "get", "peers,transfersessions,trustpolicies"])?;
-    progress::print(listed.trim_end());
+    progress::print(&format!("\n$ kubectl get sealane -n {NAMESPACE}      # while the pods ran"));
+    progress::print(report.running.listing.trim_end());
     ensure!(mismatches == Some(0), "the split model differs from the uncut one: {ranker}");
     ensure!(
         report.embedder["tensors"] == ranker["tensors"],
