@@ -19,8 +19,6 @@ pub struct Owners {
 pub enum Signing {
     /// Both owners: the quorum.
     Quorum,
-    /// One owner only.
-    One,
     /// One owner, twice.
     OneTwice,
     Nobody,
@@ -39,7 +37,7 @@ impl Owners {
 }
 
 impl Sandbox {
-    /// Drafts a policy named `policy` from what is declared in the namespace, lets `edit` change the draft, has it
+    /// Drafts a policy named `trust` from what is declared in the namespace, lets `edit` change the draft, has it
     /// signed and gives the TrustPolicy manifest.
     ///
     /// # Errors
@@ -64,7 +62,6 @@ impl Sandbox {
         let file = file.to_string_lossy().into_owned();
         let signers: &[usize] = match signing {
             Signing::Quorum => &[0, 1],
-            Signing::One => &[0],
             Signing::OneTwice => &[0, 0],
             Signing::Nobody => &[],
         };
