@@ -50,6 +50,7 @@ fn session(session: &desired::Session) -> Session {
         rekey_seconds: *rekey_seconds,
         suspend: *suspend,
         remotes: remotes.iter().map(remote).collect(),
+        forward: None,
     }
 }
 
@@ -61,5 +62,6 @@ fn replica(replica: &desired::Replica) -> Replica {
         addresses: addresses.iter().map(ToString::to_string).collect(),
         port: u32::from(*port),
         incarnation: incarnation.to_vec(),
+        ordinal: None,
     }
 }

@@ -8,6 +8,7 @@
 mod digest;
 mod name;
 mod platform;
+mod port;
 mod reason;
 mod roots;
 mod stream;
@@ -16,6 +17,7 @@ mod time;
 pub use digest::{ChipId, Digest, HostData, KeyId, Measurement, ParseHexError};
 pub use name::{InvalidName, Namespace, PeerName, PodIdentity, PolicyName, SessionName};
 pub use platform::{Assurance, Carrier, Cipher, Platform, Product, Provider, TcbStatus, UnknownWord};
+pub use port::{ForwardPort, InvalidPort, RESERVED_PORTS};
 pub use reason::Reason;
 pub use roots::{PublicKey, RootSource, Roots, Signature, SignedChain, SignedDocument};
 pub use stream::{Delivery, Dtype};

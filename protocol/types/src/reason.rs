@@ -68,6 +68,13 @@ words!(
         Stalled,
         Finished,
         ClockSuspect,
+        // Forwarded ports.
+        /// Nothing listens on the target port of a forward.
+        TargetUnreachable,
+        /// The port of a forward cannot be listened on: something else in the pod does.
+        PortConflict,
+        /// The port of a forward is one of Sealane's own or of the guest's agents.
+        PortReserved,
     }
 );
 

@@ -85,6 +85,7 @@ fn session(session: wire::Session) -> Result<Session, ConvertError> {
         rekey_seconds,
         suspend,
         remotes,
+        forward: _,
     } = session;
     at_most(remotes.len(), REMOTES_MAX, "session.remotes")?;
     if fanout == 0 || fanout > FANOUT_MAX {
@@ -116,7 +117,7 @@ fn remote(remote: wire::Remote) -> Result<Remote, ConvertError> {
 }
 
 fn replica(replica: wire::Replica) -> Result<Replica, ConvertError> {
-    let wire::Replica { pod, uid, addresses, port, incarnation } = replica;
+    let wire::Replica { pod, uid, addresses, port, incarnation, ordinal: _ } = replica;
     at_most(addresses.len(), ADDRESSES_MAX, "replica.addresses")?;
     let port = u16::try_from(port).map_err(|_| ConvertError::Range { field: "replica.port" })?;
     let address = |text: String| {

@@ -201,5 +201,6 @@ fn session(observed: Observed) -> wire::SessionReport {
         reason,
         message,
         degraded,
+        forwarded: 0,
     }
 }
