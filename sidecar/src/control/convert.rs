@@ -157,6 +157,7 @@ mod tests {
             addresses: vec!["10.0.0.9".to_owned(), "fd00::9".to_owned()],
             port: 14710,
             incarnation: vec![5; 16],
+            ordinal: None,
         };
         let session = wire::Session {
             name: "activations".to_owned(),

@@ -144,6 +144,7 @@ fn configuration(to: SocketAddr) -> wire::Configuration {
         addresses: vec![to.ip().to_string()],
         port: to.port().into(),
         incarnation: vec![0; 16],
+        ordinal: None,
     };
     let session = wire::Session {
         name: "activations".to_owned(),
