@@ -14,7 +14,7 @@ import urllib.request
 from datetime import datetime, timedelta, timezone
 from typing import Any, Optional
 
-from conftest import BINARIES, SECONDS
+from conftest import BINARIES, REPOSITORY, SECONDS
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
@@ -46,6 +46,12 @@ def signed(document: dict[str, Any]) -> dict[str, Any]:
         for owner, key in zip(OWNERS, KEYS)
     ]
     return {"document": base64.b64encode(data).decode(), "signatures": signatures, "rotations": []}
+
+
+def build() -> None:
+    if not PROGRAM.exists():
+        command = ["cargo", "build", "--quiet", "--package", "sealane-sidecar-sim"]
+        subprocess.run(command, cwd=REPOSITORY, check=True)
 
 
 class World:
@@ -168,3 +174,19 @@ def sending(name: str, to: str, *addresses: str) -> dict[str, Any]:
 
 def receiving(name: str, sender: str) -> dict[str, Any]:
     return {"name": name, "direction": "Receiving", "delivery": "RoundRobin", "remotes": [{"peer": sender}]}
+
+
+class Pair:
+    """An embedder and a ranker, one replica each."""
+
+    def __init__(self, directory: pathlib.Path) -> None:
+        build()
+        world = World(directory, [("activations", "embedder", "ranker")])
+        self.ranker = Sidecar(world, "ranker", "ranker-0", [receiving("activations", "embedder")])
+        to_ranker = sending("activations", "ranker", self.ranker.listen)
+        self.embedder = Sidecar(world, "embedder", "embedder-0", [to_ranker])
+        self.world = world
+
+    def stop(self) -> None:
+        self.embedder.stop()
+        self.ranker.stop()

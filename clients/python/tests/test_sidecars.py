@@ -1,7 +1,6 @@
 """From `put` in one process to `take` in another, through two real sidecars: attested, encrypted, over TCP."""
 
 import pathlib
-import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -9,7 +8,7 @@ from typing import Any
 
 import numpy
 import pytest
-from conftest import REPOSITORY, SECONDS
+from conftest import SECONDS
 from test_lanes import uncertain_of
 
 import sealane
@@ -19,31 +18,9 @@ sidecars = pytest.importorskip("sidecars")
 MIB = 1 << 20
 
 
-@pytest.fixture(scope="module", autouse=True)
-def program() -> None:
-    if not sidecars.PROGRAM.exists():
-        build = ["cargo", "build", "--quiet", "--package", "sealane-sidecar-sim"]
-        subprocess.run(build, cwd=REPOSITORY, check=True)
-
-
-class Pair:
-    """An embedder and a ranker, one replica each."""
-
-    def __init__(self, directory: pathlib.Path) -> None:
-        world = sidecars.World(directory, [("activations", "embedder", "ranker")])
-        self.ranker = sidecars.Sidecar(world, "ranker", "ranker-0", [sidecars.receiving("activations", "embedder")])
-        to_ranker = sidecars.sending("activations", "ranker", self.ranker.listen)
-        self.embedder = sidecars.Sidecar(world, "embedder", "embedder-0", [to_ranker])
-        self.world = world
-
-    def stop(self) -> None:
-        self.embedder.stop()
-        self.ranker.stop()
-
-
 @pytest.fixture
-def pair(tmp_path: pathlib.Path) -> Iterator[Pair]:
-    pair = Pair(tmp_path)
+def pair(tmp_path: pathlib.Path) -> Iterator[Any]:
+    pair = sidecars.Pair(tmp_path)
     yield pair
     pair.stop()
 
@@ -57,7 +34,7 @@ def taken(receiver: sealane.Receiver, count: int) -> list[tuple[int, Any]]:
     return values
 
 
-def test_tensors_cross_and_the_stream_ends(pair: Pair) -> None:
+def test_tensors_cross_and_the_stream_ends(pair: Any) -> None:
     arrays = [numpy.random.default_rng(n).random((n % 7, 100, n)) for n in range(40)]
     arrays.append(numpy.random.default_rng(0).integers(0, 256, 100_000_000, dtype=numpy.uint8))
 
@@ -80,7 +57,7 @@ def test_tensors_cross_and_the_stream_ends(pair: Pair) -> None:
     thread.join()
 
 
-def test_back_pressure_reaches_put(pair: Pair) -> None:
+def test_back_pressure_reaches_put(pair: Any) -> None:
     with pair.embedder.connect() as putting, pair.ranker.connect() as taking:
         receiver = taking.receiver("activations", timeout=SECONDS)
         sender = putting.sender("activations", timeout=SECONDS)
@@ -97,7 +74,7 @@ def test_back_pressure_reaches_put(pair: Pair) -> None:
         sender.close(timeout=SECONDS)
 
 
-def test_the_sending_sidecar_restarts(pair: Pair) -> None:
+def test_the_sending_sidecar_restarts(pair: Any) -> None:
     with pair.embedder.connect() as putting, pair.ranker.connect() as taking:
         receiver = taking.receiver("activations", timeout=SECONDS)
         sender = putting.sender("activations", timeout=SECONDS)
@@ -125,7 +102,7 @@ def test_the_sending_sidecar_restarts(pair: Pair) -> None:
         sender.close(timeout=SECONDS)
 
 
-def test_the_receiving_sidecar_restarts(pair: Pair) -> None:
+def test_the_receiving_sidecar_restarts(pair: Any) -> None:
     with pair.embedder.connect() as putting, pair.ranker.connect() as taking:
         receiver = taking.receiver("activations", timeout=SECONDS)
         sender = putting.sender("activations", timeout=SECONDS)
@@ -146,7 +123,7 @@ def test_the_receiving_sidecar_restarts(pair: Pair) -> None:
         assert receiver.take(timeout=SECONDS) is None
 
 
-def test_a_lost_client_is_an_interruption_at_the_other_side(pair: Pair) -> None:
+def test_a_lost_client_is_an_interruption_at_the_other_side(pair: Any) -> None:
     with pair.ranker.connect() as taking:
         receiver = taking.receiver("activations", timeout=SECONDS)
         door = pair.embedder.connect()
@@ -161,7 +138,7 @@ def test_a_lost_client_is_an_interruption_at_the_other_side(pair: Pair) -> None:
         assert raised.value.sender == "embedder/embedder-0"
 
 
-def test_what_the_policy_does_not_name_is_refused_or_not_ready(pair: Pair) -> None:
+def test_what_the_policy_does_not_name_is_refused_or_not_ready(pair: Any) -> None:
     with pair.embedder.connect() as door:
         for opening, session in ((door.sender, "nowhere"), (door.receiver, "activations")):
             with pytest.raises((sealane.Refused, sealane.NotReady)) as raised:
