@@ -14,6 +14,7 @@ pub mod kubectl;
 pub mod oci;
 pub mod process;
 pub mod progress;
+pub mod removals;
 pub mod target;
 pub mod test;
 pub mod tidy;

@@ -11,6 +11,7 @@ use xtask::{
     cluster::ClusterCommand,
     crdgen, demo, images, install,
     progress::note,
+    removals,
     target::Target,
     test::{self, Scope},
     tidy,
@@ -54,6 +55,12 @@ enum Command {
         #[arg(long)]
         without_cluster: bool,
     },
+    /// Take each answer to an attack away in a copy of the tree, and demand that a test notices
+    Removals {
+        /// Only attacks with this word in their names
+        #[arg(long)]
+        only: Option<String>,
+    },
     /// Check the rules of the codebase that a compiler does not
     Tidy,
 }
@@ -80,6 +87,7 @@ fn run(command: Command, root: &Path) -> Result<()> {
             install::run(root, &target, &images, simulated)
         }
         Command::Test { full, without_cluster } => test::run(root, Scope { full, cluster: !without_cluster }),
+        Command::Removals { only } => removals::run(root, only.as_deref()),
         Command::Tidy => tidy::run(root),
     }
 }
