@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use sealane_operator_api::{CarrierChoice, CipherChoice};
-use sealane_types::{Delivery, PeerName, PolicyName, Provider, SessionName};
+use sealane_types::{Delivery, ForwardPort, PeerName, PolicyName, Provider, SessionName};
 
 /// The complete desired state of a sidecar.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,6 +13,17 @@ pub enum Desired {
     /// Its pod belongs to no Peer, or to two.
     NoPeer,
     Member(Membership),
+}
+
+impl Desired {
+    /// Uids of the sessions of which the sidecar is the receiving side.
+    pub fn received(&self) -> impl Iterator<Item = &str> {
+        let sessions = match self {
+            Self::NoPeer => &[],
+            Self::Member(membership) => membership.sessions.as_slice(),
+        };
+        sessions.iter().filter(|session| !session.sending).map(|session| session.uid.as_str())
+    }
 }
 
 /// What a replica of a Peer is to do.
@@ -46,13 +57,28 @@ pub struct Session {
 /// What both sides of a session are told alike.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Terms {
-    pub delivery: Delivery,
-    pub fanout: u32,
+    pub kind: Kind,
     pub carrier: CarrierChoice,
     pub cipher: CipherChoice,
     pub rekey_bytes: u64,
     pub rekey_messages: u64,
     pub rekey_seconds: u64,
+}
+
+/// What flows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Stream { delivery: Delivery, fanout: u32 },
+    Forward(Forward),
+}
+
+/// Connections to `listen` in pods of `from` reach `target` in a pod of `to`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Forward {
+    pub listen: ForwardPort,
+    pub target: ForwardPort,
+    /// `listen` + ordinal reaches the replica of that ordinal.
+    pub per_replica: bool,
 }
 
 /// A replica that can be dialled.
@@ -64,4 +90,6 @@ pub struct Replica {
     pub addresses: Vec<IpAddr>,
     pub port: u16,
     pub incarnation: [u8; 16],
+    /// Of a StatefulSet's pod.
+    pub ordinal: Option<u32>,
 }

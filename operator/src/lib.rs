@@ -20,6 +20,7 @@ pub mod limits;
 pub mod membership;
 pub mod metrics;
 pub mod names;
+pub mod ports;
 pub mod probe;
 pub mod queue;
 pub mod reconcile;

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
-use sealane_operator_api::well_known::SIDECAR_CONTAINER;
+use sealane_operator_api::well_known::{POD_INDEX_LABEL, SIDECAR_CONTAINER};
 use sealane_operator_api::{Peer, TransferSession, TrustPolicy};
 use sealane_policy::VerifiedPolicy;
 use sealane_types::{PeerName, PolicyName, Reason, SessionName, UnixSeconds};
@@ -76,6 +76,12 @@ impl PodView {
             injected: sidecars.into_iter().any(|container| container.name == SIDECAR_CONTAINER),
             leaving: pod.metadata.deletion_timestamp.is_some(),
         })
+    }
+
+    /// The pod's place in its StatefulSet.
+    #[must_use]
+    pub fn ordinal(&self) -> Option<u32> {
+        self.labels.get(POD_INDEX_LABEL)?.parse().ok()
     }
 
     /// Whether the pod counts as a replica.

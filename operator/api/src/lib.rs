@@ -20,8 +20,8 @@ pub mod well_known;
 pub use peer::{Attestation, Peer, PeerSpec, PeerStatus, ReplicaStatus, TrustPolicyReference};
 pub use quantity::{ByteQuantity, DurationText, InvalidQuantity};
 pub use transfer_session::{
-    CarrierChoice, CipherChoice, PeerReference, Phase, Rekey, Stream, TransferSession, TransferSessionSpec,
-    TransferSessionStatus,
+    CarrierChoice, CipherChoice, Forward, PeerReference, Phase, Rekey, Stream, TransferSession,
+    TransferSessionSpec, TransferSessionStatus,
 };
 pub use trust_policy::{
     InvalidField, RootsSpec, SignatureSpec, SignedDocumentSpec, TrustPolicy, TrustPolicySpec,

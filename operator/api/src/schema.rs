@@ -2,7 +2,7 @@
 //! CEL rules by the largest object the schema admits.
 
 use schemars::{Schema, SchemaGenerator, json_schema};
-use sealane_types::{Delivery, Provider};
+use sealane_types::{Delivery, Provider, RESERVED_PORTS};
 
 /// RFC 1123 subdomain, as the API server checks object names.
 const NAME_PATTERN: &str = "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$";
@@ -69,6 +69,19 @@ pub(crate) fn selector(_: &mut SchemaGenerator) -> Schema {
         "x-kubernetes-validations": [{
             "rule": "(has(self.matchLabels) && size(self.matchLabels) > 0) || (has(self.matchExpressions) && size(self.matchExpressions) > 0)",
             "message": "an empty selector would select every pod of the namespace: name at least one label",
+        }],
+    })
+}
+
+/// A TCP port that is neither Sealane's own nor one of the guest's agents.
+pub(crate) fn forward_port(_: &mut SchemaGenerator) -> Schema {
+    let reserved: Vec<String> = RESERVED_PORTS.iter().map(ToString::to_string).collect();
+    let reserved = reserved.join(", ");
+    json_schema!({
+        "type": "integer", "format": "int32", "minimum": 1, "maximum": 65535,
+        "x-kubernetes-validations": [{
+            "rule": format!("!(self in [{reserved}])"),
+            "message": format!("ports {reserved} belong to Sealane or to the guest's own agents: choose another, for example 18001"),
         }],
     })
 }

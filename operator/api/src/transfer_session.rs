@@ -35,15 +35,16 @@ use crate::{ByteQuantity, DurationText};
 )]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [
-    {"rule": "has(self.stream)", "message": "a session has exactly one kind: set stream"},
+    {"rule": "has(self.stream) != has(self.forward)", "message": "a session has exactly one kind: set either stream, for example stream: {delivery: RoundRobin}, or forward, for example forward: {listen: 18001, target: 8001}"},
     {"rule": "self.from == oldSelf.from", "message": "from is immutable: make a new TransferSession", "fieldPath": ".from"},
     {"rule": "has(self.stream) == has(oldSelf.stream)", "message": "the kind of a session is immutable: make a new TransferSession"},
-    {"rule": "self.to.all(entry, entry.peer != self.from.peer)", "message": "a Peer cannot send to itself", "fieldPath": ".to"},
+    {"rule": "self.to.all(entry, entry.peer != self.from.peer)", "message": "a Peer cannot send to itself: name another Peer, for example to: [{peer: ranker}]", "fieldPath": ".to"},
+    {"rule": "!has(self.forward) || size(self.to) == 1", "message": "a forward leads to exactly one Peer, for example to: [{peer: triton}]; make one TransferSession for each other Peer", "fieldPath": ".to"},
 ]))]
 pub struct TransferSessionSpec {
     /// The Peer whose replicas send. Immutable.
     pub from: PeerReference,
-    /// The Peers that receive: every entry receives the whole stream.
+    /// The Peers that receive: every entry receives the whole stream. A forward has exactly one.
     #[schemars(
         length(min = 1, max = 16),
         extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["peer"])
@@ -52,6 +53,9 @@ pub struct TransferSessionSpec {
     /// A stream of tensors.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stream: Option<Stream>,
+    /// A TCP port of `to` that pods of `from` reach on 127.0.0.1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forward: Option<Forward>,
     /// What moves the sealed bytes.
     #[serde(default)]
     pub carrier: CarrierChoice,
@@ -99,6 +103,24 @@ impl Default for Stream {
     fn default() -> Self {
         Self { delivery: round_robin(), fanout: fanout() }
     }
+}
+
+/// Connections to `listen` in pods of `from` reach `target` in a pod of `to`. On the host's network, where
+/// 127.0.0.1 is the node's, the sidecars use `/run/sealane/forward/SESSION.sock` and
+/// `/run/sealane/target/SESSION.sock` instead of the two ports.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Forward {
+    /// The port on 127.0.0.1 in pods of `from`. Pods of one Peer listen on each port for one session only.
+    #[schemars(schema_with = "schema::forward_port")]
+    pub listen: i32,
+    /// The port on 127.0.0.1 in pods of `to`. The signed policy has to permit it.
+    #[schemars(schema_with = "schema::forward_port")]
+    pub target: i32,
+    /// `listen` + ordinal reaches the replica of that ordinal of a StatefulSet; otherwise a connection goes to the
+    /// attested replica that carries the fewest.
+    #[serde(default)]
+    pub per_replica: bool,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -206,12 +228,15 @@ pub struct TransferSessionStatus {
     /// Connections that the sending replicas want to have open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connections_desired: Option<i32>,
-    /// Payload bytes that receiving applications have taken.
+    /// Payload bytes that receiving applications have taken; of a forward, those carried both ways.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_transferred: Option<i64>,
     /// Tensors that receiving applications have taken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tensors_transferred: Option<i64>,
+    /// TCP connections that a forward has carried.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forwarded: Option<i64>,
     /// Carriers in use, joined by `+` when they differ.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]

@@ -24,6 +24,10 @@ pub const SIDECAR_CONTAINER: &str = "sealane";
 pub const DOOR_DIRECTORY: &str = "/run/sealane";
 /// The door's socket.
 pub const DOOR_SOCKET: &str = "/run/sealane/door.sock";
+/// The door for other languages: gRPC, package `sealane.door.v1`.
+pub const GRPC_SOCKET: &str = "/run/sealane/grpc.sock";
+/// Kubernetes' label with the ordinal of a StatefulSet's pod.
+pub const POD_INDEX_LABEL: &str = "apps.kubernetes.io/pod-index";
 /// Audience of the sidecar's projected token.
 pub const CONTROL_AUDIENCE: &str = "sealane.dev/control";
 

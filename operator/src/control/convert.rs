@@ -1,9 +1,9 @@
 //! From desired state to the messages of the control channel. Only this file and its siblings see protobuf.
 
-use sealane_sidecar_api::control::{Configuration, Policy, Remote, Replica, Session};
+use sealane_sidecar_api::control::{Configuration, Forward, Policy, Remote, Replica, Session};
 use sealane_types::Reason;
 
-use crate::desired::{self, Desired};
+use crate::desired::{self, Desired, Kind};
 
 /// The message that tells a sidecar its desired state.
 #[must_use]
@@ -31,8 +31,11 @@ pub fn configuration(desired: &Desired, generation: u64) -> Configuration {
 
 fn session(session: &desired::Session) -> Session {
     let desired::Session { name, uid, sending, terms, suspend, remotes } = session;
-    let desired::Terms { delivery, fanout, carrier, cipher, rekey_bytes, rekey_messages, rekey_seconds } =
-        terms;
+    let desired::Terms { kind, carrier, cipher, rekey_bytes, rekey_messages, rekey_seconds } = terms;
+    let (delivery, fanout, forward) = match kind {
+        Kind::Stream { delivery, fanout } => (delivery.as_str().to_owned(), *fanout, None),
+        Kind::Forward(forwarded) => (String::new(), 0, Some(forward(*forwarded))),
+    };
     let remote = |(peer, replicas): &(sealane_types::PeerName, std::sync::Arc<[desired::Replica]>)| Remote {
         peer: peer.to_string(),
         replicas: replicas.iter().map(replica).collect(),
@@ -41,8 +44,8 @@ fn session(session: &desired::Session) -> Session {
         name: name.to_string(),
         uid: uid.clone(),
         sending: *sending,
-        delivery: delivery.as_str().to_owned(),
-        fanout: *fanout,
+        delivery,
+        fanout,
         carrier: carrier.as_str().to_owned(),
         cipher: cipher.as_str().to_owned(),
         rekey_bytes: *rekey_bytes,
@@ -50,18 +53,23 @@ fn session(session: &desired::Session) -> Session {
         rekey_seconds: *rekey_seconds,
         suspend: *suspend,
         remotes: remotes.iter().map(remote).collect(),
-        forward: None,
+        forward,
     }
 }
 
+fn forward(forward: desired::Forward) -> Forward {
+    let desired::Forward { listen, target, per_replica } = forward;
+    Forward { listen: listen.number().into(), target: target.number().into(), per_replica }
+}
+
 fn replica(replica: &desired::Replica) -> Replica {
-    let desired::Replica { pod, uid, addresses, port, incarnation } = replica;
+    let desired::Replica { pod, uid, addresses, port, incarnation, ordinal } = replica;
     Replica {
         pod: pod.clone(),
         uid: uid.clone(),
         addresses: addresses.iter().map(ToString::to_string).collect(),
         port: u32::from(*port),
         incarnation: incarnation.to_vec(),
-        ordinal: None,
+        ordinal: *ordinal,
     }
 }

@@ -1,6 +1,6 @@
 //! The sidecars that are attached, what they reported, and what they were told. Bounded; lost with leadership.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -53,11 +53,13 @@ pub struct Registered {
     pub detached: Option<Duration>,
 }
 
-/// Tensors and bytes that receivers have taken.
+/// What receiving sidecars have counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Totals {
     pub tensors: u64,
     pub bytes: u64,
+    /// TCP connections of a forward.
+    pub forwarded: u64,
 }
 
 /// What a report changed.
@@ -89,6 +91,8 @@ struct Sidecar {
     registration: Registration,
     attachment: u64,
     stream: Option<Stream>,
+    /// Uids of the sessions that it was last told to receive.
+    receives: BTreeSet<String>,
     detached_at: Option<Instant>,
     report: Option<Arc<Report>>,
 }
@@ -132,13 +136,15 @@ impl Registry {
         let (continued, replaced): (Vec<_>, Vec<_>) =
             held.into_iter().partition(|held| held.registration.incarnation == registration.incarnation);
         replaced.iter().for_each(|process| inner.retire(process));
-        let report = continued.into_iter().find_map(|mut held| held.report.take());
+        let continued = continued.into_iter().next();
+        let (report, receives) = continued.map(|held| (held.report, held.receives)).unwrap_or_default();
         let sidecar = Sidecar {
             identity,
             registration,
             attachment: id,
             stream: Some(stream),
             detached_at: None,
+            receives,
             report,
         };
         inner.sidecars.insert(uid, sidecar);
@@ -201,11 +207,11 @@ impl Registry {
 
     /// Tells a sidecar its desired state if it differs from what it was told; tells whether it did.
     pub fn push(&self, uid: &str, desired: &Desired) -> bool {
-        let inner = self.inner();
-        let Some(stream) = inner.sidecars.get(uid).and_then(|sidecar| sidecar.stream.as_ref()) else {
+        let mut inner = self.inner();
+        let Some(Sidecar { stream: Some(stream), receives, .. }) = inner.sidecars.get_mut(uid) else {
             return false;
         };
-        stream.outgoing.send_if_modified(|told| {
+        let pushed = stream.outgoing.send_if_modified(|told| {
             let generation = match told {
                 Some(told) if told.desired == *desired => return false,
                 Some(told) => told.generation + 1,
@@ -213,7 +219,11 @@ impl Registry {
             };
             *told = Some(Told { generation, desired: desired.clone() });
             true
-        })
+        });
+        if pushed {
+            *receives = desired.received().map(str::to_owned).collect();
+        }
+        pushed
     }
 
     /// Forgets a pod that is gone, but not what it transferred.
@@ -247,7 +257,9 @@ impl Registry {
 
 impl Inner {
     fn retire(&mut self, sidecar: &Sidecar) {
-        for session in sidecar.report.iter().flat_map(|report| &report.sessions) {
+        // Both sides count the same tensors: those of the receiving side are the ones that were taken.
+        let reported = sidecar.report.iter().flat_map(|report| &report.sessions);
+        for session in reported.filter(|session| sidecar.receives.contains(&session.uid)) {
             let key = (sidecar.identity.namespace().to_owned(), session.uid.clone());
             if self.retired.len() >= RETIRED_SESSIONS_MAX && !self.retired.contains_key(&key) {
                 continue;
@@ -255,6 +267,7 @@ impl Inner {
             let totals = self.retired.entry(key).or_default();
             totals.tensors = totals.tensors.saturating_add(session.tensors);
             totals.bytes = totals.bytes.saturating_add(session.bytes);
+            totals.forwarded = totals.forwarded.saturating_add(session.forwarded);
         }
     }
 }
@@ -264,6 +277,7 @@ fn without_counters(report: &Report) -> Report {
     for session in &mut report.sessions {
         session.bytes = 0;
         session.tensors = 0;
+        session.forwarded = 0;
         session.handshake_micros = 0;
     }
     report

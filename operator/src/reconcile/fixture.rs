@@ -78,6 +78,18 @@ pub(super) fn session() -> TransferSession {
     .unwrap()
 }
 
+/// A forward from embedder to ranker; `made` orders sessions by age.
+pub(super) fn forward(name: &str, made: u8, listen: u16, per_replica: bool) -> TransferSession {
+    serde_json::from_value(json!({
+        "apiVersion": "sealane.dev/v1alpha1", "kind": "TransferSession",
+        "metadata": {"name": name, "namespace": "demo", "uid": format!("{name}-uid"), "generation": 1,
+                     "creationTimestamp": format!("2026-11-20T00:00:{made:02}Z")},
+        "spec": {"from": {"peer": "embedder"}, "to": [{"peer": "ranker"}],
+                 "forward": {"listen": listen, "target": 8001, "perReplica": per_replica}},
+    }))
+    .unwrap()
+}
+
 /// Pod `name` with label `app`; its uid is the name with `-uid`, its address ends in `number`.
 pub(super) fn pod(app: &str, number: u8) -> PodView {
     let name = format!("{app}-{number}");

@@ -1,6 +1,7 @@
 //! Step two, pure: everything parsed once; what is wrong becomes a problem in its place.
 
 mod policy;
+mod ports;
 mod session;
 
 use std::collections::BTreeMap;
@@ -32,6 +33,7 @@ pub fn validate(snapshot: Snapshot) -> Valid {
         let uid = session.metadata.uid.clone().unwrap_or_default();
         sessions.insert(name, ValidSession { index, uid, shape: session::check(session, &peers) });
     }
+    ports::refuse_conflicts(&mut sessions, &snapshot, &memberships);
     let by_uid = |(index, sidecar): (usize, &crate::control::registry::Registered)| {
         (sidecar.identity.uid().to_owned(), index)
     };

@@ -2,7 +2,9 @@
 
 use json_patch::Patch;
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
-use sealane_operator_api::well_known::{DOOR_DIRECTORY, DOOR_SOCKET, INITDATA_ANNOTATION, INJECTED_LABEL};
+use sealane_operator_api::well_known::{
+    DOOR_DIRECTORY, DOOR_SOCKET, GRPC_SOCKET, INITDATA_ANNOTATION, INJECTED_LABEL,
+};
 use sealane_types::PeerName;
 use serde_json::json;
 
@@ -61,14 +63,17 @@ pub fn simulated_initdata(namespace: &str, peer: Option<&PeerName>) -> String {
     format!("sealane simulated initdata\nnamespace: {namespace}\npeer: {peer}\n")
 }
 
-/// Gives an application container the door: read-only suffices to connect to a socket.
+/// Where an application finds the sidecar's sockets.
+const SOCKETS: [(&str, &str); 2] = [("SEALANE_DOOR", DOOR_SOCKET), ("SEALANE_GRPC", GRPC_SOCKET)];
+
+/// Gives an application container the doors: read-only suffices to connect to a socket.
 fn open_door(additions: &mut Additions, list: &str, index: usize, container: &Container) {
     let index = index.to_string();
     let mount = json!({"name": DOOR_VOLUME, "mountPath": DOOR_DIRECTORY, "readOnly": true});
     additions.append(&["spec", list, &index, "volumeMounts"], container.volume_mounts.is_some(), mount);
     let named = |name: &str| container.env.iter().flatten().any(|variable| variable.name == name);
-    if !named("SEALANE_DOOR") {
-        let variable = json!({"name": "SEALANE_DOOR", "value": DOOR_SOCKET});
+    for (name, socket) in SOCKETS.iter().filter(|(name, _)| !named(name)) {
+        let variable = json!({"name": name, "value": socket});
         additions.append(&["spec", list, &index, "env"], container.env.is_some(), variable);
     }
 }

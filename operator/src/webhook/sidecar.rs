@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{Pod, PodSpec, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use sealane_operator_api::well_known::{
-    CONTROL_PORT, CPU_LIMIT_ANNOTATION, CPU_REQUEST_ANNOTATION, DOOR_DIRECTORY, DOOR_SOCKET,
+    CONTROL_PORT, CPU_LIMIT_ANNOTATION, CPU_REQUEST_ANNOTATION, DOOR_DIRECTORY, DOOR_SOCKET, GRPC_SOCKET,
     MEMORY_LIMIT_ANNOTATION, MEMORY_REQUEST_ANNOTATION, SIDECAR_CONTAINER,
 };
 use serde_json::{Value, json};
@@ -73,12 +73,17 @@ fn environment(pod: &Pod, host_network: bool, context: &InjectionContext<'_>) ->
         field("SEALANE_POD_IPS", "status.podIPs"),
         field("SEALANE_NODE_NAME", "spec.nodeName"),
         plain("SEALANE_DOOR", DOOR_SOCKET.to_owned()),
+        plain("SEALANE_GRPC", GRPC_SOCKET.to_owned()),
         plain("SEALANE_DATA_PORT", port(settings.data_port)),
         plain("SEALANE_ADMIN_PORT", port(settings.admin_port)),
         plain("SEALANE_DRAIN_SECONDS", drain_seconds(pod).to_string()),
         plain("SEALANE_ARENA_BYTES", settings.arena_bytes.to_string()),
         plain("RUST_LOG", settings.log.clone()),
     ];
+    if host_network {
+        // 127.0.0.1 is the node's: forwards use sockets on the door volume.
+        environment.push(plain("SEALANE_HOST_NETWORK", "true".to_owned()));
+    }
     if let Some(roots) = &context.roots {
         environment.push(plain("SEALANE_ROOTS", roots.clone()));
     }

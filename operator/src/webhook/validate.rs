@@ -7,9 +7,11 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use kube::core::DynamicObject;
 use kube::core::admission::{AdmissionRequest, AdmissionResponse};
-use sealane_operator_api::{InvalidField, InvalidQuantity, PeerSpec, TransferSessionSpec, TrustPolicySpec};
+use sealane_operator_api::{
+    Forward, InvalidField, InvalidQuantity, PeerSpec, TransferSessionSpec, TrustPolicySpec,
+};
 use sealane_policy::{PolicyError, Timestamp};
-use sealane_types::{InvalidName, PeerName, SessionName, UnixSeconds};
+use sealane_types::{ForwardPort, InvalidName, InvalidPort, PeerName, SessionName, UnixSeconds};
 
 use crate::membership::{PeerSelector, SelectorError};
 
@@ -24,6 +26,8 @@ pub enum Invalid {
     Name { field: &'static str, source: InvalidName },
     #[error("{field}: {source}")]
     Quantity { field: &'static str, source: InvalidQuantity },
+    #[error("{field}: {source}")]
+    Port { field: &'static str, source: InvalidPort },
     #[error(transparent)]
     Field(#[from] InvalidField),
     #[error("{field}: not standard base64: {source}")]
@@ -79,7 +83,7 @@ fn peer(name: &str, spec: &PeerSpec) -> Result<(), Invalid> {
 }
 
 fn session(name: &str, spec: &TransferSessionSpec) -> Result<(), Invalid> {
-    let TransferSessionSpec { from, to, stream: _, carrier: _, cipher: _, rekey, suspend: _ } = spec;
+    let TransferSessionSpec { from, to, stream: _, forward, carrier: _, cipher: _, rekey, suspend: _ } = spec;
     let name_in = |field| move |source| Invalid::Name { field, source };
     let quantity_in = |field| move |source| Invalid::Quantity { field, source };
     SessionName::new(name).map_err(name_in("metadata.name"))?;
@@ -87,9 +91,18 @@ fn session(name: &str, spec: &TransferSessionSpec) -> Result<(), Invalid> {
     for entry in to {
         PeerName::new(entry.peer.clone()).map_err(name_in("spec.to[].peer"))?;
     }
+    if let Some(Forward { listen, target, per_replica: _ }) = forward {
+        port("spec.forward.listen", *listen)?;
+        port("spec.forward.target", *target)?;
+    }
     rekey.bytes.bytes().map_err(quantity_in("spec.rekey.bytes"))?;
     rekey.interval.seconds().map_err(quantity_in("spec.rekey.interval"))?;
     Ok(())
+}
+
+fn port(field: &'static str, number: i32) -> Result<(), Invalid> {
+    let number = u32::try_from(number).unwrap_or(0);
+    ForwardPort::new(number).map(|_| ()).map_err(|source| Invalid::Port { field, source })
 }
 
 fn policy(

@@ -172,7 +172,7 @@ async fn admit_transfer_sessions() -> Result<()> {
         .refuses(
             "TransferSession",
             &[
-                (with(&session, json!({"stream": null})), "exactly one kind: set stream"),
+                (with(&session, json!({"stream": null})), "exactly one kind: set either stream"),
                 (with(&session, json!({"to": []})), "spec.to"),
                 (with(&session, json!({"to": crowd})), "must have at most 16 items"),
                 (with(&session, json!({"to": [{"peer": "a"}, {"peer": "a"}]})), "Duplicate value"),

@@ -1,9 +1,9 @@
 use sealane_sidecar_api::control::{EvidenceReport, SessionReport};
 
-use sealane_types::{PeerName, Provider};
+use sealane_types::{Delivery, PeerName, Provider};
 
 use super::*;
-use crate::desired::Membership;
+use crate::desired::{Kind, Membership, Session, Terms};
 
 fn identity(uid: &str) -> PodIdentity {
     PodIdentity::new("demo", "embedder-0", uid).unwrap()
@@ -20,7 +20,13 @@ fn registration(incarnation: u8) -> Registration {
 }
 
 fn report(tensors: u64) -> Report {
-    let session = SessionReport { uid: "s".to_owned(), tensors, bytes: tensors * 10, ..Default::default() };
+    let session = SessionReport {
+        uid: "s".to_owned(),
+        tensors,
+        bytes: tensors * 10,
+        forwarded: 1,
+        ..Default::default()
+    };
     Report { sessions: vec![session], ..Default::default() }
 }
 
@@ -30,6 +36,31 @@ fn member(peer: &str) -> Desired {
         provider: Provider::Auto,
         policy: None,
         sessions: Vec::new(),
+    })
+}
+
+/// A member that takes part in session `s`.
+fn side(sending: bool) -> Desired {
+    let session = Session {
+        name: "activations".parse().unwrap(),
+        uid: "s".to_owned(),
+        sending,
+        terms: Terms {
+            kind: Kind::Stream { delivery: Delivery::RoundRobin, fanout: 16 },
+            carrier: Default::default(),
+            cipher: Default::default(),
+            rekey_bytes: 1,
+            rekey_messages: 1,
+            rekey_seconds: 1,
+        },
+        suspend: false,
+        remotes: Vec::new(),
+    };
+    Desired::Member(Membership {
+        peer: PeerName::new("ranker").unwrap(),
+        provider: Provider::Auto,
+        policy: None,
+        sessions: vec![session],
     })
 }
 
@@ -76,6 +107,7 @@ async fn totals_survive_their_process_once() {
     let registry = Registry::default();
     let retired = || registry.retired("demo").get("s").copied().unwrap_or_default();
     let first = registry.attach(identity("u"), registration(1)).unwrap();
+    registry.push("u", &side(false));
     registry.report("u", first.id, report(5));
     // The same process comes back: nothing is counted twice.
     registry.detach("u", first.id);
@@ -84,16 +116,26 @@ async fn totals_survive_their_process_once() {
     assert_eq!(registry.in_namespace("demo")[0].report.as_ref().unwrap().sessions[0].tensors, 5);
     // Another process in the same pod starts from zero.
     registry.attach(identity("u"), registration(2)).unwrap();
-    assert_eq!(retired(), Totals { tensors: 5, bytes: 50 });
+    assert_eq!(retired(), Totals { tensors: 5, bytes: 50, forwarded: 1 });
     assert_eq!(registry.report("u", again.id, report(9)), Change::Nothing);
     assert!(registry.in_namespace("demo")[0].report.is_none());
     // The pod is gone, then the session.
     registry.remove("u");
-    assert_eq!(retired(), Totals { tensors: 5, bytes: 50 });
+    assert_eq!(retired(), Totals { tensors: 5, bytes: 50, forwarded: 1 });
     registry.keep_sessions("other", |_| false);
-    assert_eq!(retired(), Totals { tensors: 5, bytes: 50 });
+    assert_eq!(retired(), Totals { tensors: 5, bytes: 50, forwarded: 1 });
     registry.keep_sessions("demo", |uid| uid != "s");
     assert_eq!(retired(), Totals::default());
+}
+
+#[tokio::test]
+async fn what_a_sender_counted_is_not_counted_again() {
+    let registry = Registry::default();
+    let attachment = registry.attach(identity("u"), registration(1)).unwrap();
+    registry.push("u", &side(true));
+    registry.report("u", attachment.id, report(5));
+    registry.remove("u");
+    assert!(registry.retired("demo").is_empty());
 }
 
 #[tokio::test]

@@ -39,5 +39,6 @@ fn replica(pod: &PodView, sidecar: &Registered) -> Option<Replica> {
         addresses,
         port: stated.data_port,
         incarnation: stated.incarnation,
+        ordinal: pod.ordinal(),
     })
 }

@@ -42,6 +42,7 @@ pub(super) fn status(
         connections_desired: Some(observed.desired),
         bytes_transferred: Some(observed.bytes),
         tensors_transferred: Some(observed.tensors),
+        forwarded: observed.forwarded,
         carrier: observed.carrier.or(previous.carrier),
         cipher: observed.cipher.or(previous.cipher),
         post_quantum: observed.post_quantum.or(previous.post_quantum),

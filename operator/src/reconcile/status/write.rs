@@ -64,6 +64,7 @@ impl Status for TransferSessionStatus {
         Self {
             bytes_transferred: other.bytes_transferred,
             tensors_transferred: other.tensors_transferred,
+            forwarded: other.forwarded,
             ..self
         }
     }

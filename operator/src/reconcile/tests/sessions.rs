@@ -142,7 +142,7 @@ fn failed_means_that_a_sending_pod_failed_and_none_runs() {
 #[test]
 fn totals_never_go_back() {
     let mut snapshot = snapshot();
-    snapshot.retired.insert("session-uid".to_owned(), Totals { tensors: 10, bytes: 1000 });
+    snapshot.retired.insert("session-uid".to_owned(), Totals { tensors: 10, bytes: 1000, forwarded: 0 });
     let status = activations(snapshot.clone());
     assert_eq!((status.tensors_transferred, status.bytes_transferred), (Some(14), Some(1400)));
     // A new leader knows neither the retired totals nor the sidecar that is gone.

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use sealane_operator_api::{InvalidQuantity, TransferSession};
-use sealane_types::{PeerName, PolicyName, Reason};
+use sealane_operator_api::{InvalidQuantity, TransferSession, TransferSessionSpec};
+use sealane_types::{ForwardPort, InvalidPort, PeerName, PolicyName, Reason};
 
-use crate::desired::Terms;
+use crate::desired::{Forward, Kind, Terms};
 use crate::spec::{Problem, SessionShape, ValidPeer, word};
 
 /// What sidecars are told about the session, or why nothing.
@@ -14,7 +14,7 @@ pub(super) fn check(
     peers: &BTreeMap<PeerName, ValidPeer>,
 ) -> Result<SessionShape, Problem> {
     let spec = &session.spec;
-    let stream = spec.stream.as_ref().ok_or_else(|| invalid("spec.stream is not set"))?;
+    let kind = kind(spec)?;
     let (from, policy) = known(peers, &spec.from.peer)?;
     let mut to = Vec::with_capacity(spec.to.len());
     for entry in &spec.to {
@@ -31,8 +31,7 @@ pub(super) fn check(
     }
     let field = |field: &'static str| move |error: InvalidQuantity| invalid(&format!("{field}: {error}"));
     let terms = Terms {
-        delivery: stream.delivery,
-        fanout: u32::try_from(stream.fanout).map_err(|_| invalid("spec.stream.fanout is negative"))?,
+        kind,
         carrier: spec.carrier,
         cipher: spec.cipher,
         rekey_bytes: spec.rekey.bytes.bytes().map_err(field("spec.rekey.bytes"))?,
@@ -41,6 +40,33 @@ pub(super) fn check(
         rekey_seconds: spec.rekey.interval.seconds().map_err(field("spec.rekey.interval"))?,
     };
     Ok(SessionShape { from, to, policy, terms })
+}
+
+fn kind(spec: &TransferSessionSpec) -> Result<Kind, Problem> {
+    match (&spec.stream, &spec.forward) {
+        (Some(stream), None) => Ok(Kind::Stream {
+            delivery: stream.delivery,
+            fanout: u32::try_from(stream.fanout).map_err(|_| invalid("spec.stream.fanout is negative"))?,
+        }),
+        (None, Some(forward)) if spec.to.len() == 1 => Ok(Kind::Forward(Forward {
+            listen: port("spec.forward.listen", forward.listen)?,
+            target: port("spec.forward.target", forward.target)?,
+            per_replica: forward.per_replica,
+        })),
+        (None, Some(_)) => Err(invalid("spec.to: a forward leads to exactly one Peer")),
+        (Some(_), Some(_)) => Err(invalid("both spec.stream and spec.forward are set")),
+        (None, None) => Err(invalid("neither spec.stream nor spec.forward is set")),
+    }
+}
+
+fn port(field: &str, number: i32) -> Result<ForwardPort, Problem> {
+    ForwardPort::new(u32::try_from(number).unwrap_or(0)).map_err(|error| {
+        let message = format!("{field}: {error}");
+        match error {
+            InvalidPort::Reserved(_) => Problem::new(Reason::PortReserved, message),
+            InvalidPort::Range => invalid(&message),
+        }
+    })
 }
 
 fn invalid(message: &str) -> Problem {

@@ -95,6 +95,9 @@ fn a_plain_pod_gets_a_native_sidecar_and_its_application_the_door() {
         json!([{"name": "sealane-door", "mountPath": "/run/sealane", "readOnly": true}])
     );
     assert_eq!(variable(app, "SEALANE_DOOR").unwrap()["value"], "/run/sealane/door.sock");
+    assert_eq!(variable(app, "SEALANE_GRPC").unwrap()["value"], "/run/sealane/grpc.sock");
+    assert_eq!(variable(sidecar, "SEALANE_GRPC").unwrap()["value"], "/run/sealane/grpc.sock");
+    assert!(variable(sidecar, "SEALANE_HOST_NETWORK").is_none());
 }
 
 #[test]
@@ -152,6 +155,7 @@ fn the_sidecar_starts_first_and_every_container_gets_the_door() {
     for container in all.chain(after["spec"]["containers"].as_array().unwrap()) {
         assert_eq!(names(&container["volumeMounts"]), ["sealane-door"], "{container}");
         assert!(variable(container, "SEALANE_DOOR").is_some(), "{container}");
+        assert!(variable(container, "SEALANE_GRPC").is_some(), "{container}");
     }
     assert_eq!(after["spec"]["initContainers"][1]["env"][0], json!({"name": "A", "value": "b"}));
 }
@@ -168,7 +172,8 @@ fn what_the_author_wrote_stays() {
     let after = injected(&before);
     let app = &after["spec"]["containers"][0];
     assert_eq!(app["unknownToUs"], json!({"kept": true}));
-    assert_eq!(app["env"], before["spec"]["containers"][0]["env"]);
+    assert_eq!(app["env"][0], before["spec"]["containers"][0]["env"][0]);
+    assert_eq!(names(&app["env"]), ["SEALANE_DOOR", "SEALANE_GRPC"]);
     assert_eq!(names(&app["volumeMounts"]), ["data", "sealane-door"]);
     assert_eq!(after["spec"]["priority"], 7);
 }
@@ -193,6 +198,7 @@ fn on_the_hosts_network_nothing_has_a_fixed_port() {
     let sidecar = sidecar(&after);
     assert_eq!(variable(sidecar, "SEALANE_DATA_PORT").unwrap()["value"], "0");
     assert_eq!(variable(sidecar, "SEALANE_ADMIN_PORT").unwrap()["value"], "0");
+    assert_eq!(variable(sidecar, "SEALANE_HOST_NETWORK").unwrap()["value"], "true");
     assert_eq!(sidecar["ports"], json!([]));
     assert_eq!(sidecar["startupProbe"]["exec"]["command"], json!(["/usr/bin/sealane-sidecar", "probe"]));
     assert!(sidecar["startupProbe"]["httpGet"].is_null());

@@ -6,6 +6,7 @@ use sealane_types::{Carrier, Cipher, PeerName};
 
 use super::super::replica::reason;
 use super::super::summary::joined;
+use crate::desired::Kind;
 use crate::limits::REMOTE_REPLICAS_MAX;
 use crate::spec::{PodView, Problem, Valid, ValidSession, word};
 
@@ -16,6 +17,8 @@ pub(super) struct Observed {
     pub(super) desired: i32,
     pub(super) bytes: i64,
     pub(super) tensors: i64,
+    /// TCP connections that were carried; of a forward only.
+    pub(super) forwarded: Option<i64>,
     pub(super) carrier: Option<String>,
     pub(super) cipher: Option<String>,
     pub(super) post_quantum: Option<bool>,
@@ -49,6 +52,8 @@ impl Observed {
             desired: sum(|report| report.connections_desired),
             bytes: total(retired.bytes, |report| report.bytes),
             tensors: total(retired.tensors, |report| report.tensors),
+            forwarded: matches!(shape.terms.kind, Kind::Forward(_))
+                .then(|| total(retired.forwarded, |report| report.forwarded)),
             carrier: joined(connected().map(|report| report.carrier.as_str()).filter(known)),
             cipher: joined(connected().map(|report| report.cipher.as_str()).filter(known)),
             post_quantum: connected().next().map(|_| connected().all(|report| report.post_quantum)),
@@ -95,7 +100,9 @@ impl Observed {
     fn not_less_than(mut self, previous: &TransferSessionStatus) -> Self {
         self.bytes = self.bytes.max(previous.bytes_transferred.unwrap_or_default());
         self.tensors = self.tensors.max(previous.tensors_transferred.unwrap_or_default());
-        self.took_place |= self.connections > 0 || self.tensors > 0 || previous.start_time.is_some();
+        self.forwarded = self.forwarded.max(previous.forwarded);
+        let moved = self.tensors > 0 || self.forwarded.is_some_and(|connections| connections > 0);
+        self.took_place |= self.connections > 0 || moved || previous.start_time.is_some();
         self
     }
 }
