@@ -7,6 +7,7 @@ mod fail;
 mod keyed;
 mod opening;
 mod outbox;
+mod payload;
 mod places;
 mod setup;
 mod stage;
@@ -16,13 +17,17 @@ use sealane_attestation::{EvidenceMessage, VerifiedPeer};
 use sealane_types::Reason;
 
 use self::core::{Core, Intent};
-use self::keyed::{Flow, Keyed, blame, refused};
+use self::keyed::{Flow, Keyed, blame};
 use self::opening::{Opening, Progress, put_refusal};
+use self::payload::misuse;
 use crate::Moment;
-use crate::frame::{CHUNK_OVERHEAD_BYTES, Frame, Sequence, StreamId, put_chunk};
+use crate::frame::{
+    CHUNK_OVERHEAD_BYTES, Frame, PIPE_DATA_OVERHEAD_BYTES, PipeId, Sequence, StreamId, put_chunk,
+    put_pipe_data,
+};
 use crate::handshake::Suite;
 use crate::keys::Random;
-use crate::limits::{CHUNK_BYTES_MIN, POLICY_CHAIN_BYTES_MAX};
+use crate::limits::POLICY_CHAIN_BYTES_MAX;
 use crate::record::Sealer;
 
 pub use event::{ClosedBy, Event, EvidenceReceived, EvidenceWanted, Introduction};
@@ -30,7 +35,8 @@ pub use fail::{ApiMisuse, ChunkError, Fail, SendError, StartError};
 pub use places::Places;
 pub use setup::{AcceptSetup, Local, PolicyView, Setup, Timing};
 
-/// Where frames of streams go as soon as their record has opened. They borrow from the input buffer.
+/// Where frames of streams and pipes go as soon as their record has opened. They borrow from the input buffer.
+/// One that does not belong to the session's kind is to be refused.
 pub trait Sink {
     /// # Errors
     /// A [`Reason`] ends the connection with it.
@@ -308,7 +314,7 @@ impl Connection {
         }
     }
 
-    /// Queues a frame of a stream.
+    /// Queues a frame of a stream or pipe. Only the initiator opens pipes.
     ///
     /// # Errors
     /// [`SendError::NoRoom`] until the output is drained.
@@ -333,28 +339,28 @@ impl Connection {
     ) -> Result<usize, ChunkError<E>> {
         let Self { core, state } = self;
         let State::Keyed(keyed) = state else { return Err(misuse(ApiMisuse::NotEstablished)) };
-        if !keyed.carries_data() {
-            return Err(misuse(ApiMisuse::NotEstablished));
-        }
-        if length_max == 0 {
-            return Err(misuse(ApiMisuse::InvalidFrame));
-        }
-        keyed.flush(core)?;
-        let length_max = usize::try_from(length_max).unwrap_or(usize::MAX);
-        let wanted = length_max.min(CHUNK_BYTES_MIN).saturating_add(CHUNK_OVERHEAD_BYTES);
-        let space = core.output.space_for(wanted, &mut keyed.sealer, core.now).map_err(refused)?;
-        let data = space.len().saturating_sub(CHUNK_OVERHEAD_BYTES).min(length_max);
-        let put = put_chunk((stream, sequence, offset), data, space, fill);
-        let used = match &put {
-            Ok(Ok(used)) => *used,
-            _ => 0,
-        };
-        core.output.advance(used);
-        match put {
-            Ok(Ok(_)) => Ok(data),
-            Ok(Err(source)) => Err(ChunkError::Source(source)),
-            Err(_) => Err(misuse(ApiMisuse::InvalidFrame)),
-        }
+        payload::put(keyed, core, CHUNK_OVERHEAD_BYTES, length_max, |data, space| {
+            put_chunk((stream, sequence, offset), data, space, fill)
+        })
+    }
+
+    /// Queues up to `length_max` bytes of a pipe, as far as [`PipeSender::room`](crate::transfer::pipe::PipeSender::room)
+    /// permits. `fill` puts them straight into the record and says how many it had: at least one, or an error. It is called
+    /// at most once. Returns how many were queued.
+    ///
+    /// # Errors
+    /// [`SendError::NoRoom`] until the output is drained; `fill`'s own error, with nothing queued.
+    pub fn send_pipe_data<E>(
+        &mut self,
+        pipe: PipeId,
+        length_max: u64,
+        fill: impl FnOnce(&mut [u8]) -> Result<usize, E>,
+    ) -> Result<usize, ChunkError<E>> {
+        let Self { core, state } = self;
+        let State::Keyed(keyed) = state else { return Err(misuse(ApiMisuse::NotEstablished)) };
+        payload::put(keyed, core, PIPE_DATA_OVERHEAD_BYTES, length_max, |data, space| {
+            put_pipe_data(pipe, data, space, fill)
+        })
     }
 
     /// Whether data may begin another record. Control frames have some more room.
@@ -428,10 +434,6 @@ impl Connection {
             _ => (0, 0),
         }
     }
-}
-
-fn misuse<E>(misuse: ApiMisuse) -> ChunkError<E> {
-    ChunkError::Send(SendError::Misuse(misuse))
 }
 
 impl std::fmt::Debug for Connection {

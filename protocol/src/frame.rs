@@ -9,15 +9,21 @@ mod decode;
 mod encode;
 mod tensor;
 
+use sealane_types::Reason;
+
 pub use decode::FrameError;
 pub use tensor::{InvalidShape, InvalidTensor, Shape, TensorHeader};
 
 pub(crate) use decode::{Decoded, decode};
-pub(crate) use encode::{CHUNK_OVERHEAD_BYTES, encode, put_chunk};
+pub(crate) use encode::{CHUNK_OVERHEAD_BYTES, PIPE_DATA_OVERHEAD_BYTES, encode, put_chunk, put_pipe_data};
 
 /// One sender lane within a connection. The sending side chooses the number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamId(pub u32);
+
+/// One pipe within a connection. The initiator chooses the number: each is higher than the one before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PipeId(pub u32);
 
 /// Number of a tensor within its lane: grows with every tensor, gaps are normal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -35,7 +41,7 @@ impl Sequence {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Incarnation(pub [u8; 16]);
 
-/// A frame of a stream.
+/// A frame of a stream or of a pipe. One connection carries frames of one kind only: its session decides which.
 #[expect(clippy::large_enum_variant, reason = "it lives on the stack, and boxing would allocate per tensor")]
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Frame<'a> {
@@ -51,21 +57,63 @@ pub enum Frame<'a> {
     Abort(StreamId),
     /// The receiving application is gone, and whether it took these tensors cannot be known.
     Lost(Taken<'a>),
+    /// A TCP connection to carry: two byte sequences, one each way. Only the initiator opens pipes.
+    PipeOpen(PipeId),
+    /// The next bytes of this direction: at least one.
+    PipeData {
+        pipe: PipeId,
+        bytes: &'a [u8],
+    },
+    /// What the other direction may send, counted from [`Frame::PipeOpen`]. Absolute, and never less than before.
+    PipeCredit {
+        pipe: PipeId,
+        bytes_through: u64,
+    },
+    /// This direction is over, after so many bytes; the other one goes on.
+    PipeEnd {
+        pipe: PipeId,
+        bytes: u64,
+    },
+    /// Both directions are over at once; what was on the way is lost.
+    PipeReset {
+        pipe: PipeId,
+        reason: Reason,
+    },
+}
+
+/// What a frame is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Subject {
+    Stream(StreamId),
+    Pipe(PipeId),
+}
+
+impl Subject {
+    /// The number on the wire.
+    pub(crate) const fn number(self) -> u32 {
+        match self {
+            Self::Stream(StreamId(number)) | Self::Pipe(PipeId(number)) => number,
+        }
+    }
 }
 
 impl Frame<'_> {
-    /// The stream that this frame belongs to.
+    /// The stream or pipe that this frame belongs to.
     #[must_use]
-    pub const fn stream(&self) -> StreamId {
+    pub const fn subject(&self) -> Subject {
         match self {
-            Self::Open(open) => open.stream,
-            Self::Tensor(header) => header.stream,
-            Self::Chunk(chunk) => chunk.stream,
-            Self::Credit(credit) => credit.stream,
-            Self::Taken(taken) => taken.stream,
-            Self::End(end) => end.stream,
-            Self::Ended(stream) | Self::Abort(stream) => *stream,
-            Self::Lost(lost) => lost.stream,
+            Self::Open(open) => Subject::Stream(open.stream),
+            Self::Tensor(header) => Subject::Stream(header.stream),
+            Self::Chunk(chunk) => Subject::Stream(chunk.stream),
+            Self::Credit(credit) => Subject::Stream(credit.stream),
+            Self::Taken(taken) | Self::Lost(taken) => Subject::Stream(taken.stream),
+            Self::End(end) => Subject::Stream(end.stream),
+            Self::Ended(stream) | Self::Abort(stream) => Subject::Stream(*stream),
+            Self::PipeOpen(pipe)
+            | Self::PipeData { pipe, .. }
+            | Self::PipeCredit { pipe, .. }
+            | Self::PipeEnd { pipe, .. }
+            | Self::PipeReset { pipe, .. } => Subject::Pipe(*pipe),
         }
     }
 }

@@ -60,6 +60,12 @@ pub const PHASE_MICROS_MAX: u64 = 3_600_000_000;
 
 /// Streams that one connection carries at once.
 pub const STREAMS_MAX: usize = 256;
+/// Pipes that one connection carries at once.
+pub const PIPES_MAX: usize = 1_024;
+/// Bytes of a pipe that each side may send before the other has granted any.
+pub const PIPE_WINDOW_BYTES: u64 = 256 << 10;
+/// Largest window of a pipe: bytes that its receiver has granted and its application has not taken.
+pub const PIPE_WINDOW_BYTES_MAX: u64 = 16 << 20;
 /// Dimensions of a tensor.
 pub const TENSOR_RANK_MAX: usize = 32;
 /// Name of a tensor, UTF-8.
@@ -99,5 +105,6 @@ const _: () = {
         PHASE_BYTES_MAX / 16 <= 1 << 32,
         "2^32 blocks under one key: a distinguisher gains at most 2^-64"
     );
+    assert!(PIPE_WINDOW_BYTES <= PIPE_WINDOW_BYTES_MAX, "credit only widens a window");
     assert!(KEEPALIVE_INTERVAL_MICROS * 3 < KEEPALIVE_DEADLINE_MICROS, "three pings may be lost");
 };

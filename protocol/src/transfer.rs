@@ -1,11 +1,13 @@
-//! State of one stream, without I/O: what may be sent, what has arrived, what was taken.
+//! State of one stream, without I/O: what may be sent, what has arrived, what was taken. That of pipes is in
+//! [`pipe`].
 //!
-//! Both ends outlive a connection: [`Outbound::attach`] and [`Inbound::attach`] continue on a new one, and
+//! Both ends of a stream outlive a connection: [`Outbound::attach`] and [`Inbound::attach`] continue on a new one, and
 //! nothing is delivered twice or lost in between.
 
 mod inbound;
 mod memory;
 mod outbound;
+pub mod pipe;
 
 pub use inbound::{Announced, Inbound, InboundError, Place, Reply};
 pub use outbound::{Outbound, OutboundError, Step};

@@ -173,6 +173,16 @@ def body(frame: dict) -> tuple[int, bytes]:
             return 0x15, numbers("IQQ", frame, "stream", "tensors", "bytes")
         case "ended" | "abort" as name:
             return {"ended": 0x16, "abort": 0x17}[name], numbers("I", frame, "stream")
+        case "pipe open":
+            return 0x20, numbers("I", frame, "pipe")
+        case "pipe data":
+            return 0x21, numbers("I", frame, "pipe") + unhex(frame["bytes"])
+        case "pipe credit":
+            return 0x22, numbers("IQ", frame, "pipe", "bytesThrough")
+        case "pipe end":
+            return 0x23, numbers("IQ", frame, "pipe", "bytes")
+        case "pipe reset":
+            return 0x24, numbers("IH", frame, "pipe", "reason")
     raise AssertionError(frame)
 
 
@@ -184,7 +194,7 @@ def test_frames(case):
 
 def test_every_type_has_a_vector():
     types = {unhex(case["encoded"])[0] for case in FRAMES["cases"]}
-    assert types == set(range(0x01, 0x09)) | set(range(0x10, 0x19))
+    assert types == {*range(0x01, 0x09), *range(0x10, 0x19), *range(0x20, 0x25)}
     assert FRAMES["malformed"]
 
 

@@ -10,7 +10,8 @@ use crate::document::{Auditors, Authorities, Document, Floors, PolicyPeer, Sessi
 use crate::field::{Field, FieldError, Object, Problem};
 use crate::json::Tree;
 use crate::limits::{
-    AUDITOR_KEYS_MAX, AUTHORITY_KEYS_MAX, ENTRIES_MAX, INTEGER_MAX, PEERS_MAX, RECEIVERS_MAX, SESSIONS_MAX,
+    AUDITOR_KEYS_MAX, AUTHORITY_KEYS_MAX, ENTRIES_MAX, FORWARD_TARGETS_MAX, INTEGER_MAX, PEERS_MAX,
+    RECEIVERS_MAX, SESSIONS_MAX,
 };
 
 /// Of the document format.
@@ -22,6 +23,7 @@ pub(crate) const DIGEST: &str = "64 lower-case hex digits (SHA-256)";
 const KEY: &str = "64 lower-case hex digits (a 32-byte public key)";
 
 const PEERS_EXAMPLE: &str = r#""peers": {"embedder": {"entries": [{"kind": "SevSnp", …}]}}"#;
+const FORWARD_EXAMPLE: &str = r#""forward": {"targets": [8001]}"#;
 const SESSIONS_EXAMPLE: &str = r#""sessions": [{"from": "embedder", "to": "ranker", "stream": {}}]"#;
 
 pub(crate) fn document(tree: &Tree) -> Result<Document, FieldError> {
@@ -138,14 +140,25 @@ fn session(field: Field<'_>) -> Result<SessionRule, FieldError> {
         to_many
     };
     let stream = object.optional("stream", r#""stream": {}"#);
-    later(&mut object, "forward")?;
+    let forward = object.optional("forward", FORWARD_EXAMPLE);
     later(&mut object, "object")?;
-    let Some(stream) = stream else {
-        return Err(object.field().refuse(Problem::NotExactlyOne { choices: "stream, forward, object" }));
+    let kind = match (stream, forward) {
+        (Some(stream), None) => {
+            stream.object()?.close()?;
+            SessionKind::Stream
+        }
+        (None, Some(forward)) => self::forward(forward)?,
+        _ => return Err(object.field().refuse(Problem::NotExactlyOne { choices: "stream, forward" })),
     };
-    stream.object()?.close()?;
     object.close()?;
-    Ok(SessionRule { name, from, to, kind: SessionKind::Stream })
+    Ok(SessionRule { name, from, to, kind })
+}
+
+fn forward(field: Field<'_>) -> Result<SessionKind, FieldError> {
+    let mut object = field.object()?;
+    let targets = object.required("targets", FORWARD_EXAMPLE)?.set(FORWARD_TARGETS_MAX, Field::port)?;
+    object.close()?;
+    Ok(SessionKind::Forward { targets })
 }
 
 fn floors_of(field: Field<'_>) -> Result<Floors, FieldError> {

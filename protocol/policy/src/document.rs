@@ -1,12 +1,14 @@
 //! The policy document as data. Field meanings follow the JSON of the same name in camelCase.
 
 mod entry;
+mod session;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sealane_types::{Carrier, Cipher, Digest, Namespace, PeerName, PolicyName, PublicKey, SessionName};
+use sealane_types::{Carrier, Cipher, Digest, Namespace, PeerName, PolicyName, PublicKey};
 
 pub use entry::{Entry, Permissions, Pinnable, Tcb, Workload};
+pub use session::{Flow, SessionKind, SessionRule};
 
 use crate::Timestamp;
 
@@ -46,23 +48,6 @@ pub struct PolicyPeer {
     pub entries: Vec<Entry>,
     /// This Peer may be satisfied by evidence that also satisfies another Peer which says the same.
     pub shared_evidence: bool,
-}
-
-/// One permitted flow. Absent from `sessions` means refused.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SessionRule {
-    /// Only the TransferSession of this name; any name when absent.
-    pub name: Option<SessionName>,
-    pub from: PeerName,
-    pub to: BTreeSet<PeerName>,
-    pub kind: SessionKind,
-}
-
-/// What may flow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SessionKind {
-    /// Tensors.
-    Stream,
 }
 
 /// What every connection must reach, whatever was negotiated.

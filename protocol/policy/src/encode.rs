@@ -1,12 +1,12 @@
 //! From a [`Document`] to the JSON tree that decodes to it. Defaults are left out where leaving them out is
 //! the usual way to write them; floors are always spelled out, because owners should see them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 
 use crate::document::{Authorities, Document, Entry, Floors, PolicyPeer, SessionKind, SessionRule, Tcb};
 use crate::json::Tree;
-use sealane_types::Platform;
+use sealane_types::{ForwardPort, Platform};
 
 /// Members in the making; absent and empty values leave no trace.
 #[derive(Default)]
@@ -50,6 +50,10 @@ fn text(value: impl Display) -> Tree {
 
 fn list<T: Display>(values: impl IntoIterator<Item = T>) -> Tree {
     Tree::List(values.into_iter().map(text).collect())
+}
+
+fn ports(ports: &BTreeSet<ForwardPort>) -> Tree {
+    Tree::List(ports.iter().map(|port| Tree::Integer(u64::from(port.number()))).collect())
 }
 
 pub(crate) fn document(document: &Document) -> Tree {
@@ -129,14 +133,15 @@ fn tcb(tcb: &Tcb) -> Tree {
 }
 
 fn session(rule: &SessionRule) -> Tree {
-    let kind = match rule.kind {
-        SessionKind::Stream => "stream",
+    let (kind, carried) = match &rule.kind {
+        SessionKind::Stream => ("stream", Members::default()),
+        SessionKind::Forward { targets } => ("forward", Members::default().put("targets", ports(targets))),
     };
     Members::default()
         .optional("name", rule.name.as_ref().map(text))
         .text("from", &rule.from)
         .put("to", list(&rule.to))
-        .put(kind, Members::default().done())
+        .put(kind, carried.done())
         .done()
 }
 

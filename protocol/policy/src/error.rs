@@ -4,6 +4,7 @@ use std::fmt;
 
 use sealane_types::{Digest, Namespace, PeerName, PolicyName, Reason, SessionName};
 
+use crate::document::Flow;
 use crate::field::FieldError;
 use crate::json::JsonError;
 use crate::limits::{CHAIN_BYTES_MAX, ROTATIONS_MAX, SIGNATURES_MAX};
@@ -70,8 +71,8 @@ pub enum PolicyError {
     // What they permit.
     #[error("the policy does not describe the Peer `{peer}`")]
     PeerNotInPolicy { peer: PeerName },
-    #[error("the policy permits no TransferSession `{session}` from `{from}` to `{to}`")]
-    SessionNotInPolicy { session: SessionName, from: PeerName, to: PeerName },
+    #[error("the policy permits no TransferSession `{session}` from `{from}` to `{to}` that carries {flow}")]
+    SessionNotInPolicy { session: SessionName, from: PeerName, to: PeerName, flow: Flow },
 
     // Keys of owners.
     #[error(

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
+use sealane_types::{ForwardPort, InvalidPort};
+
 use crate::json::Tree;
 
 /// A field that does not say what it should.
@@ -38,6 +40,8 @@ pub enum Problem {
     Repeated,
     #[error("`{word}` is not implemented in this release")]
     NotInThisRelease { word: &'static str },
+    #[error("{0}")]
+    UnusablePort(InvalidPort),
     #[error("must name exactly one of {choices}")]
     NotExactlyOne { choices: &'static str },
     #[error("lies at or before `{other}`")]
@@ -97,6 +101,13 @@ impl<'t> Field<'t> {
     pub(crate) fn byte(&self, most: u8) -> Result<u8, FieldError> {
         let value = self.integer(0, u64::from(most))?;
         Ok(u8::try_from(value).unwrap_or(most))
+    }
+
+    /// A port that a forward may reach.
+    pub(crate) fn port(&self) -> Result<ForwardPort, FieldError> {
+        let port = self.integer(0, u64::MAX)?;
+        let port = ForwardPort::new(u32::try_from(port).unwrap_or(u32::MAX));
+        port.map_err(|invalid| self.refuse(Problem::UnusablePort(invalid)))
     }
 
     pub(crate) fn text(&self) -> Result<&'t str, FieldError> {

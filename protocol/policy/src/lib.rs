@@ -26,7 +26,7 @@ mod verify;
 
 pub use diff::{Change, diff};
 pub use document::{
-    Auditors, Authorities, Document, Entry, Floors, Permissions, Pinnable, PolicyPeer, SessionKind,
+    Auditors, Authorities, Document, Entry, Floors, Flow, Permissions, Pinnable, PolicyPeer, SessionKind,
     SessionRule, Tcb, Workload,
 };
 pub use error::{Owners, Part, PolicyError};

@@ -32,6 +32,8 @@ pub const TEXT_BYTES_MAX: usize = 512;
 pub const SESSIONS_MAX: usize = 4096;
 /// Receiving Peers of one session rule.
 pub const RECEIVERS_MAX: usize = 256;
+/// Ports that one session rule permits to forward to.
+pub const FORWARD_TARGETS_MAX: usize = 64;
 pub const AUDITOR_KEYS_MAX: usize = 64;
 /// Lint findings reported at once.
 pub const FINDINGS_MAX: usize = 16;

@@ -5,7 +5,7 @@ mod overlap;
 
 use sealane_types::{Assurance, PeerName, Platform};
 
-use crate::document::{Document, Entry, Pinnable};
+use crate::document::{Document, Entry, Pinnable, SessionKind};
 use crate::limits::FINDINGS_MAX;
 
 /// A rule that a document breaks, where, and what to do.
@@ -50,6 +50,10 @@ pub enum Finding {
         "`sessions[{session}]` names the Peer `{peer}`, which `peers` does not describe; add `peers.{peer}` or correct the name"
     )]
     UnknownPeer { session: usize, peer: PeerName },
+    #[error(
+        "`sessions[{session}].forward.targets` names no port, so nothing could be reached; for example: \"forward\": {{\"targets\": [8001]}}"
+    )]
+    NoTarget { session: usize },
 }
 
 fn list(absent: &[Pinnable]) -> String {
@@ -72,6 +76,9 @@ pub fn lint(document: &Document) -> Vec<Finding> {
         let unknown = std::iter::once(&rule.from).chain(&rule.to);
         let unknown = unknown.filter(|peer| !document.peers.contains_key(*peer));
         findings.extend(unknown.map(|peer| Finding::UnknownPeer { session, peer: peer.clone() }));
+        if matches!(&rule.kind, SessionKind::Forward { targets } if targets.is_empty()) {
+            findings.push(Finding::NoTarget { session });
+        }
     }
     findings.extend(overlap::overlaps(&document.peers));
     findings.truncate(FINDINGS_MAX);

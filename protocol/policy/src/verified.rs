@@ -2,7 +2,7 @@
 
 use sealane_types::{Digest, KeyId, PeerName, SessionName, SignedChain};
 
-use crate::document::{Document, PolicyPeer};
+use crate::document::{Document, Flow, PolicyPeer};
 use crate::{PolicyError, Timestamp};
 
 /// A document that a quorum of its owners signed. Comes only from [`verify`](crate::verify).
@@ -74,22 +74,24 @@ impl VerifiedPolicy {
         self.document.peers.get(peer).ok_or_else(|| PolicyError::PeerNotInPolicy { peer: peer.clone() })
     }
 
-    /// Whether the flow `from` → `to` of the TransferSession `session` is permitted.
+    /// Whether `flow` from `from` to `to` is permitted in the TransferSession `session`.
     ///
     /// # Errors
     /// [`PolicyError::PeerNotInPolicy`] or [`PolicyError::SessionNotInPolicy`].
-    pub fn permits(&self, session: &SessionName, from: &PeerName, to: &PeerName) -> Result<(), PolicyError> {
+    pub fn permits(
+        &self,
+        session: &SessionName,
+        from: &PeerName,
+        to: &PeerName,
+        flow: Flow,
+    ) -> Result<(), PolicyError> {
         self.peer(from)?;
         self.peer(to)?;
-        let permitted = self.document.sessions.iter().any(|rule| {
-            rule.from == *from
-                && rule.to.contains(to)
-                && rule.name.as_ref().is_none_or(|name| name == session)
-        });
-        if permitted {
+        if self.document.sessions.iter().any(|rule| rule.permits(session, from, to, flow)) {
             return Ok(());
         }
-        Err(PolicyError::SessionNotInPolicy { session: session.clone(), from: from.clone(), to: to.clone() })
+        let (session, from, to) = (session.clone(), from.clone(), to.clone());
+        Err(PolicyError::SessionNotInPolicy { session, from, to, flow })
     }
 
     /// Whether the document is in force at `now`: to be asked again as time goes by.

@@ -1,5 +1,6 @@
 //! The connection once keys are shared: records in, frames out, and back.
 
+use sealane_attestation::binding::Role;
 use sealane_types::Reason;
 
 use super::core::Core;
@@ -88,9 +89,12 @@ impl Keyed {
             let (frame, after) = decode(rest)?;
             rest = after;
             match frame {
-                Decoded::Stream(frame) => {
+                Decoded::Data(frame) => {
                     if !self.carries_data() {
                         return Err(Fail::Order("data came before both sides were verified"));
+                    }
+                    if matches!(frame, Frame::PipeOpen(_)) && core.role == Role::Initiator {
+                        return Err(Fail::Order("the responder opened a pipe"));
                     }
                     sink.on_frame(frame).map_err(Fail::Sink)?;
                 }
@@ -187,14 +191,12 @@ impl Keyed {
         if !self.carries_data() {
             return Err(ApiMisuse::NotEstablished.into());
         }
+        if matches!(frame, Frame::PipeOpen(_)) && core.role == Role::Responder {
+            return Err(ApiMisuse::InvalidFrame.into());
+        }
         self.flush(core)?;
-        let lane = match frame {
-            Frame::Credit(_) | Frame::Taken(_) | Frame::Ended(_) | Frame::Lost(_) => Lane::Control,
-            Frame::Open(_) | Frame::Tensor(_) | Frame::Chunk(_) | Frame::End(_) | Frame::Abort(_) => {
-                Lane::Data
-            }
-        };
-        let put = core.output.put_frame(&mut self.sealer, lane, core.now, |space| encode(frame, space));
+        let (sealer, lane) = (&mut self.sealer, lane_of(frame));
+        let put = core.output.put_frame(sealer, lane, core.now, |space| encode(frame, space));
         put.map_err(refused)
     }
 
@@ -222,6 +224,26 @@ impl Keyed {
 
     pub(super) const fn key_updates(&self) -> (u64, u64) {
         (self.sealer.updates(), self.opener.updates())
+    }
+}
+
+/// Answers have room of their own, so that they never wait behind data.
+const fn lane_of(frame: &Frame<'_>) -> Lane {
+    match frame {
+        Frame::Credit(_)
+        | Frame::Taken(_)
+        | Frame::Ended(_)
+        | Frame::Lost(_)
+        | Frame::PipeCredit { .. }
+        | Frame::PipeReset { .. } => Lane::Control,
+        Frame::Open(_)
+        | Frame::Tensor(_)
+        | Frame::Chunk(_)
+        | Frame::End(_)
+        | Frame::Abort(_)
+        | Frame::PipeOpen(_)
+        | Frame::PipeData { .. }
+        | Frame::PipeEnd { .. } => Lane::Data,
     }
 }
 

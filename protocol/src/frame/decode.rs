@@ -5,7 +5,8 @@ use sealane_types::{Dtype, Reason};
 use super::control::{Confirm, Control, Fragment};
 use super::tensor::{Shape, TensorHeader};
 use super::{
-    Chunk, Credit, End, Frame, Incarnation, InvalidTensor, Open, Sequence, Sequences, Source, StreamId, Taken,
+    Chunk, Credit, End, Frame, Incarnation, InvalidTensor, Open, PipeId, Sequence, Sequences, Source,
+    StreamId, Taken,
 };
 use crate::codec::{CodecError, Reader};
 use crate::limits::{
@@ -31,6 +32,11 @@ pub(crate) mod kind {
     pub(crate) const ENDED: u8 = 0x16;
     pub(crate) const ABORT: u8 = 0x17;
     pub(crate) const LOST: u8 = 0x18;
+    pub(crate) const PIPE_OPEN: u8 = 0x20;
+    pub(crate) const PIPE_DATA: u8 = 0x21;
+    pub(crate) const PIPE_CREDIT: u8 = 0x22;
+    pub(crate) const PIPE_END: u8 = 0x23;
+    pub(crate) const PIPE_RESET: u8 = 0x24;
 }
 
 /// Authenticated bytes that are not a frame: the peer is at fault.
@@ -49,7 +55,7 @@ pub enum FrameError {
 /// A frame of either family.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Decoded<'a> {
-    Stream(Frame<'a>),
+    Data(Frame<'a>),
     Control(Control<'a>),
 }
 
@@ -62,19 +68,16 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<(Decoded<'_>, &[u8]), FrameError> {
         return Err(CodecError::TooLong.into());
     }
     let mut body = Reader::new(reader.take(length)?);
-    let frame = if kind < kind::OPEN {
-        Decoded::Control(control(kind, &mut body)?)
-    } else {
-        Decoded::Stream(stream(kind, &mut body)?)
+    let frame = match kind {
+        kind::OPEN..=kind::LOST => Decoded::Data(stream(kind, &mut body)?),
+        kind::PIPE_OPEN..=kind::PIPE_RESET => Decoded::Data(pipe(kind, &mut body)?),
+        _ => Decoded::Control(control(kind, &mut body)?),
     };
     body.finish()?;
     Ok((frame, reader.rest()))
 }
 
 fn stream<'a>(kind: u8, body: &mut Reader<'a>) -> Result<Frame<'a>, FrameError> {
-    if !(kind::OPEN..=kind::LOST).contains(&kind) {
-        return Err(FrameError::UnknownKind(kind));
-    }
     let stream = StreamId(body.u32()?);
     Ok(match kind {
         kind::OPEN => Frame::Open(Open {
@@ -85,11 +88,7 @@ fn stream<'a>(kind: u8, body: &mut Reader<'a>) -> Result<Frame<'a>, FrameError> 
         kind::TENSOR => Frame::Tensor(tensor(stream, body)?),
         kind::CHUNK => {
             let (sequence, offset) = (Sequence(body.u64()?), body.u64()?);
-            let bytes = body.take(body.remaining())?;
-            if bytes.is_empty() {
-                return Err(CodecError::Value.into());
-            }
-            Frame::Chunk(Chunk { stream, sequence, offset, bytes })
+            Frame::Chunk(Chunk { stream, sequence, offset, bytes: data(body)? })
         }
         kind::CREDIT => {
             Frame::Credit(Credit { stream, bytes_through: body.u64()?, tensors_through: body.u64()? })
@@ -98,8 +97,27 @@ fn stream<'a>(kind: u8, body: &mut Reader<'a>) -> Result<Frame<'a>, FrameError> 
         kind::END => Frame::End(End { stream, tensors: body.u64()?, bytes: body.u64()? }),
         kind::ENDED => Frame::Ended(stream),
         kind::ABORT => Frame::Abort(stream),
-        _ => Frame::Lost(taken(stream, body)?),
+        kind::LOST => Frame::Lost(taken(stream, body)?),
+        unknown => return Err(FrameError::UnknownKind(unknown)),
     })
+}
+
+fn pipe<'a>(kind: u8, body: &mut Reader<'a>) -> Result<Frame<'a>, FrameError> {
+    let pipe = PipeId(body.u32()?);
+    Ok(match kind {
+        kind::PIPE_OPEN => Frame::PipeOpen(pipe),
+        kind::PIPE_DATA => Frame::PipeData { pipe, bytes: data(body)? },
+        kind::PIPE_CREDIT => Frame::PipeCredit { pipe, bytes_through: body.u64()? },
+        kind::PIPE_END => Frame::PipeEnd { pipe, bytes: body.u64()? },
+        kind::PIPE_RESET => Frame::PipeReset { pipe, reason: Reason::from_code(body.u16()?) },
+        unknown => return Err(FrameError::UnknownKind(unknown)),
+    })
+}
+
+/// The rest of the body: payload, at least one byte of it.
+fn data<'a>(body: &mut Reader<'a>) -> Result<&'a [u8], CodecError> {
+    let bytes = body.take(body.remaining())?;
+    if bytes.is_empty() { Err(CodecError::Value) } else { Ok(bytes) }
 }
 
 fn taken<'a>(stream: StreamId, body: &mut Reader<'a>) -> Result<Taken<'a>, FrameError> {

@@ -2,22 +2,24 @@
 
 use super::control::{Control, Fragment};
 use super::decode::kind;
-use super::{Frame, Sequence, Sequences, StreamId};
+use super::{Frame, PipeId, Sequence, Sequences, StreamId};
 use crate::codec::{CodecError, Writer};
 use crate::limits::{FRAME_BODY_BYTES_MAX, FRAME_HEADER_BYTES};
 
 /// Bytes of a chunk frame beside its data.
 pub(crate) const CHUNK_OVERHEAD_BYTES: usize = FRAME_HEADER_BYTES + 4 + 8 + 8;
+/// Bytes of a frame of pipe data beside its data.
+pub(crate) const PIPE_DATA_OVERHEAD_BYTES: usize = FRAME_HEADER_BYTES + 4;
 
 /// A frame of either family, to be written.
 pub(crate) enum Outgoing<'a> {
-    Stream(&'a Frame<'a>),
+    Data(&'a Frame<'a>),
     Control(&'a Control<'a>),
 }
 
 impl<'a> From<&'a Frame<'a>> for Outgoing<'a> {
     fn from(frame: &'a Frame<'a>) -> Self {
-        Self::Stream(frame)
+        Self::Data(frame)
     }
 }
 
@@ -32,7 +34,7 @@ pub(crate) fn encode<'a>(frame: impl Into<Outgoing<'a>>, output: &mut [u8]) -> R
     let (header, body) = output.split_first_chunk_mut::<FRAME_HEADER_BYTES>().ok_or(CodecError::NoRoom)?;
     let mut writer = Writer::new(body);
     let kind = match frame.into() {
-        Outgoing::Stream(frame) => stream(frame, &mut writer)?,
+        Outgoing::Data(frame) => data(frame, &mut writer)?,
         Outgoing::Control(frame) => control(frame, &mut writer)?,
     };
     finish(kind, header, writer.used())
@@ -45,15 +47,41 @@ pub(crate) fn put_chunk<E>(
     output: &mut [u8],
     fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
 ) -> Result<Result<usize, E>, CodecError> {
+    let fill = |space: &mut [u8]| fill(space).map(|()| data);
+    put_filled(kind::CHUNK, data, output, fill, |writer| {
+        writer.u32(stream.0)?;
+        writer.u64(sequence.0)?;
+        writer.u64(offset)
+    })
+}
+
+/// Writes pipe data that `fill` puts straight into its place: at most `data` bytes, and how many it says. On an error
+/// nothing counts as written.
+pub(crate) fn put_pipe_data<E>(
+    pipe: PipeId,
+    data: usize,
+    output: &mut [u8],
+    fill: impl FnOnce(&mut [u8]) -> Result<usize, E>,
+) -> Result<Result<usize, E>, CodecError> {
+    put_filled(kind::PIPE_DATA, data, output, fill, |writer| writer.u32(pipe.0))
+}
+
+fn put_filled<E>(
+    kind: u8,
+    data: usize,
+    output: &mut [u8],
+    fill: impl FnOnce(&mut [u8]) -> Result<usize, E>,
+    fields: impl FnOnce(&mut Writer<'_>) -> Result<(), CodecError>,
+) -> Result<Result<usize, E>, CodecError> {
     let (header, body) = output.split_first_chunk_mut::<FRAME_HEADER_BYTES>().ok_or(CodecError::NoRoom)?;
     let mut writer = Writer::new(body);
-    writer.u32(stream.0)?;
-    writer.u64(sequence.0)?;
-    writer.u64(offset)?;
-    if let Err(refused) = fill(writer.gap(data)?) {
-        return Ok(Err(refused));
-    }
-    finish(kind::CHUNK, header, writer.used()).map(Ok)
+    fields(&mut writer)?;
+    let unused = match fill(writer.gap(data)?) {
+        Ok(0) => return Err(CodecError::Value),
+        Ok(filled) => data.checked_sub(filled).ok_or(CodecError::Value)?,
+        Err(refused) => return Ok(Err(refused)),
+    };
+    finish(kind, header, writer.used().saturating_sub(unused)).map(Ok)
 }
 
 fn finish(kind: u8, header: &mut [u8; FRAME_HEADER_BYTES], body: usize) -> Result<usize, CodecError> {
@@ -66,8 +94,8 @@ fn finish(kind: u8, header: &mut [u8; FRAME_HEADER_BYTES], body: usize) -> Resul
     body.checked_add(FRAME_HEADER_BYTES).ok_or(CodecError::TooLong)
 }
 
-fn stream(frame: &Frame<'_>, writer: &mut Writer<'_>) -> Result<u8, CodecError> {
-    writer.u32(frame.stream().0)?;
+fn data(frame: &Frame<'_>, writer: &mut Writer<'_>) -> Result<u8, CodecError> {
+    writer.u32(frame.subject().number())?;
     match frame {
         Frame::Open(open) => {
             writer.put(&open.incarnation.0)?;
@@ -88,7 +116,7 @@ fn stream(frame: &Frame<'_>, writer: &mut Writer<'_>) -> Result<u8, CodecError> 
         Frame::Chunk(chunk) => {
             writer.u64(chunk.sequence.0)?;
             writer.u64(chunk.offset)?;
-            writer.put(chunk.bytes)?;
+            payload(chunk.bytes, writer)?;
             Ok(kind::CHUNK)
         }
         Frame::Credit(credit) => {
@@ -111,7 +139,28 @@ fn stream(frame: &Frame<'_>, writer: &mut Writer<'_>) -> Result<u8, CodecError> 
             sequences(&lost.sequences, writer)?;
             Ok(kind::LOST)
         }
+        Frame::PipeOpen(_) => Ok(kind::PIPE_OPEN),
+        Frame::PipeData { bytes, .. } => {
+            payload(bytes, writer)?;
+            Ok(kind::PIPE_DATA)
+        }
+        Frame::PipeCredit { bytes_through, .. } => {
+            writer.u64(*bytes_through)?;
+            Ok(kind::PIPE_CREDIT)
+        }
+        Frame::PipeEnd { bytes, .. } => {
+            writer.u64(*bytes)?;
+            Ok(kind::PIPE_END)
+        }
+        Frame::PipeReset { reason, .. } => {
+            writer.u16(reason.code())?;
+            Ok(kind::PIPE_RESET)
+        }
     }
+}
+
+fn payload(bytes: &[u8], writer: &mut Writer<'_>) -> Result<(), CodecError> {
+    if bytes.is_empty() { Err(CodecError::Value) } else { writer.put(bytes) }
 }
 
 fn sequences(sequences: &Sequences<'_>, writer: &mut Writer<'_>) -> Result<(), CodecError> {

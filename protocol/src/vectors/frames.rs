@@ -6,14 +6,14 @@ use serde_json::{Value, json};
 use super::check;
 use crate::frame::control::{Confirm, Control, Fragment};
 use crate::frame::{
-    Chunk, Credit, Decoded, End, Frame, Incarnation, Open, Sequence, Sequences, Shape, StreamId, Taken,
-    TensorHeader, decode, encode,
+    Chunk, Credit, Decoded, End, Frame, Incarnation, Open, PipeId, Sequence, Sequences, Shape, StreamId,
+    Taken, TensorHeader, decode, encode,
 };
 
-fn stream_case(frame: &Frame<'_>, fields: Value) -> Value {
+fn data_case(frame: &Frame<'_>, fields: Value) -> Value {
     let mut bytes = [0; 1024];
     let used = encode(frame, &mut bytes).unwrap();
-    assert_eq!(decode(&bytes[..used]).unwrap(), (Decoded::Stream(*frame), &[][..]));
+    assert_eq!(decode(&bytes[..used]).unwrap(), (Decoded::Data(*frame), &[][..]));
     json!({ "frame": fields, "encoded": hex::encode(&bytes[..used]) })
 }
 
@@ -69,40 +69,64 @@ fn stream_cases() -> Vec<Value> {
     };
     let open = Open { stream, incarnation: Incarnation([0xaa; 16]), base_sequence: Sequence(4) };
     vec![
-        stream_case(
+        data_case(
             &Frame::Open(open),
             json!({ "type": "open", "stream": 3, "incarnation": "aa".repeat(16), "base": 4 }),
         ),
-        stream_case(
+        data_case(
             &Frame::Tensor(header),
             json!({
                 "type": "tensor", "stream": 3, "sequence": 4, "length": header.length,
                 "dtype": Dtype::Bfloat16.code(), "shape": [32, 102, 384], "name": "layer3",
             }),
         ),
-        stream_case(
+        data_case(
             &Frame::Chunk(Chunk { stream, sequence: Sequence(4), offset: 65_512, bytes: b"chunk" }),
             json!({
                 "type": "chunk", "stream": 3, "sequence": 4, "offset": 65_512, "bytes": hex::encode(b"chunk"),
             }),
         ),
-        stream_case(
+        data_case(
             &Frame::Credit(Credit { stream, bytes_through: 1 << 20, tensors_through: 4096 }),
             json!({ "type": "credit", "stream": 3, "bytesThrough": 1 << 20, "tensorsThrough": 4096 }),
         ),
-        stream_case(&Frame::Taken(taken), json!({ "type": "taken", "stream": 3, "sequences": [4, 6] })),
-        stream_case(
+        data_case(&Frame::Taken(taken), json!({ "type": "taken", "stream": 3, "sequences": [4, 6] })),
+        data_case(
             &Frame::End(End { stream, tensors: 2, bytes: 5_013_504 }),
             json!({ "type": "end", "stream": 3, "tensors": 2, "bytes": 5_013_504 }),
         ),
-        stream_case(&Frame::Ended(stream), json!({ "type": "ended", "stream": 3 })),
-        stream_case(&Frame::Abort(stream), json!({ "type": "abort", "stream": 3 })),
-        stream_case(&Frame::Lost(taken), json!({ "type": "lost", "stream": 3, "sequences": [4, 6] })),
+        data_case(&Frame::Ended(stream), json!({ "type": "ended", "stream": 3 })),
+        data_case(&Frame::Abort(stream), json!({ "type": "abort", "stream": 3 })),
+        data_case(&Frame::Lost(taken), json!({ "type": "lost", "stream": 3, "sequences": [4, 6] })),
+    ]
+}
+
+fn pipe_cases() -> Vec<Value> {
+    let pipe = PipeId(3);
+    let reason = Reason::TargetUnreachable;
+    vec![
+        data_case(&Frame::PipeOpen(pipe), json!({ "type": "pipe open", "pipe": 3 })),
+        data_case(
+            &Frame::PipeData { pipe, bytes: b"bytes" },
+            json!({ "type": "pipe data", "pipe": 3, "bytes": hex::encode(b"bytes") }),
+        ),
+        data_case(
+            &Frame::PipeCredit { pipe, bytes_through: 1 << 19 },
+            json!({ "type": "pipe credit", "pipe": 3, "bytesThrough": 1 << 19 }),
+        ),
+        data_case(
+            &Frame::PipeEnd { pipe, bytes: 5_013_504 },
+            json!({ "type": "pipe end", "pipe": 3, "bytes": 5_013_504 }),
+        ),
+        data_case(
+            &Frame::PipeReset { pipe, reason },
+            json!({ "type": "pipe reset", "pipe": 3, "reason": reason.code() }),
+        ),
     ]
 }
 
 fn malformed() -> Vec<Value> {
-    let cases: [(&str, &str); 12] = [
+    let cases: [(&str, &str); 19] = [
         ("unknown type", "00000000"),
         ("unknown type", "1900000400000003"),
         ("shorter than its header says", "0500000801"),
@@ -113,6 +137,13 @@ fn malformed() -> Vec<Value> {
         ("an acknowledgement of nothing", "1400000400000003"),
         ("an acknowledgement that ends within a number", "140000050000000300"),
         ("a fragment without bytes", "0300001000000000000000000000000400000000"),
+        ("unknown type", "2500000400000003"),
+        ("a pipe opened with something after its number", "200000050000000300"),
+        ("pipe data without bytes", "2100000400000003"),
+        ("pipe credit that is too short", "2200000b0000000300000000000000"),
+        ("a pipe's end without its total", "2300000400000003"),
+        ("a pipe's end with something after its total", "2300000d00000003000000000000000500"),
+        ("a pipe's reset without a reason", "2400000400000003"),
         ("an unknown element type", "11000018000000030000000000000004000000000000000163000000"),
         (
             "a length that is not shape times element",
@@ -129,6 +160,6 @@ fn malformed() -> Vec<Value> {
 
 #[test]
 fn frames() {
-    let cases = [control_cases(), stream_cases()].concat();
+    let cases = [control_cases(), stream_cases(), pipe_cases()].concat();
     check("frame.json", &json!({ "cases": cases, "malformed": malformed() }));
 }

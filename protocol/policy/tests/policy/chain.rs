@@ -390,27 +390,3 @@ fn chains_are_bounded_before_they_are_decoded() {
     broken.document.push('!');
     assert_eq!(refusal(&broken), PolicyError::NotBase64 { part: Part::Document });
 }
-
-#[test]
-fn only_declared_flows_are_permitted() {
-    let mut document = document(1);
-    document["peers"]["auditor"] = json!({"entries": [snp(3)]});
-    document["sessions"] = json!([
-        {"name": "activations", "from": "embedder", "to": "ranker", "stream": {}},
-        {"from": "ranker", "to": ["auditor"], "stream": {}},
-    ]);
-    let verified = verify(&chain(&document, &[1, 2]), &roots(), now(), None).unwrap();
-    let permits = |session: &str, from: &str, to: &str| {
-        let outcome =
-            verified.permits(&session.parse().unwrap(), &from.parse().unwrap(), &to.parse().unwrap());
-        outcome.map_err(|error| error.reason())
-    };
-    assert_eq!(permits("activations", "embedder", "ranker"), Ok(()));
-    assert_eq!(permits("other", "embedder", "ranker"), Err(Reason::SessionNotInPolicy));
-    assert_eq!(permits("activations", "ranker", "embedder"), Err(Reason::SessionNotInPolicy));
-    assert_eq!(permits("activations", "embedder", "auditor"), Err(Reason::SessionNotInPolicy));
-    assert_eq!(permits("anything", "ranker", "auditor"), Ok(()));
-    assert_eq!(permits("activations", "stranger", "ranker"), Err(Reason::PeerNotInPolicy));
-    assert_eq!(permits("activations", "embedder", "stranger"), Err(Reason::PeerNotInPolicy));
-    assert!(verified.peer(&"embedder".parse().unwrap()).is_ok());
-}

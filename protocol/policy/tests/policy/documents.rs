@@ -1,8 +1,8 @@
 //! What documents may say and how refusals name the field.
 
 use proptest::prelude::*;
-use sealane_policy::{Document, PolicyError, diff, limits, parse};
-use sealane_types::{Assurance, Cipher, Platform, Reason};
+use sealane_policy::{Document, PolicyError, SessionKind, diff, limits, parse};
+use sealane_types::{Assurance, Cipher, ForwardPort, Platform, Reason};
 use serde_json::{Value, json};
 
 use crate::support::*;
@@ -176,9 +176,66 @@ fn wrong_entries_are_named() {
 #[test]
 fn promises_of_later_releases_are_refused_not_ignored() {
     refused("/heartbeat", json!({}), "heartbeat", "not implemented in this release");
-    refused("/sessions/0/forward", json!({}), "sessions[0].forward", "not implemented in this release");
     refused("/sessions/0/object", json!({}), "sessions[0].object", "not implemented in this release");
-    refused("/sessions/0/stream", Value::Null, "sessions[0]", "exactly one of stream");
+}
+
+/// The session with a forward in place of its stream.
+fn forwarding(forward: Value) -> Value {
+    json!({"name": "grpc", "from": "embedder", "to": "ranker", "forward": forward})
+}
+
+#[test]
+fn a_forward_names_its_ports() {
+    let document = read(&with("/sessions/0", forwarding(json!({"targets": [8002, 8001]})))).unwrap();
+    let targets = [8001, 8002].map(|port| ForwardPort::new(port).unwrap()).into();
+    assert_eq!(document.sessions[0].kind, SessionKind::Forward { targets });
+    assert_eq!(parse(&document.to_bytes()).unwrap(), document);
+    let most = Value::from((1..=limits::FORWARD_TARGETS_MAX).collect::<Vec<_>>());
+    assert!(read(&with("/sessions/0", forwarding(json!({"targets": most})))).is_ok());
+}
+
+#[test]
+fn wrong_forwards_are_named() {
+    let forward = |forward: Value, path: &str, what: &str| {
+        refused("/sessions/0", forwarding(forward), &format!("sessions[0].forward{path}"), what);
+    };
+    let targets = |targets: Value, path: &str, what: &str| {
+        forward(json!({"targets": targets}), &format!(".targets{path}"), what);
+    };
+    forward(json!({}), ".targets", "is missing");
+    forward(json!([8001]), "", "expected an object");
+    forward(json!({"targets": [8001], "listen": 18001}), ".listen", "not a known field");
+    targets(json!(8001), "", "expected a list");
+    targets(json!(["8001"]), "[0]", "expected a number");
+    targets(json!([8001, 8002, 8001]), "[2]", "repeats an earlier value");
+    for reserved in sealane_types::RESERVED_PORTS {
+        targets(json!([8001, reserved]), "[1]", &format!("port {reserved} belongs to Sealane"));
+    }
+    for impossible in [json!(0), json!(65_536), json!(4_294_967_297_u64), json!(9_007_199_254_740_991_u64)] {
+        targets(json!([impossible]), "[0]", "from 1 to 65535");
+    }
+    let many = Value::from((1..=limits::FORWARD_TARGETS_MAX + 1).collect::<Vec<_>>());
+    targets(many, "", "are allowed");
+    targets(json!([]), "", "names no port");
+}
+
+#[test]
+fn a_session_has_one_kind() {
+    refused("/sessions/0/stream", Value::Null, "sessions[0]", "exactly one of stream, forward");
+    refused("/sessions/0/forward", json!({"targets": [1]}), "sessions[0]", "exactly one of stream, forward");
+}
+
+#[test]
+fn ports_that_come_and_go_are_shown() {
+    let with_ports =
+        |ports: Value| read(&with("/sessions/0", forwarding(json!({"targets": ports})))).unwrap();
+    let changes = diff(&with_ports(json!([8001, 8002])), &with_ports(json!([8002, 8003])));
+    let shown: Vec<_> = changes.iter().map(ToString::to_string).collect();
+    assert_eq!(shown, ["- sessions[0].forward.targets: 8001", "+ sessions[0].forward.targets: 8003"]);
+    let changes = diff(&read(&document(1)).unwrap(), &with_ports(json!([8001])));
+    let shown: Vec<_> = changes.iter().map(ToString::to_string).collect();
+    assert!(shown.contains(&r#"+ sessions[0].forward: {"targets":[8001]}"#.to_owned()), "{shown:?}");
+    assert!(shown.contains(&"- sessions[0].stream: {}".to_owned()), "{shown:?}");
 }
 
 #[test]

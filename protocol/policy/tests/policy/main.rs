@@ -4,6 +4,7 @@
 
 mod chain;
 mod documents;
+mod flows;
 mod lint;
 mod manual;
 mod support;
