@@ -195,8 +195,9 @@ fn permissions(permissions: &Permissions) -> (Vec<String>, Vec<String>) {
 }
 
 fn describe_session(rule: &SessionRule) -> String {
-    let what = match rule.kind {
-        SessionKind::Stream => "tensor streams",
+    let what = match &rule.kind {
+        SessionKind::Stream => "tensor streams".to_owned(),
+        SessionKind::Forward { targets } => format!("TCP connections to port {}", list(targets)),
     };
     let which = match &rule.name {
         Some(name) => format!("of TransferSession {name}"),

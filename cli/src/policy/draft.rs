@@ -4,20 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use sealane_policy::{
-    Authorities, Document, Entry, Floors, Permissions, PolicyPeer, SessionKind, SessionRule, Tcb, Timestamp,
-    digest_of,
+    Authorities, Document, Entry, Floors, Permissions, PolicyPeer, SessionRule, Tcb, Timestamp, digest_of,
 };
 use sealane_types::{
-    Assurance, Digest, HostData, Measurement, Namespace, PeerName, Platform, PolicyName, Product, SessionName,
+    Assurance, Digest, HostData, Measurement, Namespace, PeerName, Platform, PolicyName, Product,
 };
-
-/// A permitted flow as it was declared.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Flow {
-    pub(super) name: Option<SessionName>,
-    pub(super) from: PeerName,
-    pub(super) to: BTreeSet<PeerName>,
-}
 
 /// What replicas have to prove, the same for every Peer except for HOST_DATA.
 #[derive(Debug, Clone)]
@@ -44,7 +35,7 @@ pub(super) struct Draft {
     pub(super) expires: Timestamp,
     pub(super) authorities: Authorities,
     pub(super) peers: BTreeSet<PeerName>,
-    pub(super) flows: Vec<Flow>,
+    pub(super) sessions: Vec<SessionRule>,
     pub(super) proof: Proof,
     pub(super) host_data: BTreeMap<PeerName, BTreeSet<HostData>>,
 }
@@ -60,7 +51,7 @@ impl Draft {
             expires,
             authorities,
             peers,
-            flows,
+            sessions,
             proof,
             mut host_data,
         } = self;
@@ -71,10 +62,6 @@ impl Draft {
                 let entry = entry(&proof, host_data, &namespace, &peer);
                 (peer, PolicyPeer { entries: vec![entry], shared_evidence: false })
             })
-            .collect();
-        let sessions = flows
-            .into_iter()
-            .map(|Flow { name, from, to }| SessionRule { name, from, to, kind: SessionKind::Stream })
             .collect();
         Document {
             version: 1,

@@ -8,12 +8,12 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail, ensure};
 use sealane_policy::limits::DEFAULT_LIFETIME_SECONDS;
-use sealane_policy::{Authorities, Document, Timestamp, digest_of, lint};
+use sealane_policy::{Authorities, Document, SessionRule, Timestamp, digest_of, lint};
 use sealane_types::{Assurance, Digest, Measurement, Namespace, PeerName, PolicyName, Product, PublicKey};
 
-use self::flags::{HostDataFlag, SessionFlag, TcbFlag};
+use self::flags::{ForwardFlag, HostDataFlag, SessionFlag, TcbFlag};
 use self::gather::Declared;
-use super::draft::{Draft, Flow, Proof};
+use super::draft::{Draft, Proof};
 use super::owner::{OwnerKey, authorities_of};
 use crate::clock;
 use crate::cluster::{Connection, RELEASE_NAMESPACE};
@@ -26,8 +26,8 @@ const CLOCK_SKEW_SECONDS: u64 = 60;
 
 /// Drafts an unsigned document and prints it in its signed form (RFC 8785).
 ///
-/// Peers, TransferSessions and the epoch come from the namespace; with --peer or --session from the flags alone,
-/// without a cluster. Read the draft (`policy show`), edit it if need be, then let the owners sign it.
+/// Peers, TransferSessions and the epoch come from the namespace; with --peer, --session or --forward from the
+/// flags alone, without a cluster. Read the draft (`policy show`), edit it if need be, then let the owners sign it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// Name of the TrustPolicy; by default the one that the Peers of the namespace name.
@@ -62,9 +62,12 @@ pub(crate) struct Arguments {
     /// A Peer that takes part. Repeat it.
     #[arg(long, value_name = "NAME", help_heading = "Without a cluster")]
     peer: Vec<PeerName>,
-    /// A permitted flow: FROM:TO, FROM:TO,TO or SESSION=FROM:TO. Repeat it.
+    /// A permitted stream of tensors: FROM:TO, FROM:TO,TO or SESSION=FROM:TO. Repeat it.
     #[arg(long, value_name = "FLOW", help_heading = "Without a cluster")]
     session: Vec<SessionFlag>,
+    /// Permitted TCP ports of TO: FROM:TO:PORT, FROM:TO:PORT,PORT or SESSION=FROM:TO:PORT. Repeat it.
+    #[arg(long, value_name = "FORWARD", help_heading = "Without a cluster")]
+    forward: Vec<ForwardFlag>,
 
     /// Accepted launch measurement of the guest image. Repeat it.
     #[arg(long, value_name = "HEX", help_heading = "What replicas must prove")]
@@ -146,10 +149,11 @@ impl Before {
     }
 }
 
-/// Peers, flows and the policy in effect, from the flags or from the cluster.
+/// Peers, sessions and the policy in effect, from the flags or from the cluster.
 fn declared(arguments: &Arguments, connection: &Connection) -> Result<Declared> {
     let after = arguments.after.as_deref().map(Source::read).transpose()?;
-    let mut declared = if arguments.peer.is_empty() && arguments.session.is_empty() {
+    let Arguments { peer, session, forward, .. } = arguments;
+    let mut declared = if peer.is_empty() && session.is_empty() && forward.is_empty() {
         let simulated = arguments.simulated && arguments.simulated_root.is_none();
         let release = simulated.then_some(arguments.release_namespace.as_str());
         gather::everything(connection, arguments.name.as_ref(), release)?
@@ -168,20 +172,22 @@ fn from_flags(arguments: &Arguments, connection: &Connection) -> Result<Declared
     let namespace = connection.namespace.as_deref();
     let namespace =
         namespace.context("--namespace is needed without a cluster, for example --namespace demo")?;
-    let flows: Vec<Flow> = arguments.session.iter().map(|SessionFlag(flow)| flow.clone()).collect();
-    let mentioned = flows.iter().flat_map(|flow| std::iter::once(&flow.from).chain(&flow.to));
+    let streams = arguments.session.iter().map(|SessionFlag(rule)| rule);
+    let forwards = arguments.forward.iter().map(|ForwardFlag(rule)| rule);
+    let sessions: Vec<SessionRule> = streams.chain(forwards).cloned().collect();
+    let mentioned = sessions.iter().flat_map(|rule| std::iter::once(&rule.from).chain(&rule.to));
     let peers: BTreeSet<PeerName> = arguments.peer.iter().chain(mentioned).cloned().collect();
     let simulation = if arguments.simulated && arguments.simulated_root.is_none() {
         Some(gather::simulation_alone(connection, &arguments.release_namespace)?)
     } else {
         None
     };
-    Ok(Declared { namespace: Namespace::new(namespace)?, name, peers, flows, existing: None, simulation })
+    Ok(Declared { namespace: Namespace::new(namespace)?, name, peers, sessions, existing: None, simulation })
 }
 
 fn draft(arguments: &Arguments, declared: Declared, before: Option<Before>) -> Result<Draft> {
     let proof = proof(arguments, &declared)?;
-    let Declared { namespace, name, peers, flows, existing: _, simulation: _ } = declared;
+    let Declared { namespace, name, peers, sessions, existing: _, simulation: _ } = declared;
     let epoch = match (arguments.epoch, &before) {
         (Some(epoch), _) => epoch,
         (None, Some(before)) => before.epoch + 1,
@@ -208,7 +214,7 @@ fn draft(arguments: &Arguments, declared: Declared, before: Option<Before>) -> R
         expires: from.plus(lifetime),
         authorities: authorities(arguments, before.as_ref())?,
         peers,
-        flows,
+        sessions,
         proof,
         host_data,
     })

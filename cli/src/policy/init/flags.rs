@@ -1,15 +1,14 @@
 //! Flag values of `policy init`.
 
+use std::collections::BTreeSet;
 use std::str::FromStr;
 
-use sealane_policy::Tcb;
-use sealane_types::{HostData, PeerName};
-
-use crate::policy::draft::Flow;
+use sealane_policy::{SessionKind, SessionRule, Tcb};
+use sealane_types::{ForwardPort, HostData, InvalidPort, PeerName, SessionName};
 
 /// `FROM:TO[,TO…]`, or `SESSION=FROM:TO[,TO…]`.
 #[derive(Debug, Clone)]
-pub(super) struct SessionFlag(pub(super) Flow);
+pub(super) struct SessionFlag(pub(super) SessionRule);
 
 #[derive(Debug, thiserror::Error)]
 #[error("expected FROM:TO, FROM:TO,TO or SESSION=FROM:TO, like activations=embedder:ranker")]
@@ -18,15 +17,52 @@ pub(super) struct InvalidFlow;
 impl FromStr for SessionFlag {
     type Err = InvalidFlow;
     fn from_str(text: &str) -> Result<Self, InvalidFlow> {
-        let (name, ends) = match text.split_once('=') {
-            Some((name, ends)) => (Some(name.parse().map_err(|_| InvalidFlow)?), ends),
-            None => (None, text),
-        };
-        let (from, to) = ends.split_once(':').ok_or(InvalidFlow)?;
-        let from = from.parse().map_err(|_| InvalidFlow)?;
+        let (name, from, to) = name_and_from(text).ok_or(InvalidFlow)?;
         let to = to.split(',').map(str::parse).collect::<Result<_, _>>().map_err(|_| InvalidFlow)?;
-        Ok(Self(Flow { name, from, to }))
+        Ok(Self(SessionRule { name, from, to, kind: SessionKind::Stream }))
     }
+}
+
+/// `FROM:TO:PORT[,PORT…]`, or `SESSION=FROM:TO:PORT[,PORT…]`.
+#[derive(Debug, Clone)]
+pub(super) struct ForwardFlag(pub(super) SessionRule);
+
+#[derive(Debug, thiserror::Error)]
+pub(super) enum InvalidForward {
+    #[error("expected FROM:TO:PORT, FROM:TO:PORT,PORT or SESSION=FROM:TO:PORT, like grpc=client:triton:8001")]
+    Form,
+    #[error("`{0}` is given twice; name each port once, like grpc=client:triton:8001,8002")]
+    Repeated(ForwardPort),
+    #[error("{0}, like grpc=client:triton:8001")]
+    Port(InvalidPort),
+}
+
+impl FromStr for ForwardFlag {
+    type Err = InvalidForward;
+    fn from_str(text: &str) -> Result<Self, InvalidForward> {
+        let (name, from, rest) = name_and_from(text).ok_or(InvalidForward::Form)?;
+        let (to, ports) = rest.split_once(':').ok_or(InvalidForward::Form)?;
+        let to = to.parse().map_err(|_| InvalidForward::Form)?;
+        let mut targets = BTreeSet::new();
+        for port in ports.split(',') {
+            let port = port.parse().map_err(|_| InvalidForward::Form)?;
+            let port = ForwardPort::new(port).map_err(InvalidForward::Port)?;
+            if !targets.insert(port) {
+                return Err(InvalidForward::Repeated(port));
+            }
+        }
+        Ok(Self(SessionRule { name, from, to: [to].into(), kind: SessionKind::Forward { targets } }))
+    }
+}
+
+/// The name of the session, if one is given, the sending Peer, and what follows its colon.
+fn name_and_from(text: &str) -> Option<(Option<SessionName>, PeerName, &str)> {
+    let (name, ends) = match text.split_once('=') {
+        Some((name, ends)) => (Some(name.parse().ok()?), ends),
+        None => (None, text),
+    };
+    let (from, to) = ends.split_once(':')?;
+    Some((name, from.parse().ok()?, to))
 }
 
 /// `PEER=HEX`.
@@ -96,6 +132,29 @@ mod tests {
         assert_eq!(flow.name, None);
         for other in ["", "a", "a:", ":b", "a:b,", "=a:b", "A:b", "a:b:c"] {
             assert!(other.parse::<SessionFlag>().is_err(), "{other}");
+        }
+    }
+
+    #[test]
+    fn forwards_read_as_written() {
+        let ForwardFlag(rule) = "grpc=client:triton:8001,8002".parse().unwrap();
+        assert_eq!(rule.name.unwrap().as_str(), "grpc");
+        assert_eq!((rule.from.as_str(), rule.to), ("client", ["triton".parse().unwrap()].into()));
+        let targets = [8001, 8002].map(|port| ForwardPort::new(port).unwrap()).into();
+        assert_eq!(rule.kind, SessionKind::Forward { targets });
+        for other in [
+            "",
+            "a:b",
+            "a:b:",
+            "a:b:x",
+            "a:b:0",
+            "a:b:65536",
+            "a:b:14710",
+            "a:b:8001,8001",
+            "a:b,c:1",
+            "=a:b:1",
+        ] {
+            assert!(other.parse::<ForwardFlag>().is_err(), "{other}");
         }
     }
 

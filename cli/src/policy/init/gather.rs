@@ -6,11 +6,11 @@ use anyhow::{Context, Result, bail};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::ListParams;
 use kube::{Api, Client};
-use sealane_operator_api::{Peer, TransferSession, TrustPolicy};
-use sealane_types::{Digest, Measurement, Namespace, PeerName, PolicyName, SessionName};
+use sealane_operator_api::{Peer, TransferSession, TransferSessionSpec, TrustPolicy};
+use sealane_policy::{SessionKind, SessionRule};
+use sealane_types::{Digest, ForwardPort, Measurement, Namespace, PeerName, PolicyName, SessionName};
 
 use crate::cluster::{Connection, explain};
-use crate::policy::draft::Flow;
 use crate::source::Source;
 
 /// Launch measurement of every simulated guest, SHA-384 of `sealane simulated guest 1`; a test compares it with
@@ -27,7 +27,7 @@ pub(super) struct Declared {
     pub(super) namespace: Namespace,
     pub(super) name: PolicyName,
     pub(super) peers: BTreeSet<PeerName>,
-    pub(super) flows: Vec<Flow>,
+    pub(super) sessions: Vec<SessionRule>,
     pub(super) existing: Option<Source>,
     pub(super) simulation: Option<Simulation>,
 }
@@ -67,9 +67,9 @@ pub(super) fn everything(
                 "no Peer of namespace {namespace} has trustPolicyRef {name}; apply the Peers first, or name them with --peer"
             );
         }
-        let flows = flows(&sessions, &peers)?;
+        let sessions = rules(&sessions, &peers)?;
         let existing = existing.as_ref().map(Source::from_manifest).transpose()?;
-        Ok(Declared { namespace: Namespace::new(namespace)?, name, peers, flows, existing, simulation })
+        Ok(Declared { namespace: Namespace::new(namespace)?, name, peers, sessions, existing, simulation })
     })
 }
 
@@ -114,22 +114,36 @@ fn members(peers: &[Peer], policy: &PolicyName) -> Result<BTreeSet<PeerName>> {
 }
 
 /// Sessions whose Peers all follow this policy.
-fn flows(sessions: &[TransferSession], peers: &BTreeSet<PeerName>) -> Result<Vec<Flow>> {
-    let mut flows = Vec::new();
+fn rules(sessions: &[TransferSession], peers: &BTreeSet<PeerName>) -> Result<Vec<SessionRule>> {
+    let mut rules = Vec::new();
     for session in sessions {
         let name = SessionName::new(session.metadata.name.clone().unwrap_or_default())?;
         let from = PeerName::new(session.spec.from.peer.clone())?;
         let to = session.spec.to.iter().map(|to| PeerName::new(to.peer.clone()));
         let to: BTreeSet<PeerName> = to.collect::<Result<_, _>>()?;
-        if peers.contains(&from) && to.is_subset(peers) && session.spec.stream.is_some() {
-            flows.push(Flow { name: Some(name), from, to });
+        if peers.contains(&from) && to.is_subset(peers) {
+            let kind = kind(&session.spec).with_context(|| format!("TransferSession {name}"))?;
+            rules.push(SessionRule { name: Some(name), from, to, kind });
         } else {
             crate::output::say(&format!(
-                "note: TransferSession {name} is left out: it is no stream between Peers of this policy"
+                "note: TransferSession {name} is left out: not all of its Peers follow this policy"
             ));
         }
     }
-    Ok(flows)
+    Ok(rules)
+}
+
+/// What a session carries; of a forward, the one port that it reaches.
+fn kind(spec: &TransferSessionSpec) -> Result<SessionKind> {
+    match (&spec.stream, &spec.forward) {
+        (Some(_), None) => Ok(SessionKind::Stream),
+        (None, Some(forward)) => {
+            let target = u32::try_from(forward.target).unwrap_or(0);
+            let target = ForwardPort::new(target).context("spec.forward.target")?;
+            Ok(SessionKind::Forward { targets: [target].into() })
+        }
+        _ => bail!("exactly one of spec.stream and spec.forward must be set"),
+    }
 }
 
 #[cfg(test)]
@@ -157,9 +171,32 @@ mod tests {
         let members = members(&peers, &"demo".parse().unwrap()).unwrap();
         assert_eq!(members.len(), 2);
         let sessions = [session("a", "embedder", "ranker"), session("b", "embedder", "other")];
-        let flows = flows(&sessions, &members).unwrap();
-        assert_eq!(flows.len(), 1);
-        assert_eq!(flows[0].name.as_ref().unwrap().as_str(), "a");
+        let rules = rules(&sessions, &members).unwrap();
+        assert_eq!(rules.len(), 1);
+        assert_eq!(rules[0].name.as_ref().unwrap().as_str(), "a");
+        assert_eq!(rules[0].kind, SessionKind::Stream);
+    }
+
+    #[test]
+    fn a_forward_is_drafted_with_the_port_it_reaches() {
+        let members = ["client", "triton"].map(|name| name.parse().unwrap()).into();
+        let forward = |target: i32| {
+            let spec = serde_json::json!({
+                "from": {"peer": "client"}, "to": [{"peer": "triton"}],
+                "forward": {"listen": 18001, "target": target},
+            });
+            TransferSession::new("grpc", serde_json::from_value(spec).unwrap())
+        };
+        let targets = [ForwardPort::new(8001).unwrap()].into();
+        let drafted = rules(&[forward(8001)], &members).unwrap();
+        assert_eq!(drafted[0].kind, SessionKind::Forward { targets });
+        for target in [-1, 0, 65_536, 14_710] {
+            let refused = rules(&[forward(target)], &members).unwrap_err();
+            assert!(
+                format!("{refused:#}").contains("TransferSession grpc: spec.forward.target"),
+                "{refused:#}"
+            );
+        }
     }
 
     #[test]

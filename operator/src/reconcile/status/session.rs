@@ -8,11 +8,13 @@ use sealane_operator_api::well_known::condition::{
     COMPLETE, DEGRADED, ESTABLISHED, FAILED, PEERS_ATTESTED, READY,
 };
 use sealane_operator_api::{Phase, TransferSession, TransferSessionStatus};
+use sealane_policy::Flow;
 use sealane_types::{PeerName, Reason, SessionName};
 
 use self::observed::Observed;
 use super::condition::{Finding, conditions, is_true, time};
 use super::peer::Standing;
+use crate::desired::{Forward, Kind};
 use crate::spec::{PodPhase, Problem, SessionShape, Valid, ValidSession, word};
 
 pub(super) fn status(
@@ -139,9 +141,16 @@ fn not_permitted(valid: &Valid, name: &SessionName, shape: &SessionShape) -> Opt
             message: format!("TrustPolicy `{}`: {}", shape.policy, problem.message),
         }),
         Ok(verified) => shape.to.iter().find_map(|to| {
-            let error = verified.permits(name, &shape.from, to).err()?;
+            let error = verified.permits(name, &shape.from, to, flow(shape)).err()?;
             Some(Problem::new(error.reason(), error.to_string()))
         }),
+    }
+}
+
+fn flow(shape: &SessionShape) -> Flow {
+    match shape.terms.kind {
+        Kind::Stream { .. } => Flow::Stream,
+        Kind::Forward(Forward { target, .. }) => Flow::Forward { target: Some(target) },
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use sealane_protocol::connection::Connection;
-use sealane_protocol::frame::{Frame, StreamId};
+use sealane_protocol::frame::{Frame, StreamId, Subject};
 use sealane_types::Reason;
 
 use super::stream::{Stream, StreamKey, queued};
@@ -216,7 +216,8 @@ impl Backlog {
 
     /// The receiver answered. Streams that this side dropped are not known any more, which is no fault of the receiver.
     pub(super) fn on_frame(&mut self, frame: &Frame<'_>) -> Result<(), Reason> {
-        let id = frame.stream();
+        // A session of streams carries no pipe.
+        let Subject::Stream(id) = frame.subject() else { return Err(Reason::FrameMalformed) };
         let Some(stream) = self.streams.get_mut(&id) else { return Ok(()) };
         match frame {
             Frame::Credit(credit) => stream.outbound().on_credit(*credit),
@@ -230,9 +231,16 @@ impl Backlog {
                 self.streams.remove(&id);
                 self.turns.retain(|turn| *turn != id);
             }
-            Frame::Open(_) | Frame::Tensor(_) | Frame::Chunk(_) | Frame::End(_) | Frame::Abort(_) => {
-                return Err(Reason::FrameMalformed);
-            }
+            Frame::Open(_)
+            | Frame::Tensor(_)
+            | Frame::Chunk(_)
+            | Frame::End(_)
+            | Frame::Abort(_)
+            | Frame::PipeOpen(_)
+            | Frame::PipeData { .. }
+            | Frame::PipeCredit { .. }
+            | Frame::PipeEnd { .. }
+            | Frame::PipeReset { .. } => return Err(Reason::FrameMalformed),
         }
         self.collect();
         Ok(())
