@@ -3,7 +3,6 @@
 
 mod audit;
 mod downgrade;
-mod endpoint;
 mod evidence;
 mod handshake;
 mod liveness;
@@ -12,6 +11,6 @@ mod records;
 mod rekey;
 mod speed;
 mod streams;
-mod support;
 mod tamper;
-mod world;
+
+use sealane_support::{endpoint, pair as support, world};

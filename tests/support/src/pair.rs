@@ -14,7 +14,7 @@ use crate::world::{Counter, Guest, Who, appraise, chain, local, policy, session,
 
 /// A frame that outlives its record.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Seen {
+pub enum Seen {
     Open(Open),
     Tensor { sequence: Sequence, name: String, length: u64 },
     Chunk { sequence: Sequence, offset: u64, bytes: Vec<u8> },
@@ -23,7 +23,7 @@ pub(crate) enum Seen {
 
 /// Collects what arrives, or hands it to the end of a stream.
 #[derive(Debug, Default)]
-pub(crate) struct Collected(pub(crate) Vec<Seen>, pub(crate) Option<Endpoint>);
+pub struct Collected(pub Vec<Seen>, pub Option<Endpoint>);
 
 impl Sink for Collected {
     fn on_frame(&mut self, frame: Frame<'_>) -> Result<(), Reason> {
@@ -45,23 +45,23 @@ impl Sink for Collected {
 }
 
 /// One end with its shell.
-pub(crate) struct Side {
-    pub(crate) connection: Connection,
-    pub(crate) local: Local,
-    pub(crate) policy: VerifiedPolicy,
-    pub(crate) guest: Guest,
+pub struct Side {
+    pub connection: Connection,
+    pub local: Local,
+    pub policy: VerifiedPolicy,
+    pub guest: Guest,
     /// Bytes that arrived and were not consumed yet.
-    pub(crate) inbox: Vec<u8>,
-    pub(crate) seen: Collected,
-    pub(crate) events: Vec<Event>,
-    pub(crate) fail: Option<Fail>,
-    pub(crate) received: Option<EvidenceReceived>,
+    pub inbox: Vec<u8>,
+    pub seen: Collected,
+    pub events: Vec<Event>,
+    pub fail: Option<Fail>,
+    pub received: Option<EvidenceReceived>,
     /// Events of these kinds are left to the test.
-    pub(crate) held: Vec<Held>,
+    pub held: Vec<Held>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Held {
+pub enum Held {
     Policy,
     Quote,
     Verdict,
@@ -118,7 +118,7 @@ impl Side {
         }
     }
 
-    pub(crate) fn adopt(&mut self, chain: &[u8]) {
+    pub fn adopt(&mut self, chain: &[u8]) {
         match serde_json::from_slice(chain).ok().and_then(|chain| verified(&chain).ok()) {
             Some(policy) => {
                 self.connection.policy_adopted(view(&policy));
@@ -141,14 +141,14 @@ impl Side {
     }
 
     /// Who ended the connection, and why.
-    pub(crate) fn closed(&self) -> Option<(ClosedBy, Reason)> {
+    pub fn closed(&self) -> Option<(ClosedBy, Reason)> {
         self.events.iter().find_map(|event| match event {
             Event::Closed { by, reason } => Some((*by, *reason)),
             _ => None,
         })
     }
 
-    pub(crate) fn established(&self) -> Option<Suite> {
+    pub fn established(&self) -> Option<Suite> {
         self.events.iter().find_map(|event| match event {
             Event::Established { suite } => Some(*suite),
             _ => None,
@@ -156,7 +156,7 @@ impl Side {
     }
 
     /// All sealed bytes that are ready to leave.
-    pub(crate) fn drain(&mut self, now: Moment) -> Vec<u8> {
+    pub fn drain(&mut self, now: Moment) -> Vec<u8> {
         let mut bytes = Vec::new();
         loop {
             let ready = self.connection.poll_output(now);
@@ -171,13 +171,13 @@ impl Side {
 }
 
 /// What to make a pair of.
-pub(crate) struct Recipe {
-    pub(crate) kind: Kind,
-    pub(crate) initiator_policy: VerifiedPolicy,
-    pub(crate) responder_policy: VerifiedPolicy,
-    pub(crate) initiator: Box<dyn Fn(&mut Local)>,
-    pub(crate) responder: Box<dyn Fn(&mut Local)>,
-    pub(crate) seed: u64,
+pub struct Recipe {
+    pub kind: Kind,
+    pub initiator_policy: VerifiedPolicy,
+    pub responder_policy: VerifiedPolicy,
+    pub initiator: Box<dyn Fn(&mut Local)>,
+    pub responder: Box<dyn Fn(&mut Local)>,
+    pub seed: u64,
 }
 
 impl Default for Recipe {
@@ -195,7 +195,7 @@ impl Default for Recipe {
 
 impl Recipe {
     /// Both sides speak these suites, and their policy permits classical exchange if asked for.
-    pub(crate) fn with_suites(suites: &[Suite], classical: bool) -> Self {
+    pub fn with_suites(suites: &[Suite], classical: bool) -> Self {
         let ciphers = Cipher::ALL.iter().copied().collect();
         let floors = Floors { post_quantum: !classical, ciphers, ..Floors::default() };
         let policy = verified(&chain(1, &floors, 3600)).unwrap();
@@ -210,21 +210,21 @@ impl Recipe {
     }
 }
 
-pub(crate) struct Pair {
-    pub(crate) initiator: Side,
-    pub(crate) responder: Side,
-    pub(crate) now: Moment,
-    pub(crate) random: Counter,
+pub struct Pair {
+    pub initiator: Side,
+    pub responder: Side,
+    pub now: Moment,
+    pub random: Counter,
     /// Deliver in random pieces rather than whole.
-    pub(crate) fragmented: bool,
+    pub fragmented: bool,
 }
 
 impl Pair {
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         Self::of(Recipe::default())
     }
 
-    pub(crate) fn of(recipe: Recipe) -> Self {
+    pub fn of(recipe: Recipe) -> Self {
         let Recipe { kind, initiator_policy, responder_policy, initiator, responder, seed } = recipe;
         let mut random = Counter(seed);
         let now = Moment::from_micros(1_000_000);
@@ -245,11 +245,11 @@ impl Pair {
         }
     }
 
-    pub(crate) fn connected() -> Self {
+    pub fn connected() -> Self {
         Self::connected_of(Recipe::default())
     }
 
-    pub(crate) fn connected_of(recipe: Recipe) -> Self {
+    pub fn connected_of(recipe: Recipe) -> Self {
         let mut pair = Self::of(recipe);
         pair.run();
         assert!(pair.initiator.established().is_some(), "{:?}", pair.initiator.events);
@@ -258,12 +258,12 @@ impl Pair {
     }
 
     /// Moves bytes until nothing moves any more.
-    pub(crate) fn run(&mut self) {
+    pub fn run(&mut self) {
         self.run_through(|_, bytes| bytes);
     }
 
     /// Moves bytes, each flight through `bend`, until nothing moves any more.
-    pub(crate) fn run_through(&mut self, mut bend: impl FnMut(Who, Vec<u8>) -> Vec<u8>) {
+    pub fn run_through(&mut self, mut bend: impl FnMut(Who, Vec<u8>) -> Vec<u8>) {
         loop {
             let there = self.flight(Who::Embedder);
             let moved = !there.is_empty();
@@ -279,7 +279,7 @@ impl Pair {
         }
     }
 
-    pub(crate) fn side(&mut self, who: Who) -> &mut Side {
+    pub fn side(&mut self, who: Who) -> &mut Side {
         match who {
             Who::Embedder => &mut self.initiator,
             Who::Ranker => &mut self.responder,
@@ -287,14 +287,14 @@ impl Pair {
     }
 
     /// Everything that `who` has to send now.
-    pub(crate) fn flight(&mut self, who: Who) -> Vec<u8> {
+    pub fn flight(&mut self, who: Who) -> Vec<u8> {
         let now = self.now;
         let side = self.side(who);
         side.answer();
         side.drain(now)
     }
 
-    pub(crate) fn deliver(&mut self, to: Who, bytes: &[u8]) {
+    pub fn deliver(&mut self, to: Who, bytes: &[u8]) {
         let now = self.now;
         let mut rest = bytes;
         while !rest.is_empty() {
@@ -310,7 +310,7 @@ impl Pair {
         side.consume(now);
     }
 
-    pub(crate) fn advance(&mut self, micros: u64) {
+    pub fn advance(&mut self, micros: u64) {
         self.now = self.now.plus_micros(micros);
         for who in [Who::Embedder, Who::Ranker] {
             let now = self.now;
@@ -322,7 +322,7 @@ impl Pair {
         }
     }
 
-    pub(crate) fn assert_nobody_established(&self) {
+    pub fn assert_nobody_established(&self) {
         assert_eq!(self.initiator.established(), None);
         assert_eq!(self.responder.established(), None);
         assert_eq!(self.initiator.seen.0, []);
@@ -330,12 +330,12 @@ impl Pair {
     }
 }
 
-pub(crate) const STREAM: StreamId = StreamId(3);
+pub const STREAM: StreamId = StreamId(3);
 
-pub(crate) fn open_frame() -> Frame<'static> {
+pub fn open_frame() -> Frame<'static> {
     Frame::Open(Open { stream: STREAM, incarnation: Incarnation([9; 16]), base_sequence: Sequence(0) })
 }
 
-pub(crate) fn taken_frame(sequences: &[Sequence]) -> Frame<'_> {
+pub fn taken_frame(sequences: &[Sequence]) -> Frame<'_> {
     Frame::Taken(Taken { stream: STREAM, sequences: Sequences::new(sequences) })
 }

@@ -12,27 +12,27 @@ use sealane_types::{Dtype, Reason};
 
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "a test has two")]
-pub(crate) enum Endpoint {
+pub enum Endpoint {
     Sender(Sender),
     Receiver(Receiver),
 }
 
 impl Endpoint {
-    pub(crate) fn on_frame(&mut self, frame: Frame<'_>) -> Result<(), Reason> {
+    pub fn on_frame(&mut self, frame: Frame<'_>) -> Result<(), Reason> {
         match self {
             Self::Sender(sender) => sender.on_frame(frame),
             Self::Receiver(receiver) => receiver.on_frame(frame),
         }
     }
 
-    pub(crate) fn sender(&mut self) -> &mut Sender {
+    pub fn sender(&mut self) -> &mut Sender {
         match self {
             Self::Sender(sender) => sender,
             Self::Receiver(_) => panic!("a receiver"),
         }
     }
 
-    pub(crate) fn receiver(&mut self) -> &mut Receiver {
+    pub fn receiver(&mut self) -> &mut Receiver {
         match self {
             Self::Receiver(receiver) => receiver,
             Self::Sender(_) => panic!("a sender"),
@@ -40,23 +40,23 @@ impl Endpoint {
     }
 }
 
-pub(crate) const INCARNATION: Incarnation = Incarnation([5; 16]);
+pub const INCARNATION: Incarnation = Incarnation([5; 16]);
 
 #[derive(Debug)]
-pub(crate) struct Sender {
-    pub(crate) stream: StreamId,
-    pub(crate) outbound: Outbound,
-    pub(crate) tensors: BTreeMap<Sequence, Vec<u8>>,
-    pub(crate) settled: Vec<Sequence>,
+pub struct Sender {
+    pub stream: StreamId,
+    pub outbound: Outbound,
+    pub tensors: BTreeMap<Sequence, Vec<u8>>,
+    pub settled: Vec<Sequence>,
 }
 
 impl Sender {
-    pub(crate) fn new(stream: StreamId) -> Self {
+    pub fn new(stream: StreamId) -> Self {
         let outbound = Outbound::new(stream, INCARNATION);
         Self { stream, outbound, tensors: BTreeMap::new(), settled: Vec::new() }
     }
 
-    pub(crate) fn push(&mut self, sequence: Sequence, bytes: Vec<u8>) {
+    pub fn push(&mut self, sequence: Sequence, bytes: Vec<u8>) {
         self.outbound.push(sequence, bytes.len() as u64).unwrap();
         self.tensors.insert(sequence, bytes);
     }
@@ -77,7 +77,7 @@ impl Sender {
     }
 
     /// Queues what credit and room permit.
-    pub(crate) fn pump(&mut self, connection: &mut Connection) {
+    pub fn pump(&mut self, connection: &mut Connection) {
         while let Some(step) = self.outbound.next_step() {
             let sent = match step {
                 Step::Announce { sequence } => self.announce(connection, sequence),
@@ -143,25 +143,25 @@ impl Sender {
 }
 
 #[derive(Debug)]
-pub(crate) struct Receiver {
-    pub(crate) inbound: Inbound,
+pub struct Receiver {
+    pub inbound: Inbound,
     /// Bytes that the arena still has.
-    pub(crate) free: usize,
+    pub free: usize,
     /// Announced and without a place.
     waiting: Vec<(Sequence, usize)>,
     /// Places, with what was staged before they existed.
     slots: BTreeMap<Sequence, Vec<u8>>,
     lengths: BTreeMap<Sequence, usize>,
     staged: BTreeMap<Sequence, Vec<u8>>,
-    pub(crate) staged_max: usize,
+    pub staged_max: usize,
     /// Complete, not yet taken by the application.
-    pub(crate) ready: Vec<Sequence>,
-    pub(crate) delivered: Vec<(Sequence, Vec<u8>)>,
-    pub(crate) repeats: usize,
+    pub ready: Vec<Sequence>,
+    pub delivered: Vec<(Sequence, Vec<u8>)>,
+    pub repeats: usize,
 }
 
 impl Receiver {
-    pub(crate) fn new(arena: usize, staging: u64) -> Self {
+    pub fn new(arena: usize, staging: u64) -> Self {
         Self {
             inbound: Inbound::new(INCARNATION, staging),
             free: arena,
@@ -215,7 +215,7 @@ impl Receiver {
     }
 
     /// The connection is gone.
-    pub(crate) fn cut(&mut self) {
+    pub fn cut(&mut self) {
         let cut_off = self.inbound.detach();
         self.forget(&cut_off);
     }
@@ -246,7 +246,7 @@ impl Receiver {
     }
 
     /// The application takes the tensor at `index` of those that are ready and have a place.
-    pub(crate) fn take(&mut self, index: usize) -> bool {
+    pub fn take(&mut self, index: usize) -> bool {
         let available: Vec<_> =
             self.ready.iter().copied().filter(|sequence| self.slots.contains_key(sequence)).collect();
         let Some(sequence) = available.get(index).copied() else { return false };
@@ -259,7 +259,7 @@ impl Receiver {
         true
     }
 
-    pub(crate) fn pump(&mut self, connection: &mut Connection, stream: StreamId) {
+    pub fn pump(&mut self, connection: &mut Connection, stream: StreamId) {
         while let Some(reply) = self.inbound.poll_reply() {
             match reply {
                 Reply::Credit(credit) => connection.send(&Frame::Credit(credit)).unwrap(),

@@ -27,10 +27,10 @@ static OTHER_MATERIAL: LazyLock<Material> = LazyLock::new(|| Material::generate(
 
 /// Bytes that look random and are the same in every run.
 #[derive(Debug, Clone)]
-pub(crate) struct Counter(pub(crate) u64);
+pub struct Counter(pub u64);
 
 impl Counter {
-    pub(crate) fn next(&mut self) -> u64 {
+    pub fn next(&mut self) -> u64 {
         // SplitMix64.
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -39,11 +39,11 @@ impl Counter {
         z ^ (z >> 31)
     }
 
-    pub(crate) fn below(&mut self, bound: usize) -> usize {
+    pub fn below(&mut self, bound: usize) -> usize {
         (self.next() % bound as u64) as usize
     }
 
-    pub(crate) fn bytes(&mut self, length: usize) -> Vec<u8> {
+    pub fn bytes(&mut self, length: usize) -> Vec<u8> {
         let mut bytes = vec![0; length];
         self.fill(&mut bytes).unwrap();
         bytes
@@ -61,13 +61,13 @@ impl Random for Counter {
 
 /// The two workloads of every test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Who {
+pub enum Who {
     Embedder,
     Ranker,
 }
 
 impl Who {
-    pub(crate) fn peer(self) -> PeerName {
+    pub fn peer(self) -> PeerName {
         PeerName::new(match self {
             Self::Embedder => "embedder",
             Self::Ranker => "ranker",
@@ -75,7 +75,7 @@ impl Who {
         .unwrap()
     }
 
-    pub(crate) fn pod(self) -> PodIdentity {
+    pub fn pod(self) -> PodIdentity {
         PodIdentity::new("demo", &format!("{}-0", self.peer()), "6f1c").unwrap()
     }
 
@@ -84,7 +84,7 @@ impl Who {
     }
 }
 
-pub(crate) fn session() -> SessionName {
+pub fn session() -> SessionName {
     SessionName::new("activations").unwrap()
 }
 
@@ -92,7 +92,7 @@ pub(crate) fn session() -> SessionName {
 static WALL_CLOCK: LazyLock<UnixSeconds> =
     LazyLock::new(|| UnixSeconds(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() + 5));
 
-pub(crate) fn wall_clock() -> UnixSeconds {
+pub fn wall_clock() -> UnixSeconds {
     *WALL_CLOCK
 }
 
@@ -116,7 +116,7 @@ fn owner() -> SigningKey {
     SigningKey::from_seed(&[7; 32]).unwrap()
 }
 
-pub(crate) fn roots() -> Roots {
+pub fn roots() -> Roots {
     Roots {
         namespace: "demo".parse().unwrap(),
         policy: "demo".parse().unwrap(),
@@ -127,7 +127,7 @@ pub(crate) fn roots() -> Roots {
 }
 
 /// The signed policy of `epoch`, as it travels.
-pub(crate) fn chain(epoch: u64, floors: &Floors, lifetime: u64) -> SignedChain {
+pub fn chain(epoch: u64, floors: &Floors, lifetime: u64) -> SignedChain {
     let peers = [Who::Embedder, Who::Ranker]
         .map(|who| (who.peer(), PolicyPeer { entries: vec![entry(who)], shared_evidence: false }));
     let keys = [owner().public_key()].into();
@@ -155,22 +155,22 @@ pub(crate) fn chain(epoch: u64, floors: &Floors, lifetime: u64) -> SignedChain {
     SignedChain { document: STANDARD.encode(&bytes), signatures, rotations: vec![] }
 }
 
-pub(crate) fn verified(chain: &SignedChain) -> Result<VerifiedPolicy, sealane_policy::PolicyError> {
+pub fn verified(chain: &SignedChain) -> Result<VerifiedPolicy, sealane_policy::PolicyError> {
     verify(chain, &roots(), wall_clock().into(), None)
 }
 
-pub(crate) fn policy(epoch: u64) -> VerifiedPolicy {
+pub fn policy(epoch: u64) -> VerifiedPolicy {
     verified(&chain(epoch, &Floors::default(), 3600)).unwrap()
 }
 
-pub(crate) fn view(policy: &VerifiedPolicy) -> PolicyView {
+pub fn view(policy: &VerifiedPolicy) -> PolicyView {
     let floors = &policy.document().floors;
     let floor =
         Floor { post_quantum: floors.post_quantum, ciphers: floors.ciphers.iter().copied().collect() };
     PolicyView { epoch: policy.epoch(), digest: policy.digest(), floor }
 }
 
-pub(crate) fn local(who: Who, policy: &VerifiedPolicy, random: &mut Counter) -> Local {
+pub fn local(who: Who, policy: &VerifiedPolicy, random: &mut Counter) -> Local {
     Local {
         static_key: Arc::new(StaticKey::generate(random).unwrap()),
         peer: who.peer(),
@@ -186,24 +186,24 @@ pub(crate) fn local(who: Who, policy: &VerifiedPolicy, random: &mut Counter) -> 
 
 /// The guest that a side runs in.
 #[derive(Debug)]
-pub(crate) struct Guest(Simulation);
+pub struct Guest(Simulation);
 
 impl Guest {
-    pub(crate) fn of(who: Who) -> Self {
+    pub fn of(who: Who) -> Self {
         Self(Simulation::new(MATERIAL.clone(), Some(&who.initdata())).unwrap())
     }
 
     /// Genuine in form, under a root that no policy names.
-    pub(crate) fn elsewhere(who: Who) -> Self {
+    pub fn elsewhere(who: Who) -> Self {
         Self(Simulation::new(OTHER_MATERIAL.clone(), Some(&who.initdata())).unwrap())
     }
 
-    pub(crate) fn prove(&self, leaf: Leaf, local: &Local, policy: &VerifiedPolicy) -> EvidenceMessage {
+    pub fn prove(&self, leaf: Leaf, local: &Local, policy: &VerifiedPolicy) -> EvidenceMessage {
         self.prove_together(&[leaf], 0, local, policy)
     }
 
     /// One quote for several handshakes.
-    pub(crate) fn prove_together(
+    pub fn prove_together(
         &self,
         leaves: &[Leaf],
         index: u32,
@@ -225,10 +225,7 @@ impl Guest {
 }
 
 /// What an honest shell makes of received evidence.
-pub(crate) fn appraise(
-    received: &EvidenceReceived,
-    policy: &VerifiedPolicy,
-) -> Result<VerifiedPeer, Rejection> {
+pub fn appraise(received: &EvidenceReceived, policy: &VerifiedPolicy) -> Result<VerifiedPeer, Rejection> {
     let policies = [policy.digest()];
     let collateral = Collateral::empty().allowing_simulated();
     let peer = &received.introduction.peer;

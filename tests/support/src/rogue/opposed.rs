@@ -1,0 +1,197 @@
+//! An honest connection with a rogue at its other end.
+
+use sealane_protocol::Moment;
+use sealane_protocol::connection::{AcceptSetup, Connection, Event, Fail, Setup, Sink};
+use sealane_protocol::handshake::{Kind, Suite};
+use sealane_types::Cipher;
+
+use super::{Answering, Claim, Dialling, Rogue, confirm, evidence, hello, ready};
+use crate::rehearsal::{EMBEDDER_STATIC, FIXED_SECRET, RANKER_STATIC, rehearsed, rehearsed_local};
+use crate::world::{Counter, Who, policy, session};
+
+/// Which side the rogue plays; the other one is honest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RogueIs {
+    Initiator,
+    Responder,
+}
+
+impl RogueIs {
+    const fn who(self) -> Who {
+        match self {
+            Self::Initiator => Who::Embedder,
+            Self::Responder => Who::Ranker,
+        }
+    }
+
+    const fn victim(self) -> Who {
+        match self {
+            Self::Initiator => Who::Ranker,
+            Self::Responder => Who::Embedder,
+        }
+    }
+}
+
+pub struct Opposed {
+    pub honest: Connection,
+    pub rogue: Rogue,
+    pub events: Vec<Event>,
+    pub now: Moment,
+    rogue_is: RogueIs,
+}
+
+/// The suite of these connections.
+pub const SUITE: Suite = Suite::new(sealane_protocol::handshake::KeyExchange::Hybrid, Cipher::Aes256Gcm);
+
+pub(super) const EPHEMERAL: [u8; 32] = [3; 32];
+
+struct Deaf;
+
+impl Sink for Deaf {
+    fn on_frame(&mut self, frame: sealane_protocol::frame::Frame<'_>) -> Result<(), sealane_types::Reason> {
+        panic!("{frame:?} before both verdicts");
+    }
+}
+
+/// Everything that `connection` has to send.
+pub fn drain(connection: &mut Connection, now: Moment) -> Vec<u8> {
+    let mut all = Vec::new();
+    loop {
+        let bytes = connection.poll_output(now);
+        if bytes.is_empty() {
+            return all;
+        }
+        all.extend_from_slice(bytes);
+        let written = bytes.len();
+        connection.output_written(written);
+    }
+}
+
+impl Opposed {
+    /// Keys are shared and nothing has been said under them by the rogue.
+    pub fn keyed(rogue_is: RogueIs) -> Self {
+        let now = Moment::from_micros(1_000_000);
+        let local = rehearsed_local(rogue_is.victim());
+        let (honest, rogue) = match rogue_is {
+            RogueIs::Initiator => {
+                let setup = AcceptSetup { local, audit: false };
+                let mut honest = Connection::accept(setup, &mut Counter(2), now).unwrap();
+                let hello = hello(0, &[SUITE]);
+                let (rogue, mut first) = Dialling::begin((EMBEDDER_STATIC, EPHEMERAL), &hello, &[0x4b; 1184]);
+                honest.handle_input(now, &mut first, &mut Deaf).unwrap();
+                let reply = drain(&mut honest, now);
+                let (rogue, mut third) = rogue.finish(&reply, &[], SUITE, |_| FIXED_SECRET).unwrap();
+                honest.handle_input(now, &mut third, &mut Deaf).unwrap();
+                (honest, rogue)
+            }
+            RogueIs::Responder => {
+                let (kind, expected) = (Kind::Full, Who::Ranker.peer());
+                let setup = Setup { local, kind, expected, session: session() };
+                let mut honest = Connection::initiate(setup, &mut Counter(2), now).unwrap();
+                let first = drain(&mut honest, now);
+                let choice = [&[0, 1][..], &SUITE.code().to_be_bytes(), &[0; 4], &[0x63; 1088]].concat();
+                let answer = |_: &[u8]| (choice, Some(FIXED_SECRET));
+                let (rogue, mut reply) =
+                    Answering::begin((RANKER_STATIC, EPHEMERAL), &first, SUITE, answer).unwrap();
+                honest.handle_input(now, &mut reply, &mut Deaf).unwrap();
+                let flight = drain(&mut honest, now);
+                let (mut rogue, used) = rogue.finish(&flight).unwrap();
+                assert_eq!(rogue.open.open_all(&flight[used..]).unwrap().len(), 1, "its confirm frame");
+                (honest, rogue)
+            }
+        };
+        Self { honest, rogue, events: Vec::new(), now, rogue_is }
+    }
+
+    /// Both sides have a verdict: a rehearsed one, and the rogue's, which would take anybody.
+    pub fn established(rogue_is: RogueIs) -> Self {
+        let mut opposed = Self::keyed(rogue_is);
+        let claim = confirm(&opposed.claim());
+        let proof = evidence(&rehearsed(rogue_is.who()).evidence.encode().unwrap());
+        match rogue_is {
+            RogueIs::Initiator => {
+                opposed.say(&[claim, proof].concat(), &mut Deaf).unwrap();
+                opposed.hear();
+                opposed.say(&ready(), &mut Deaf).unwrap();
+            }
+            RogueIs::Responder => {
+                opposed.say(&claim, &mut Deaf).unwrap();
+                opposed.hear();
+                opposed.say(&proof, &mut Deaf).unwrap();
+            }
+        }
+        opposed.hear();
+        assert!(opposed.honest.is_established(), "{:?}", opposed.events);
+        opposed
+    }
+
+    /// What the rogue claims when it wants to be believed.
+    pub fn claim(&self) -> Claim {
+        let policy = policy(1);
+        Claim {
+            version: 1,
+            peer: self.rogue_is.who().peer().to_string(),
+            expected: self.rogue_is.victim().peer().to_string(),
+            session: session().to_string(),
+            pod: self.rogue_is.who().pod().as_str().to_owned(),
+            epoch: policy.epoch(),
+            digest: policy.digest(),
+        }
+    }
+
+    /// Seals `plaintext` as one data record and hands it to the honest side.
+    ///
+    /// # Errors
+    /// What the honest side finds wrong with it.
+    pub fn say(&mut self, plaintext: &[u8], sink: &mut dyn Sink) -> Result<(), Fail> {
+        let record = self.rogue.seal.seal(super::DATA, plaintext);
+        self.deliver(&record, sink)
+    }
+
+    /// Hands bytes to the honest side, and answers what it asks.
+    ///
+    /// # Errors
+    /// See [`Self::say`].
+    pub fn deliver(&mut self, bytes: &[u8], sink: &mut dyn Sink) -> Result<(), Fail> {
+        let result = self.honest.handle_input(self.now, &mut bytes.to_vec(), sink);
+        self.answer();
+        result.map(|_| ())
+    }
+
+    /// What the honest side says: the plaintexts of its records.
+    pub fn hear(&mut self) -> Vec<Vec<u8>> {
+        self.answer();
+        let flight = drain(&mut self.honest, self.now);
+        self.rogue.open.open_all(&flight).unwrap()
+    }
+
+    /// An honest shell with rehearsed evidence and verdicts.
+    fn answer(&mut self) {
+        while let Some(event) = self.honest.poll_event() {
+            match &event {
+                Event::EvidenceWanted(_) => {
+                    let own = rehearsed(self.rogue_is.victim());
+                    self.honest.supply_evidence(&own.evidence).unwrap();
+                }
+                Event::EvidenceReceived(received) => {
+                    // Whoever claims to be another than was rehearsed has no verdict.
+                    let known = rehearsed(self.rogue_is.who());
+                    let remote = &received.introduction;
+                    let same = known.verdict.peer() == &remote.peer && known.verdict.pod() == &remote.pod;
+                    let verdict = if same {
+                        Ok(known.verdict.clone())
+                    } else {
+                        Err(sealane_types::Reason::PeerUnknown)
+                    };
+                    self.honest.judged(verdict).unwrap();
+                }
+                Event::PolicyWanted => {
+                    let chain = serde_json::to_vec(policy(1).chain()).unwrap();
+                    self.honest.supply_policy(1, &chain).unwrap();
+                }
+                _ => {}
+            }
+            self.events.push(event);
+        }
+    }
+}
