@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::{check, cluster, policy, status};
+use crate::{check, cluster, explain, policy, status};
 
 /// Attested, post-quantum data lanes between confidential workloads: policies, status and diagnosis.
 #[derive(Debug, Parser)]
@@ -23,4 +23,6 @@ pub(crate) enum Command {
     Status(status::Arguments),
     /// Diagnose the installation; each failed line says what to do.
     Check(check::Arguments),
+    /// The cause of a reason that conditions, events, logs and exceptions show, and its remedy.
+    Explain(explain::Arguments),
 }

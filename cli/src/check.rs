@@ -1,9 +1,14 @@
 //! `kubectl sealane check`: gathers facts, judges them, prints a line each.
 
+mod declared;
 mod gather;
 mod judge;
+mod names;
 mod policies;
+mod probe;
 mod selector;
+mod sidecars;
+mod webhooks;
 mod workloads;
 
 use anyhow::{Result, bail};
@@ -13,8 +18,8 @@ use crate::clock;
 use crate::cluster::{Connection, RELEASE_NAMESPACE};
 use crate::output::{self, Format};
 
-/// Diagnoses the installation: API server, CRDs, operator, webhooks, leader, opted-in namespaces, pods without
-/// a sidecar, policies that expire. Exits 1 when something is wrong.
+/// Diagnoses the installation: API server, CRDs, operator, webhooks (asked, with nothing stored), leader, opted-in
+/// namespaces, sidecars and their nodes, policies, Peers and sessions. Exits 1 when something is wrong.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// Namespace of the release.

@@ -8,6 +8,7 @@ mod arguments;
 mod check;
 mod clock;
 mod cluster;
+mod explain;
 mod lifetime;
 mod output;
 mod policy;
@@ -26,6 +27,7 @@ fn main() -> ExitCode {
         Command::Policy(command) => policy::run(command, &connection),
         Command::Status(arguments) => status::run(&arguments, &connection),
         Command::Check(arguments) => check::run(&arguments, &connection),
+        Command::Explain(arguments) => explain::run(&arguments),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

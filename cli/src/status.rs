@@ -1,28 +1,40 @@
 //! `kubectl sealane status`.
 
+mod complaint;
+
+use std::fmt::Debug;
+
 use anyhow::Result;
+use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::api::ListParams;
-use kube::{Api, ResourceExt as _};
+use kube::{Api, Client, Resource, ResourceExt as _};
 use sealane_operator_api::well_known::condition::READY;
 use sealane_operator_api::{Peer, TransferSession, TrustPolicy};
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use self::complaint::{Complaint, complaints};
 use crate::cluster::{Connection, explain};
 use crate::output::{self, Format, table};
 
-/// What every Peer, TransferSession and TrustPolicy of a namespace reports, and why one is not ready.
+/// What every Peer, TransferSession and TrustPolicy of a namespace reports; why one is not ready or less than it could
+/// be, and what to do about it.
 ///
 /// Status is what replicas and operator say about themselves. Sidecars never rely on it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
+    /// Every namespace.
+    #[arg(short = 'A', long, conflicts_with = "namespace")]
+    all_namespaces: bool,
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
 }
 
 #[derive(Debug)]
 struct Declared {
-    namespace: String,
+    /// Absent: every one.
+    namespace: Option<String>,
     peers: Vec<Peer>,
     sessions: Vec<TransferSession>,
     policies: Vec<TrustPolicy>,
@@ -30,16 +42,11 @@ struct Declared {
 
 pub(crate) fn run(arguments: &Arguments, connection: &Connection) -> Result<()> {
     let declared = connection.with_client(async |client, namespace| {
-        let list = ListParams::default();
-        let peers = Api::<Peer>::namespaced(client.clone(), &namespace).list(&list).await;
-        let sessions = Api::<TransferSession>::namespaced(client.clone(), &namespace).list(&list).await;
-        let policies = Api::<TrustPolicy>::namespaced(client, &namespace).list(&list).await;
-        Ok(Declared {
-            namespace,
-            peers: peers.map_err(|error| explain(&error, "Peers"))?.items,
-            sessions: sessions.map_err(|error| explain(&error, "TransferSessions"))?.items,
-            policies: policies.map_err(|error| explain(&error, "TrustPolicies"))?.items,
-        })
+        let namespace = (!arguments.all_namespaces).then_some(namespace);
+        let peers = listed::<Peer>(&client, namespace.as_deref(), "Peers").await?;
+        let sessions = listed::<TransferSession>(&client, namespace.as_deref(), "TransferSessions").await?;
+        let policies = listed::<TrustPolicy>(&client, namespace.as_deref(), "TrustPolicies").await?;
+        Ok(Declared { namespace, peers, sessions, policies })
     })?;
     match arguments.output {
         Format::Text => output::print(&text(&declared)),
@@ -47,28 +54,16 @@ pub(crate) fn run(arguments: &Arguments, connection: &Connection) -> Result<()> 
     }
 }
 
-/// One object that is not ready.
-#[derive(Debug, PartialEq, Eq)]
-struct Unready {
-    what: String,
-    reason: String,
-    message: String,
-}
-
-fn unready(kind: &str, name: &str, conditions: &[Condition]) -> Option<Unready> {
-    let what = format!("{kind}/{name}");
-    match ready(conditions) {
-        Some(condition) if condition.status == "True" => None,
-        Some(Condition { reason, message, .. }) => {
-            Some(Unready { what, reason: reason.clone(), message: message.clone() })
-        }
-        None => Some(Unready {
-            what,
-            reason: "NotReported".to_owned(),
-            message: "the operator has not reported on it yet; `kubectl sealane check` tells whether it runs"
-                .to_owned(),
-        }),
-    }
+async fn listed<K>(client: &Client, namespace: Option<&str>, what: &str) -> Result<Vec<K>>
+where
+    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + DeserializeOwned + Debug,
+{
+    let api: Api<K> = match namespace {
+        Some(namespace) => Api::namespaced(client.clone(), namespace),
+        None => Api::all(client.clone()),
+    };
+    let list = api.list(&ListParams::default()).await;
+    Ok(list.map_err(|error| explain(&error, what))?.items)
 }
 
 fn ready(conditions: &[Condition]) -> Option<&Condition> {
@@ -83,8 +78,21 @@ fn ready_word(conditions: &[Condition]) -> String {
     ready(conditions).map_or_else(|| "Unknown".to_owned(), |condition| condition.status.clone())
 }
 
-fn heading(cells: &[&str]) -> Vec<String> {
-    cells.iter().map(|cell| (*cell).to_owned()).collect()
+/// A table of `rows` that says of which namespace each is, if that is a question.
+fn listing<K: kube::ResourceExt>(
+    all_namespaces: bool,
+    heading: &[&str],
+    objects: &[K],
+    row: fn(&K) -> Vec<String>,
+) -> String {
+    let heading = heading.iter().map(|cell| (*cell).to_owned()).collect();
+    let mut rows: Vec<Vec<String>> = std::iter::once(heading).chain(objects.iter().map(row)).collect();
+    if all_namespaces {
+        let namespaces = objects.iter().map(|object| object.namespace().unwrap_or_default());
+        let cells = std::iter::once("NAMESPACE".to_owned()).chain(namespaces);
+        rows.iter_mut().zip(cells).for_each(|(row, cell)| row.insert(0, cell));
+    }
+    table(&rows)
 }
 
 fn peer_row(peer: &Peer) -> Vec<String> {
@@ -113,6 +121,7 @@ fn session_row(session: &TransferSession) -> Vec<String> {
         shown(status.cipher),
         status.post_quantum.map_or("-", |post_quantum| if post_quantum { "yes" } else { "NO" }).to_owned(),
         shown(status.tensors_transferred),
+        shown(status.forwarded),
         shown(status.bytes_transferred),
     ]
 }
@@ -131,124 +140,66 @@ fn policy_row(policy: &TrustPolicy) -> Vec<String> {
 fn text(declared: &Declared) -> String {
     let Declared { namespace, peers, sessions, policies } = declared;
     if peers.is_empty() && sessions.is_empty() && policies.is_empty() {
-        return format!("Nothing of Sealane is declared in namespace {namespace}.\n");
+        let place = namespace.as_ref().map_or("any namespace".to_owned(), |name| format!("namespace {name}"));
+        return format!("Nothing of Sealane is declared in {place}.\n");
     }
-    let peers =
-        std::iter::once(heading(&["PEER", "READY", "REPLICAS", "PLATFORM", "ASSURANCE", "TCB", "POLICY"]))
-            .chain(peers.iter().map(peer_row));
-    let sessions = std::iter::once(heading(&[
-        "SESSION", "FLOW", "READY", "PHASE", "LINKED", "CARRIER", "CIPHER", "PQ", "TENSORS", "BYTES",
-    ]))
-    .chain(sessions.iter().map(session_row));
-    let policies = std::iter::once(heading(&["POLICY", "READY", "EPOCH", "SIGNERS", "EXPIRES"]))
-        .chain(policies.iter().map(policy_row));
+    let all = namespace.is_none();
     let mut tables = vec![
-        table(&peers.collect::<Vec<_>>()),
-        table(&sessions.collect::<Vec<_>>()),
-        table(&policies.collect::<Vec<_>>()),
+        listing(
+            all,
+            &["PEER", "READY", "REPLICAS", "PLATFORM", "ASSURANCE", "TCB", "POLICY"],
+            peers,
+            peer_row,
+        ),
+        listing(
+            all,
+            &[
+                "SESSION",
+                "FLOW",
+                "READY",
+                "PHASE",
+                "LINKED",
+                "CARRIER",
+                "CIPHER",
+                "PQ",
+                "TENSORS",
+                "FORWARDED",
+                "BYTES",
+            ],
+            sessions,
+            session_row,
+        ),
+        listing(all, &["POLICY", "READY", "EPOCH", "SIGNERS", "EXPIRES"], policies, policy_row),
     ];
-    let unready = all_unready(declared);
-    if !unready.is_empty() {
-        let lines = unready
-            .iter()
-            .map(|Unready { what, reason, message }| format!("  {what}: {reason}: {message}\n"));
-        tables.push(format!("Not ready:\n{}", lines.collect::<String>()));
+    let (unready, degraded): (Vec<_>, Vec<_>) =
+        complaints(declared).into_iter().partition(|complaint| !complaint.degraded);
+    for (title, complaints) in [("Not ready", unready), ("Degraded", degraded)] {
+        if !complaints.is_empty() {
+            tables.push(format!("{title}:\n{}", complaints.iter().map(Complaint::text).collect::<String>()));
+        }
     }
     tables.join("\n")
 }
 
-fn all_unready(declared: &Declared) -> Vec<Unready> {
-    let Declared { namespace: _, peers, sessions, policies } = declared;
-    let peers = peers.iter().flat_map(|peer| {
-        let status = peer.status.clone().unwrap_or_default();
-        let own = unready("peer", &peer.name_any(), &status.conditions);
-        let replicas = status.replicas.into_iter().filter(|replica| !replica.ready);
-        own.into_iter().chain(replicas.map(|replica| Unready {
-            what: format!("pod/{}", replica.pod),
-            reason: replica.reason.unwrap_or_else(|| "NotReported".to_owned()),
-            message: replica.message.unwrap_or_default(),
-        }))
-    });
-    let sessions = sessions.iter().filter_map(|session| {
-        let status = session.status.clone().unwrap_or_default();
-        unready("transfersession", &session.name_any(), &status.conditions)
-    });
-    let policies = policies.iter().filter_map(|policy| {
-        let status = policy.status.clone().unwrap_or_default();
-        unready("trustpolicy", &policy.name_any(), &status.conditions)
-    });
-    policies.chain(peers).chain(sessions).collect()
-}
-
 fn value(declared: &Declared) -> Value {
     let Declared { namespace, peers, sessions, policies } = declared;
-    let unready: Vec<Value> = all_unready(declared)
-        .iter()
-        .map(
-            |Unready { what, reason, message }| json!({"object": what, "reason": reason, "message": message}),
-        )
-        .collect();
+    let (unready, degraded): (Vec<_>, Vec<_>) =
+        complaints(declared).into_iter().partition(|complaint| !complaint.degraded);
+    let complaints = |complaints: &[Complaint]| complaints.iter().map(Complaint::value).collect::<Vec<_>>();
     json!({
         "namespace": namespace,
-        "peers": peers.iter().map(|peer| json!({"name": peer.name_any(), "status": peer.status})).collect::<Vec<_>>(),
+        "peers": peers.iter().map(|peer| object(peer, &peer.status)).collect::<Vec<_>>(),
         "transferSessions":
-            sessions.iter().map(|session| json!({"name": session.name_any(), "status": session.status})).collect::<Vec<_>>(),
-        "trustPolicies":
-            policies.iter().map(|policy| json!({"name": policy.name_any(), "status": policy.status})).collect::<Vec<_>>(),
-        "notReady": unready,
+            sessions.iter().map(|session| object(session, &session.status)).collect::<Vec<_>>(),
+        "trustPolicies": policies.iter().map(|policy| object(policy, &policy.status)).collect::<Vec<_>>(),
+        "notReady": complaints(&unready),
+        "degraded": complaints(&degraded),
     })
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn declared() -> Declared {
-        let peer = json!({
-            "apiVersion": "sealane.dev/v1alpha1", "kind": "Peer", "metadata": {"name": "embedder"},
-            "spec": {"selector": {}, "trustPolicyRef": {"name": "demo"}},
-            "status": {"desired": 2, "ready": 1, "platform": "Simulated", "replicas": [
-                {"pod": "embedder-0", "ready": true},
-                {"pod": "embedder-1", "ready": false, "reason": "PolicyExpired", "message": "sign the next epoch"},
-            ], "conditions": [{
-                "type": "Ready", "status": "False", "reason": "PodsNotInjected", "message": "1 of 2 pods has no sidecar",
-                "lastTransitionTime": "2026-11-20T00:00:00Z",
-            }]},
-        });
-        let session = json!({
-            "apiVersion": "sealane.dev/v1alpha1", "kind": "TransferSession", "metadata": {"name": "activations"},
-            "spec": {"from": {"peer": "embedder"}, "to": [{"peer": "ranker"}], "stream": {}},
-        });
-        Declared {
-            namespace: "demo".to_owned(),
-            peers: vec![serde_json::from_value(peer).unwrap()],
-            sessions: vec![serde_json::from_value(session).unwrap()],
-            policies: vec![],
-        }
-    }
-
-    #[test]
-    fn what_is_not_ready_says_why() {
-        let text = text(&declared());
-        assert!(text.contains("peer/embedder: PodsNotInjected: 1 of 2 pods has no sidecar"), "{text}");
-        assert!(text.contains("transfersession/activations: NotReported"), "{text}");
-        assert!(text.contains("embedder -> ranker"), "{text}");
-        assert!(text.contains("1/2"), "{text}");
-        assert!(text.contains("pod/embedder-1: PolicyExpired: sign the next epoch"), "{text}");
-        assert!(!text.contains("embedder-0"), "{text}");
-    }
-
-    #[test]
-    fn json_holds_the_same() {
-        let value = value(&declared());
-        assert_eq!(value["notReady"][0]["reason"], "PodsNotInjected");
-        assert_eq!(value["peers"][0]["status"]["desired"], 2);
-    }
-
-    #[test]
-    fn an_empty_namespace_says_so() {
-        let empty =
-            Declared { namespace: "demo".to_owned(), peers: vec![], sessions: vec![], policies: vec![] };
-        assert!(text(&empty).contains("Nothing of Sealane"));
-    }
+fn object(object: &impl kube::ResourceExt, status: &impl serde::Serialize) -> Value {
+    json!({"namespace": object.namespace(), "name": object.name_any(), "status": status})
 }
+
+#[cfg(test)]
+mod tests;

@@ -59,6 +59,7 @@ async fn ready(State(admin): State<Admin>) -> (StatusCode, &'static str) {
 }
 
 async fn metrics(State(admin): State<Admin>) -> axum::response::Response {
+    admin.metrics.certificate(admin.resolver.expires());
     match admin.metrics.expose() {
         Ok(text) => ([(CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text)
             .into_response(),

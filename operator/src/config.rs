@@ -58,6 +58,12 @@ struct SidecarArguments {
     /// Log filter of the injected sidecar.
     #[arg(long, env = "SEALANE_SIDECAR_LOG", default_value = "info")]
     sidecar_log: String,
+    /// OTLP collector that injected sidecars export traces to: http://… or https://…, gRPC.
+    #[arg(long, env = "SEALANE_SIDECAR_OTLP_ENDPOINT")]
+    sidecar_otlp_endpoint: Option<String>,
+    /// PEM of the authorities of an https:// collector.
+    #[arg(long, env = "SEALANE_SIDECAR_OTLP_CA")]
+    sidecar_otlp_ca: Option<String>,
 }
 
 fn parse_resources(text: &str) -> Result<ResourceRequirements, serde_json::Error> {
@@ -81,6 +87,10 @@ pub enum ConfigError {
     },
     #[error("--sidecar-data-port and --sidecar-admin-port must differ")]
     SamePorts,
+    #[error(
+        "--sidecar-otlp-endpoint must be http://HOST:PORT, or https://HOST:PORT together with --sidecar-otlp-ca"
+    )]
+    Traces,
 }
 
 /// Everything the operator is told.
@@ -102,6 +112,8 @@ pub struct SidecarSettings {
     pub data_port: u16,
     pub admin_port: u16,
     pub log: String,
+    /// Environment for traces; empty without a collector.
+    pub traces: Vec<(&'static str, String)>,
     /// JSON of the simulated platform, which injected sidecars get in their environment.
     pub simulation: Option<String>,
 }
@@ -124,6 +136,8 @@ impl Config {
             sidecar_data_port,
             sidecar_admin_port,
             sidecar_log,
+            sidecar_otlp_endpoint,
+            sidecar_otlp_ca,
         } = sidecar;
         Ok(Self {
             namespace,
@@ -137,10 +151,25 @@ impl Config {
                 data_port: sidecar_data_port,
                 admin_port: sidecar_admin_port,
                 log: sidecar_log,
+                traces: traces(sidecar_otlp_endpoint, sidecar_otlp_ca)?,
                 simulation,
             },
         })
     }
+}
+
+fn traces(
+    endpoint: Option<String>,
+    authorities: Option<String>,
+) -> Result<Vec<(&'static str, String)>, ConfigError> {
+    let given = |text: Option<String>| text.filter(|text| !text.is_empty());
+    let Some(endpoint) = given(endpoint) else { return Ok(Vec::new()) };
+    let authorities = given(authorities);
+    if !(endpoint.starts_with("http://") || (endpoint.starts_with("https://") && authorities.is_some())) {
+        return Err(ConfigError::Traces);
+    }
+    let authorities = authorities.map(|pem| ("SEALANE_OTLP_CA", pem));
+    Ok([("SEALANE_OTLP_ENDPOINT", endpoint)].into_iter().chain(authorities).collect())
 }
 
 /// The file's JSON in its shortest form, so that it fits an environment variable.
@@ -175,6 +204,19 @@ mod tests {
         assert_eq!((config.sidecar.data_port, config.sidecar.admin_port), (14710, 14711));
         assert!(config.sidecar.resources.limits.unwrap().contains_key("memory"));
         assert!(config.sidecar.simulation.is_none());
+        assert!(config.sidecar.traces.is_empty());
+    }
+
+    #[test]
+    fn a_collector_is_told_to_sidecars_with_what_its_address_needs() {
+        let traces = |extra: &[&str]| Config::new(parse(extra).unwrap()).map(|config| config.sidecar.traces);
+        let plain = ["--sidecar-otlp-endpoint", "http://collector:4317"];
+        assert_eq!(traces(&plain).unwrap(), [("SEALANE_OTLP_ENDPOINT", "http://collector:4317".to_owned())]);
+        let secured = ["--sidecar-otlp-endpoint", "https://collector:4317", "--sidecar-otlp-ca", "PEM"];
+        assert_eq!(traces(&secured).unwrap()[1], ("SEALANE_OTLP_CA", "PEM".to_owned()));
+        assert!(traces(&secured[..2]).is_err(), "nobody would know whom to trust");
+        assert!(traces(&["--sidecar-otlp-endpoint", "collector:4317"]).is_err());
+        assert!(traces(&["--sidecar-otlp-endpoint", ""]).unwrap().is_empty(), "as the chart leaves it");
     }
 
     #[test]

@@ -18,9 +18,9 @@ pub enum Desired {
 impl Desired {
     /// Uids of the sessions of which the sidecar is the receiving side.
     pub fn received(&self) -> impl Iterator<Item = &str> {
-        let sessions = match self {
+        let sessions: &[Session] = match self {
             Self::NoPeer => &[],
-            Self::Member(membership) => membership.sessions.as_slice(),
+            Self::Member(membership) => &*membership.sessions,
         };
         sessions.iter().filter(|session| !session.sending).map(|session| session.uid.as_str())
     }
@@ -33,7 +33,8 @@ pub struct Membership {
     pub provider: Provider,
     /// Absent while there is no TrustPolicy that can be read.
     pub policy: Option<(PolicyName, Arc<PolicyWire>)>,
-    pub sessions: Vec<Session>,
+    /// Shared by all replicas of the Peer.
+    pub sessions: Arc<[Session]>,
 }
 
 /// A TrustPolicy as it goes to sidecars: JSON of chain and roots.

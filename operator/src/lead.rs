@@ -44,6 +44,7 @@ impl Leader {
     /// What kept the control channel from being served.
     pub async fn lead(&self, term: CancellationToken) -> anyhow::Result<()> {
         let (registry, queue) = (Arc::new(Registry::default()), Arc::new(Queue::default()));
+        self.metrics.watch(&queue);
         // Dropped at the end of the term, and every task with it.
         let mut tasks = JoinSet::new();
         let (stores, watching) = watch::start(&self.client, &queue);

@@ -29,6 +29,8 @@ pub const REPORTED_SESSIONS_MAX: usize = 1024;
 /// Text in a report: a name or word, and a message.
 pub const REPORTED_WORD_BYTES_MAX: usize = 256;
 pub const REPORTED_MESSAGE_BYTES_MAX: usize = 1024;
+/// Sessions that the sidecars of one Peer are told about: what a sidecar holds at most.
+pub const PEER_SESSIONS_MAX: usize = 256;
 /// Replicas of one Peer told to one sidecar; beyond it the session is Degraded `TooManyReplicas`.
 pub const REMOTE_REPLICAS_MAX: usize = 1024;
 
@@ -36,6 +38,15 @@ pub const REMOTE_REPLICAS_MAX: usize = 1024;
 pub const STATUS_REPLICAS_MAX: usize = 50;
 /// Counters reach a status at most this often.
 pub const COUNTERS_PERIOD: Duration = Duration::from_secs(15);
+/// Statuses of which only counters changed that are written in a second, in all namespaces together: the API server
+/// is not there to count tensors.
+pub const COUNTER_WRITES_PER_SECOND_MAX: u32 = 20;
+/// How soon to look again when that many have been written.
+pub const COUNTERS_PAUSE: Duration = Duration::from_secs(1);
+/// Status writes in flight for one namespace.
+pub const WRITES_MAX: usize = 16;
+/// A pass begins no status write after this time: what sidecars are to be told must not wait for what people read.
+pub const WRITES_TIME: Duration = Duration::from_millis(500);
 /// Changes within this time share one reconciliation.
 pub const DEBOUNCE: Duration = Duration::from_millis(100);
 /// Namespaces reconciled at once.

@@ -8,10 +8,16 @@ use sealane_types::PeerName;
 /// A selector that the API server's schema should have refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SelectorError {
-    #[error("spec.selector is empty: it would select every pod of the namespace")]
+    #[error(
+        "spec.selector is empty: it would select every pod of the namespace; name a label, for example matchLabels: {{app: embedder}}"
+    )]
     Empty,
-    #[error("spec.selector: {0}")]
+    #[error("spec.selector: {0}; an example is matchLabels: {{app: embedder}}")]
     Malformed(String),
+    #[error("spec.selector: `{0}` is no label key such as `app` or `app.kubernetes.io/name`")]
+    Key(String),
+    #[error("spec.selector: `{0}` is no label value such as `embedder`; no pod could have it")]
+    Value(String),
 }
 
 /// A Peer as far as membership is concerned.
@@ -25,6 +31,7 @@ impl PeerSelector {
     /// # Errors
     /// [`SelectorError`] says what is wrong with the selector.
     pub fn new(peer: PeerName, selector: &LabelSelector) -> Result<Self, SelectorError> {
+        well_formed(selector)?;
         let selector = Selector::try_from(selector.clone())
             .map_err(|error| SelectorError::Malformed(error.to_string()))?;
         if selector.selects_all() {
@@ -44,10 +51,51 @@ impl PeerSelector {
             .collect()
     }
 
+    /// For the API server to select by.
+    #[must_use]
+    pub const fn selector(&self) -> &Selector {
+        &self.selector
+    }
+
     #[must_use]
     pub fn matches(&self, labels: &std::collections::BTreeMap<String, String>) -> bool {
         self.selector.matches(labels)
     }
+}
+
+/// Labels that no pod can have are a slip of the pen, and would otherwise show as a Peer without replicas.
+fn well_formed(selector: &LabelSelector) -> Result<(), SelectorError> {
+    let labels =
+        selector.match_labels.iter().flatten().map(|(key, value)| (key, std::slice::from_ref(value)));
+    let expressions = selector.match_expressions.iter().flatten();
+    let expressions = expressions.map(|part| (&part.key, part.values.as_deref().unwrap_or_default()));
+    for (key, values) in labels.chain(expressions) {
+        if !is_label_key(key) {
+            return Err(SelectorError::Key(key.chars().take(80).collect()));
+        }
+        if let Some(value) = values.iter().find(|value| !value.is_empty() && !is_label_word(value)) {
+            return Err(SelectorError::Value(value.chars().take(80).collect()));
+        }
+    }
+    Ok(())
+}
+
+/// A qualified name: `[prefix/]name`, the prefix a DNS subdomain.
+fn is_label_key(key: &str) -> bool {
+    let (prefix, name) = key.split_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
+    let part = |part: &str| {
+        let edge =
+            |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
+        let inner = |byte: u8| byte == b'-' || edge(Some(byte));
+        part.bytes().all(inner) && edge(part.bytes().next()) && edge(part.bytes().last())
+    };
+    is_label_word(name) && prefix.is_none_or(|prefix| prefix.len() <= 253 && prefix.split('.').all(part))
+}
+
+fn is_label_word(word: &str) -> bool {
+    let edge = |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric());
+    let inner = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    word.len() <= 63 && word.bytes().all(inner) && edge(word.bytes().next()) && edge(word.bytes().last())
 }
 
 /// The Peers that select a pod.
@@ -103,6 +151,26 @@ mod tests {
             Membership::of(&labels(&[("app", "embedder"), ("gpu", "yes")]), &peers),
             Membership::Conflict(name("all-gpu"), name("embedder"))
         );
+    }
+
+    #[test]
+    fn labels_that_no_pod_can_have_are_refused() {
+        let new = |selector: serde_json::Value| {
+            let selector = serde_json::from_value(selector).unwrap();
+            PeerSelector::new(PeerName::new("p").unwrap(), &selector).map(|_| ())
+        };
+        let labels = |key: &str, value: &str| new(json!({"matchLabels": {(key): value}}));
+        for (key, value) in [("app", "embedder"), ("app.kubernetes.io/name", "A_b.c-1"), ("a/b", "")] {
+            assert_eq!(labels(key, value), Ok(()), "{key}={value}");
+        }
+        for key in ["", "a b", "-a", "a-", "/a", "a/", "a/b/c", "A/b", "a..b/c", &"a".repeat(64)] {
+            assert_eq!(labels(key, "x"), Err(SelectorError::Key(key.to_owned())), "{key}");
+        }
+        for value in ["a b", "-a", "a.", "ä", "a/b"] {
+            assert_eq!(labels("app", value), Err(SelectorError::Value(value.to_owned())), "{value}");
+        }
+        let values = json!({"matchExpressions": [{"key": "app", "operator": "In", "values": ["a", "b c"]}]});
+        assert_eq!(new(values), Err(SelectorError::Value("b c".to_owned())));
     }
 
     #[test]

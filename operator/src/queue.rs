@@ -46,6 +46,13 @@ impl Queue {
         }
     }
 
+    /// Namespaces whose time has come.
+    #[must_use]
+    pub fn depth(&self) -> usize {
+        let now = Instant::now();
+        self.due().values().filter(|at| **at <= now).count()
+    }
+
     fn earliest(&self, busy: &BTreeSet<String>) -> Option<(Instant, String)> {
         let due = self.due();
         let waiting = due.iter().filter(|(namespace, _)| !busy.contains(*namespace));

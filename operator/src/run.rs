@@ -19,7 +19,7 @@ use crate::lead::{Leader, bind_any};
 use crate::lease::{self, Campaign};
 use crate::metrics::Metrics;
 use crate::tls::TlsListener;
-use crate::webhook::{self, Mutator, Webhooks};
+use crate::webhook::{self, Mutator, Validator, Webhooks};
 
 /// After the signal to stop, everything has this long.
 const STOP_TIME: Duration = Duration::from_secs(15);
@@ -84,7 +84,7 @@ async fn serve_replica(
         metrics: Arc::clone(&metrics),
     };
     let mutator = Mutator::new(client.clone(), Arc::clone(config), authorities, Arc::clone(&metrics));
-    let service = Arc::new(Webhooks::new(mutator));
+    let service = Arc::new(Webhooks::new(mutator, Validator::new(client.clone())));
     let stopped = stop.clone();
     tasks.spawn(async move {
         tokio::select! {

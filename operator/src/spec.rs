@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
 use sealane_operator_api::well_known::{POD_INDEX_LABEL, SIDECAR_CONTAINER};
+pub use sealane_operator_api::word;
 use sealane_operator_api::{Peer, TransferSession, TrustPolicy};
 use sealane_policy::VerifiedPolicy;
 use sealane_types::{PeerName, PolicyName, Reason, SessionName, UnixSeconds};
@@ -105,32 +106,6 @@ impl Problem {
     }
 }
 
-/// Reasons of conditions that are no reasons of the data plane.
-pub mod word {
-    pub const TWO_PEERS: &str = "TwoPeers";
-    pub const SELECTOR_INVALID: &str = "SelectorInvalid";
-    pub const SPEC_INVALID: &str = "SpecInvalid";
-    pub const POLICY_EXPIRING: &str = "PolicyExpiring";
-    pub const SIMULATED_EVIDENCE: &str = "SimulatedEvidence";
-    pub const CLASSICAL_KEYS: &str = "ClassicalKeys";
-    pub const SOME_UNCONNECTED: &str = "SomeUnconnected";
-    pub const NOT_ATTACHED: &str = "NotAttached";
-    pub const ALL_READY: &str = "AllReady";
-    pub const ALL_VERIFIED: &str = "AllVerified";
-    pub const ALL_FRESH: &str = "AllFresh";
-    pub const ALL_UP_TO_DATE: &str = "AllUpToDate";
-    pub const AS_DECLARED: &str = "AsDeclared";
-    pub const ATTESTED: &str = "Attested";
-    pub const CONNECTED: &str = "Connected";
-    pub const CONNECTING: &str = "Connecting";
-    pub const SENDERS_SUCCEEDED: &str = "SendersSucceeded";
-    pub const SENDERS_ACTIVE: &str = "SendersActive";
-    pub const SENDERS_FAILED: &str = "SendersFailed";
-    pub const VERIFIED: &str = "Verified";
-    pub const IN_FORCE: &str = "InForce";
-    pub const COMPLETE: &str = "Complete";
-}
-
 /// A namespace after validation: what is wrong is a [`Problem`] in its place, and everything else is parsed.
 #[derive(Debug)]
 pub struct Valid {
@@ -140,6 +115,8 @@ pub struct Valid {
     pub sessions: BTreeMap<SessionName, ValidSession>,
     /// By pod uid.
     pub memberships: BTreeMap<String, Membership>,
+    /// Indices into `snapshot.pods`, in the order of names.
+    pub pods_by_peer: BTreeMap<PeerName, Vec<usize>>,
     /// By pod uid: index into `snapshot.sidecars`.
     pub sidecars: BTreeMap<String, usize>,
 }
@@ -183,8 +160,9 @@ pub struct SessionShape {
 
 impl Valid {
     /// Pods that belong to `peer`, in the order of names.
-    pub fn pods_of<'a>(&'a self, peer: &'a PeerName) -> impl Iterator<Item = &'a PodView> {
-        self.snapshot.pods.iter().filter(move |pod| self.peer_of(&pod.uid) == Some(peer))
+    pub fn pods_of(&self, peer: &PeerName) -> impl Iterator<Item = &PodView> {
+        let indices = self.pods_by_peer.get(peer).map(Vec::as_slice).unwrap_or_default();
+        indices.iter().filter_map(|index| self.snapshot.pods.get(*index))
     }
 
     /// The one Peer that a pod belongs to.

@@ -7,11 +7,14 @@ pub mod context;
 pub mod decide;
 pub mod inject;
 mod mutate;
+mod neighbours;
 mod patch;
 mod pod_shape;
+mod resources;
 mod serve;
 mod sidecar;
 pub mod validate;
 
 pub use mutate::Mutator;
+pub use resources::Validator;
 pub use serve::{Webhooks, serve};

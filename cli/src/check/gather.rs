@@ -1,5 +1,7 @@
 //! Reads what the diagnosis is made of. What cannot be read becomes a line of the diagnosis instead of its end.
 
+use std::collections::BTreeSet;
+
 use anyhow::{Context, Result};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::admissionregistration::v1::{
@@ -7,17 +9,21 @@ use k8s_openapi::api::admissionregistration::v1::{
 };
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{Namespace, Pod};
+use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::ListParams;
+use kube::core::{DynamicObject, GroupVersionKind};
+use kube::discovery::ApiResource;
 use kube::{Api, Client, Resource};
-use sealane_operator_api::{Peer, TrustPolicy, well_known};
+use sealane_operator_api::{Peer, TransferSession, TrustPolicy, well_known};
 use serde::de::DeserializeOwned;
 
+use super::probe::{self, Answer};
 use crate::cluster::{is_absent, words};
 
 /// A deployment of this name runs the operator; its Lease has the same name.
 const OPERATOR: &str = "sealane-operator";
+const OPERATOR_PODS: &str = "app.kubernetes.io/name=sealane,app.kubernetes.io/component=operator";
 const MUTATING_WEBHOOK: &str = "sealane-inject";
 const VALIDATING_WEBHOOK: &str = "sealane-validate";
 
@@ -30,36 +36,57 @@ pub(super) struct Facts {
     pub(super) version: (u32, u32),
     pub(super) definitions: Fact<Vec<CustomResourceDefinition>>,
     pub(super) operator: Fact<Option<Deployment>>,
+    pub(super) operator_pods: Fact<Vec<Pod>>,
     pub(super) mutating: Fact<Option<MutatingWebhookConfiguration>>,
     pub(super) validating: Fact<Option<ValidatingWebhookConfiguration>>,
+    /// How the injecting webhook answered; absent where no namespace opted in.
+    pub(super) injection: Option<Answer>,
+    pub(super) validation: Answer,
     pub(super) lease: Fact<Option<Lease>>,
     pub(super) leaders: Fact<Vec<Pod>>,
     pub(super) namespaces: Fact<Vec<Namespace>>,
-    /// Of opted-in namespaces.
+    /// Of namespaces that opted in or hold Peers.
     pub(super) pods: Fact<Vec<Pod>>,
+    /// Of the same namespaces, as the metrics API has them; none where there is no such API.
+    pub(super) usage: Vec<DynamicObject>,
+    pub(super) nodes: Fact<Vec<Node>>,
     pub(super) peers: Fact<Vec<Peer>>,
+    pub(super) sessions: Fact<Vec<TransferSession>>,
     pub(super) policies: Fact<Vec<TrustPolicy>>,
 }
 
 pub(super) async fn facts(client: &Client, release: &str) -> Result<Facts> {
     let version = client.apiserver_version().await.context("the API server does not answer")?;
     let number = |text: &str| text.trim_end_matches(|c: char| !c.is_ascii_digit()).parse().unwrap_or(0);
-    let cluster_wide = Api::<CustomResourceDefinition>::all(client.clone());
+    let everything = ListParams::default();
     let leaders = ListParams::default().labels(&format!("{}=true", well_known::LEADER_LABEL));
-    let namespaces: Fact<Vec<Namespace>> = all(&Api::all(client.clone()), &ListParams::default()).await;
+    let operator_pods = ListParams::default().labels(OPERATOR_PODS);
+    let namespaces: Fact<Vec<Namespace>> = all(&Api::all(client.clone()), &everything).await;
+    let peers: Fact<Vec<Peer>> = all(&Api::all(client.clone()), &everything).await;
     let opted_in = namespaces.as_deref().map(opted_in).unwrap_or_default();
+    let concerned = concerned(&opted_in, peers.as_deref().unwrap_or_default());
+    let injection = match opted_in.first() {
+        Some(namespace) => Some(probe::injection(client, namespace).await),
+        None => None,
+    };
     Ok(Facts {
         version: (number(&version.major), number(&version.minor)),
-        definitions: all(&cluster_wide, &ListParams::default()).await,
+        definitions: all(&Api::all(client.clone()), &everything).await,
         operator: one(&namespaced(client, release), OPERATOR).await,
+        operator_pods: all(&namespaced(client, release), &operator_pods).await,
         mutating: one(&Api::all(client.clone()), MUTATING_WEBHOOK).await,
         validating: one(&Api::all(client.clone()), VALIDATING_WEBHOOK).await,
+        injection,
+        validation: probe::validation(client, release).await,
         lease: one(&namespaced(client, release), OPERATOR).await,
         leaders: all(&namespaced(client, release), &leaders).await,
-        pods: pods(client, &opted_in).await,
+        pods: pods(client, &concerned).await,
+        usage: usage(client, &concerned).await,
+        nodes: all(&Api::all(client.clone()), &everything).await,
         namespaces,
-        peers: all(&Api::all(client.clone()), &ListParams::default()).await,
-        policies: all(&Api::all(client.clone()), &ListParams::default()).await,
+        peers,
+        sessions: all(&Api::all(client.clone()), &everything).await,
+        policies: all(&Api::all(client.clone()), &everything).await,
     })
 }
 
@@ -72,6 +99,11 @@ pub(super) fn opted_in(namespaces: &[Namespace]) -> Vec<String> {
             .is_some_and(|value| value == "enabled")
     };
     namespaces.iter().filter(enabled).filter_map(|namespace| namespace.metadata.name.clone()).collect()
+}
+
+fn concerned(opted_in: &[String], peers: &[Peer]) -> BTreeSet<String> {
+    let of_peers = peers.iter().filter_map(|peer| peer.metadata.namespace.clone());
+    opted_in.iter().cloned().chain(of_peers).collect()
 }
 
 fn namespaced<K>(client: &Client, namespace: &str) -> Api<K>
@@ -97,10 +129,23 @@ async fn all<K: Clone + DeserializeOwned + std::fmt::Debug>(
     }
 }
 
-async fn pods(client: &Client, namespaces: &[String]) -> Fact<Vec<Pod>> {
+async fn pods(client: &Client, namespaces: &BTreeSet<String>) -> Fact<Vec<Pod>> {
     let mut pods = Vec::new();
     for namespace in namespaces {
         pods.extend(all(&namespaced::<Pod>(client, namespace), &ListParams::default()).await?);
     }
     Ok(pods)
+}
+
+/// What containers use. Many clusters have no metrics API, and that is no fault.
+async fn usage(client: &Client, namespaces: &BTreeSet<String>) -> Vec<DynamicObject> {
+    let kind = GroupVersionKind::gvk("metrics.k8s.io", "v1beta1", "PodMetrics");
+    let resource = ApiResource { plural: "pods".to_owned(), ..ApiResource::from_gvk(&kind) };
+    let mut usage = Vec::new();
+    for namespace in namespaces {
+        let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource);
+        let Ok(list) = api.list(&ListParams::default()).await else { return usage };
+        usage.extend(list.items);
+    }
+    usage
 }

@@ -8,10 +8,8 @@ use sealane_operator_api::{Peer, well_known};
 use super::Line;
 use super::gather::{Facts, opted_in};
 use super::judge::{read, unreadable};
+use super::names::{full_name, some};
 use super::selector::selects;
-
-/// Names printed in one line.
-const NAMES_SHOWN_MAX: usize = 5;
 
 pub(super) fn judge(facts: &Facts) -> Vec<Line> {
     let what = "namespaces";
@@ -61,32 +59,12 @@ fn sidecars_line(pods: &[Pod], peers: &[Peer]) -> Line {
     }
     Line::failed(
         what,
-        format!(
-            "missing in {} of {} pods: {}",
-            lacking.len(),
-            wanted.len(),
-            some(&lacking.iter().collect::<Vec<_>>())
-        ),
+        format!("missing in {} of {} pods: {}", lacking.len(), wanted.len(), some(&lacking)),
         "they were created before their namespace opted in, or before the Peer: restart them, for example with kubectl rollout restart",
     )
 }
 
-fn some(names: &[&String]) -> String {
-    let shown: Vec<&str> = names.iter().take(NAMES_SHOWN_MAX).map(|name| name.as_str()).collect();
-    let more = names.len().saturating_sub(shown.len());
-    if more == 0 { shown.join(", ") } else { format!("{} and {more} more", shown.join(", ")) }
-}
-
-fn full_name(pod: &Pod) -> String {
-    let metadata = &pod.metadata;
-    format!(
-        "{}/{}",
-        metadata.namespace.as_deref().unwrap_or_default(),
-        metadata.name.as_deref().unwrap_or_default()
-    )
-}
-
-fn runs(pod: &Pod) -> bool {
+pub(super) fn runs(pod: &Pod) -> bool {
     let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
     !matches!(phase, Some("Succeeded" | "Failed"))
 }
@@ -103,7 +81,7 @@ fn wants_sidecar(pod: &Pod, peers: &[Peer]) -> bool {
     }
 }
 
-fn has_sidecar(pod: &Pod) -> bool {
+pub(super) fn has_sidecar(pod: &Pod) -> bool {
     let containers = pod.spec.as_ref().and_then(|spec| spec.init_containers.as_ref());
     containers.is_some_and(|containers| {
         containers.iter().any(|container| container.name == well_known::SIDECAR_CONTAINER)
@@ -161,11 +139,5 @@ mod tests {
         assert_eq!(line(pod(asks, false, "Running")).outcome, Outcome::Failed);
         let declines = json!({"app": "a", "sealane.dev/inject": "false"});
         assert_eq!(line(pod(declines, false, "Running")).outcome, Outcome::Good);
-    }
-
-    #[test]
-    fn long_lists_are_cut() {
-        let names: Vec<String> = (0..7).map(|index| index.to_string()).collect();
-        assert_eq!(some(&names.iter().collect::<Vec<_>>()), "0, 1, 2, 3, 4 and 2 more");
     }
 }

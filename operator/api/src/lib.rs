@@ -12,6 +12,7 @@
 
 mod peer;
 mod quantity;
+mod reasons;
 mod schema;
 mod transfer_session;
 mod trust_policy;
@@ -19,6 +20,7 @@ pub mod well_known;
 
 pub use peer::{Attestation, Peer, PeerSpec, PeerStatus, ReplicaStatus, TrustPolicyReference};
 pub use quantity::{ByteQuantity, DurationText, InvalidQuantity};
+pub use reasons::{Explanation, explain, explanations, page, word};
 pub use transfer_session::{
     CarrierChoice, CipherChoice, Forward, PeerReference, Phase, Rekey, Stream, TransferSession,
     TransferSessionSpec, TransferSessionStatus,

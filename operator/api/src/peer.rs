@@ -110,6 +110,9 @@ pub struct PeerStatus {
     /// The earliest expiry among collateral and policy in use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub earliest_expiry: Option<Time>,
+    /// The lowest policy epoch that a replica acts by; below that of the TrustPolicy while replicas still adopt it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy_epoch: Option<i64>,
     /// At most 50 replicas, unready ones first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 50), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["pod"]))]
@@ -148,6 +151,9 @@ pub struct ReplicaStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32))]
     pub root_source: Option<String>,
+    /// The policy epoch that the replica acts by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy_epoch: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 128))]
     pub measurement: Option<String>,

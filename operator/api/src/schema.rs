@@ -20,13 +20,29 @@ pub(crate) fn delivery(_: &mut SchemaGenerator) -> Schema {
     words(Delivery::ALL.iter().map(|word| word.as_str()))
 }
 
+/// Text that a rule judges. A rule says what is wanted and gives an example; a pattern would answer with itself.
+fn text(length_max: usize, rule: &str, message: &str) -> Schema {
+    json_schema!({
+        "type": "string", "maxLength": length_max,
+        "x-kubernetes-validations": [{"rule": rule, "message": message}],
+    })
+}
+
 pub(crate) fn name(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({"type": "string", "minLength": 1, "maxLength": 253, "pattern": NAME_PATTERN})
+    text(
+        253,
+        &format!("self.matches('{NAME_PATTERN}')"),
+        "must be the name of an object, for example embedder",
+    )
 }
 
 /// 32 bytes in lower-case hex: the one spelling that signed documents use.
 pub(crate) fn hex32(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({"type": "string", "minLength": 64, "maxLength": 64, "pattern": "^[0-9a-f]{64}$"})
+    text(
+        128,
+        "self.matches('^[0-9a-f]{64}$')",
+        "must be 32 bytes in lower-case hex: 64 digits, for example 9f86d081 and 56 more, as kubectl sealane policy keygen prints them",
+    )
 }
 
 pub(crate) fn hex32_set(generator: &mut SchemaGenerator) -> Schema {
@@ -34,6 +50,20 @@ pub(crate) fn hex32_set(generator: &mut SchemaGenerator) -> Schema {
         "type": "array", "items": hex32(generator), "minItems": 1, "maxItems": 16,
         "x-kubernetes-list-type": "set",
     })
+}
+
+/// The 64 bytes of an Ed25519 signature.
+pub(crate) fn signature(_: &mut SchemaGenerator) -> Schema {
+    text(
+        128,
+        "self.matches('^[A-Za-z0-9+/]{86}==$')",
+        "must be 64 bytes in standard base64 (88 characters that end in ==), as kubectl sealane policy sign writes them",
+    )
+}
+
+/// A signed document. Whether it is base64 is for the webhook to say: the API server would repeat all of it.
+pub(crate) fn document(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "string", "maxLength": 1_048_576})
 }
 
 /// A label selector with bounds; an empty one is refused because it would select every pod of the namespace.
@@ -60,7 +90,7 @@ pub(crate) fn selector(_: &mut SchemaGenerator) -> Schema {
                     },
                     "x-kubernetes-validations": [{
                         "rule": "self.operator in ['In', 'NotIn'] ? has(self.values) && size(self.values) > 0 : !has(self.values) || size(self.values) == 0",
-                        "message": "values belong to In and NotIn, and only to them",
+                        "message": "values belong to In and NotIn, and only to them, for example {key: app, operator: In, values: [embedder]}",
                     }],
                 },
             },
@@ -68,7 +98,7 @@ pub(crate) fn selector(_: &mut SchemaGenerator) -> Schema {
         "x-kubernetes-map-type": "atomic",
         "x-kubernetes-validations": [{
             "rule": "(has(self.matchLabels) && size(self.matchLabels) > 0) || (has(self.matchExpressions) && size(self.matchExpressions) > 0)",
-            "message": "an empty selector would select every pod of the namespace: name at least one label",
+            "message": "an empty selector would select every pod of the namespace: name at least one label, for example matchLabels: {app: embedder}",
         }],
     })
 }
@@ -92,17 +122,17 @@ pub(crate) fn rekey_bytes(_: &mut SchemaGenerator) -> Schema {
         "x-kubernetes-int-or-string": true,
         "x-kubernetes-validations": [{
             "rule": "type(self) == string ? isQuantity(self) && quantity(self).compareTo(quantity('1Mi')) >= 0 && quantity(self).compareTo(quantity('64Gi')) <= 0 : self >= 1048576 && self <= 68719476736",
-            "message": "must be a quantity between 1Mi and 64Gi",
+            "message": "must be a quantity between 1Mi and 64Gi, for example 16Gi",
         }],
     })
 }
 
 pub(crate) fn rekey_interval(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
-        "type": "string", "minLength": 2, "maxLength": 16, "pattern": "^([0-9]{1,6}(h|m|s))+$",
+        "type": "string", "maxLength": 16,
         "x-kubernetes-validations": [{
-            "rule": "duration(self) >= duration('10s') && duration(self) <= duration('1h')",
-            "message": "must be a duration between 10s and 1h",
+            "rule": "self.matches('^([0-9]{1,6}(h|m|s))+$') && duration(self) >= duration('10s') && duration(self) <= duration('1h')",
+            "message": "must be a duration between 10s and 1h, for example 10m",
         }],
     })
 }

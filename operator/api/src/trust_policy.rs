@@ -36,7 +36,7 @@ pub struct TrustPolicySpec {
     /// Whose signatures count, from the first epoch on. Immutable.
     pub roots: RootsSpec,
     /// Base64 of the exact signed bytes.
-    #[schemars(length(min = 4, max = 1_048_576), regex(pattern = r"^[A-Za-z0-9+/]+={0,2}$"))]
+    #[schemars(schema_with = "schema::document")]
     pub document: String,
     #[schemars(length(min = 1, max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["keyId"]))]
     pub signatures: Vec<SignatureSpec>,
@@ -50,7 +50,7 @@ pub struct TrustPolicySpec {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [
-    {"rule": "self.threshold <= size(self.keys)", "message": "threshold exceeds the number of keys"},
+    {"rule": "self.threshold <= size(self.keys)", "message": "threshold exceeds the number of keys: with two keys it is 1 or 2", "fieldPath": ".threshold"},
 ]))]
 pub struct RootsSpec {
     #[schemars(range(min = 1, max = 16))]
@@ -76,7 +76,7 @@ pub struct SignatureSpec {
     #[schemars(schema_with = "schema::hex32")]
     pub key_id: String,
     /// Base64 of the 64 signature bytes.
-    #[schemars(length(min = 88, max = 88), regex(pattern = r"^[A-Za-z0-9+/]{86}==$"))]
+    #[schemars(schema_with = "schema::signature")]
     pub signature: String,
 }
 
@@ -85,7 +85,7 @@ pub struct SignatureSpec {
 #[serde(rename_all = "camelCase")]
 pub struct SignedDocumentSpec {
     /// Base64 of the exact signed bytes.
-    #[schemars(length(min = 4, max = 1_048_576), regex(pattern = r"^[A-Za-z0-9+/]+={0,2}$"))]
+    #[schemars(schema_with = "schema::document")]
     pub document: String,
     #[schemars(length(min = 1, max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["keyId"]))]
     pub signatures: Vec<SignatureSpec>,

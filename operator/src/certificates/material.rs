@@ -49,6 +49,12 @@ impl fmt::Debug for Issued {
 }
 
 impl Issued {
+    /// When it is accepted no longer, in seconds since 1970.
+    #[must_use]
+    pub fn expires(&self) -> i64 {
+        self.not_after.unix_timestamp()
+    }
+
     /// Whether `part` of `of` of the life is over.
     fn spent(&self, part: i32, of: i32, now: OffsetDateTime) -> bool {
         now >= self.not_before + (self.not_after - self.not_before) * part / of

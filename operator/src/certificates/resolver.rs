@@ -14,7 +14,13 @@ use super::{CertificateError, Material};
 /// The certificate in use; handshakes fail while there is none.
 #[derive(Debug, Default)]
 pub struct Resolver {
-    current: RwLock<Option<Arc<CertifiedKey>>>,
+    current: RwLock<Option<Current>>,
+}
+
+#[derive(Debug, Clone)]
+struct Current {
+    certified: Arc<CertifiedKey>,
+    expires: i64,
 }
 
 impl Resolver {
@@ -32,7 +38,8 @@ impl Resolver {
             .map_err(|_| CertificateError::Load("serving key"))?;
         let certified = CertifiedKey::from_der(vec![certificate], key, &aws_lc_rs::default_provider())
             .map_err(CertificateError::Mismatch)?;
-        *self.current.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(certified));
+        let current = Current { certified: Arc::new(certified), expires: material.leaf.expires() };
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = Some(current);
         Ok(())
     }
 
@@ -42,11 +49,17 @@ impl Resolver {
         self.current().is_some()
     }
 
-    fn serves(&self, certificate: &CertificateDer<'_>) -> bool {
-        self.current().is_some_and(|current| current.cert.first() == Some(certificate))
+    /// When the certificate in use expires, in seconds since 1970.
+    #[must_use]
+    pub fn expires(&self) -> Option<i64> {
+        self.current().map(|current| current.expires)
     }
 
-    fn current(&self) -> Option<Arc<CertifiedKey>> {
+    fn serves(&self, certificate: &CertificateDer<'_>) -> bool {
+        self.current().is_some_and(|current| current.certified.cert.first() == Some(certificate))
+    }
+
+    fn current(&self) -> Option<Current> {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -67,7 +80,7 @@ impl Resolver {
 
 impl ResolvesServerCert for Resolver {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        self.current()
+        self.current().map(|current| current.certified)
     }
 }
 
@@ -86,10 +99,12 @@ mod tests {
         resolver.install(&first).unwrap();
         let held = resolver.current().unwrap();
         resolver.install(&first).unwrap();
-        assert!(Arc::ptr_eq(&held, &resolver.current().unwrap()), "nothing changed, nothing is loaded");
+        let again = resolver.current().unwrap();
+        assert!(Arc::ptr_eq(&held.certified, &again.certified), "nothing changed, nothing is loaded");
 
         let (second, _) = Material::advance(Some(first), &["b.svc".to_owned()], now).unwrap();
         resolver.install(&second).unwrap();
-        assert_ne!(held.cert, resolver.current().unwrap().cert);
+        assert_ne!(held.certified.cert, resolver.current().unwrap().certified.cert);
+        assert_eq!(resolver.expires(), Some(second.leaf.expires()));
     }
 }

@@ -101,6 +101,8 @@ struct Sidecar {
 struct Stream {
     outgoing: watch::Sender<Option<Told>>,
     ended: CancellationToken,
+    /// The newest state that was told and is not reported to be in effect, and since when.
+    pending: Option<(u64, Instant)>,
 }
 
 impl Drop for Stream {
@@ -131,7 +133,7 @@ impl Registry {
         let id = inner.attachments;
         let (sender, outgoing) = watch::channel(None);
         let ended = CancellationToken::new();
-        let stream = Stream { outgoing: sender, ended: ended.clone() };
+        let stream = Stream { outgoing: sender, ended: ended.clone(), pending: None };
         let held = inner.sidecars.remove(&uid);
         let (continued, replaced): (Vec<_>, Vec<_>) =
             held.into_iter().partition(|held| held.registration.incarnation == registration.incarnation);
@@ -165,6 +167,14 @@ impl Registry {
         };
         sidecar.report = Some(Arc::new(report));
         change
+    }
+
+    /// How long ago the newest state was told, if `generation` says that it is in effect and nothing said so before.
+    pub fn applied(&self, uid: &str, attachment: u64, generation: u64) -> Option<Duration> {
+        let mut inner = self.inner();
+        let sidecar = inner.sidecars.get_mut(uid).filter(|sidecar| sidecar.attachment == attachment)?;
+        let told = sidecar.stream.as_mut()?.pending.take_if(|(told, _)| *told <= generation);
+        told.map(|(_, at)| at.elapsed())
     }
 
     /// The stream has ended; what it reported stays for as long as the pod does.
@@ -211,12 +221,14 @@ impl Registry {
         let Some(Sidecar { stream: Some(stream), receives, .. }) = inner.sidecars.get_mut(uid) else {
             return false;
         };
-        let pushed = stream.outgoing.send_if_modified(|told| {
+        let Stream { outgoing, pending, .. } = stream;
+        let pushed = outgoing.send_if_modified(|told| {
             let generation = match told {
                 Some(told) if told.desired == *desired => return false,
                 Some(told) => told.generation + 1,
                 None => 1,
             };
+            *pending = Some((generation, Instant::now()));
             *told = Some(Told { generation, desired: desired.clone() });
             true
         });

@@ -105,6 +105,9 @@ impl<C: Cluster> Server<C> {
                         break;
                     }
                 };
+                if let Some(after) = registry.applied(identity.uid(), id, report.generation) {
+                    metrics.applied(after);
+                }
                 match registry.report(identity.uid(), id, report) {
                     Change::Nothing => {}
                     Change::Counters => queue.request(namespace, COUNTERS_PERIOD),

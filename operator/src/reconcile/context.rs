@@ -10,7 +10,7 @@ use kube::runtime::events::{Recorder, Reporter};
 use sealane_policy::VerifiedPolicy;
 
 use crate::control::Registry;
-use crate::limits::COUNTERS_PERIOD;
+use crate::limits::{COUNTER_WRITES_PER_SECOND_MAX, COUNTERS_PAUSE, COUNTERS_PERIOD};
 use crate::metrics::Metrics;
 use crate::names::CONTROLLER;
 use crate::watch::Stores;
@@ -28,6 +28,8 @@ pub struct Context {
     held: Mutex<Held>,
     /// When the counters of an object were written last, by object uid.
     counted: Mutex<BTreeMap<String, Instant>>,
+    /// When the current second began, and the counters written in it.
+    counter_writes: Mutex<(Instant, u32)>,
 }
 
 impl fmt::Debug for Context {
@@ -55,6 +57,7 @@ impl Context {
             recorder,
             held: Mutex::default(),
             counted: Mutex::default(),
+            counter_writes: Mutex::new((Instant::now(), 0)),
         }
     }
 
@@ -79,6 +82,18 @@ impl Context {
     pub fn counters_wait(&self, uid: &str) -> Option<Duration> {
         let written = *locked(&self.counted).get(uid)?;
         COUNTERS_PERIOD.checked_sub(written.elapsed()).filter(|wait| !wait.is_zero())
+    }
+
+    /// Takes one of this second's writes of counters, if one is left.
+    #[must_use]
+    pub fn may_count(&self) -> bool {
+        let mut window = locked(&self.counter_writes);
+        if window.0.elapsed() >= COUNTERS_PAUSE {
+            *window = (Instant::now(), 0);
+        }
+        let free = window.1 < COUNTER_WRITES_PER_SECOND_MAX;
+        window.1 += u32::from(free);
+        free
     }
 
     /// The object's counters were written now.

@@ -6,6 +6,7 @@ mod replicas;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::resources::{Planned, Resources};
+use crate::desired::Desired;
 use crate::spec::Valid;
 
 /// Plans the desired state of each sidecar whose pod is known.
@@ -13,11 +14,13 @@ use crate::spec::Valid;
 pub fn plan(valid: &Valid) -> Resources<Planned> {
     let pods: BTreeSet<&str> = valid.snapshot.pods.iter().map(|pod| pod.uid.as_str()).collect();
     let replicas = replicas::by_peer(valid);
+    let configurations = configuration::by_peer(valid, &replicas);
     let (mut desired, mut gone) = (BTreeMap::new(), Vec::new());
     for sidecar in &valid.snapshot.sidecars {
         let uid = sidecar.identity.uid();
         if pods.contains(uid) {
-            desired.insert(uid.to_owned(), configuration::of(valid, &replicas, uid));
+            let of_peer = valid.peer_of(uid).and_then(|peer| configurations.get(peer));
+            desired.insert(uid.to_owned(), of_peer.cloned().unwrap_or(Desired::NoPeer));
         } else if sidecar.detached.is_some() {
             gone.push(uid.to_owned());
         }

@@ -1,5 +1,6 @@
 //! Step five, pure up to [`write`]: what each object's status should say, from what was applied and reported.
 
+mod announce;
 mod condition;
 mod peer;
 mod policy;

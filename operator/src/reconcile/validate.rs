@@ -1,5 +1,6 @@
 //! Step two, pure: everything parsed once; what is wrong becomes a problem in its place.
 
+mod crowd;
 mod policy;
 mod ports;
 mod session;
@@ -33,17 +34,32 @@ pub fn validate(snapshot: Snapshot) -> Valid {
         let uid = session.metadata.uid.clone().unwrap_or_default();
         sessions.insert(name, ValidSession { index, uid, shape: session::check(session, &peers) });
     }
+    crowd::refuse_surplus(&mut sessions, &snapshot);
     ports::refuse_conflicts(&mut sessions, &snapshot, &memberships);
     let by_uid = |(index, sidecar): (usize, &crate::control::registry::Registered)| {
         (sidecar.identity.uid().to_owned(), index)
     };
     let sidecars = snapshot.sidecars.iter().enumerate().map(by_uid).collect();
-    Valid { snapshot, policies, peers, sessions, memberships, sidecars }
+    let pods_by_peer = pods_by_peer(&snapshot, &memberships);
+    Valid { snapshot, policies, peers, sessions, memberships, pods_by_peer, sidecars }
 }
 
 fn memberships(snapshot: &Snapshot) -> BTreeMap<String, Membership> {
     let selectors = PeerSelector::of(&snapshot.peers);
     snapshot.pods.iter().map(|pod| (pod.uid.clone(), Membership::of(&pod.labels, &selectors))).collect()
+}
+
+fn pods_by_peer(
+    snapshot: &Snapshot,
+    memberships: &BTreeMap<String, Membership>,
+) -> BTreeMap<PeerName, Vec<usize>> {
+    let mut by_peer: BTreeMap<PeerName, Vec<usize>> = BTreeMap::new();
+    for (index, pod) in snapshot.pods.iter().enumerate() {
+        if let Some(Membership::One(peer)) = memberships.get(&pod.uid) {
+            by_peer.entry(peer.clone()).or_default().push(index);
+        }
+    }
+    by_peer
 }
 
 fn peers(snapshot: &Snapshot, memberships: &BTreeMap<String, Membership>) -> BTreeMap<PeerName, ValidPeer> {

@@ -49,6 +49,10 @@ impl Mutator {
         Self { client, config, authorities, metrics }
     }
 
+    pub(super) fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
     /// Answers one review. A failure to read what it needs is a refusal: the API server's client tries again.
     pub async fn review(&self, request: &AdmissionRequest<Pod>) -> AdmissionResponse {
         let response = AdmissionResponse::from(request);

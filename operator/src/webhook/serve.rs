@@ -14,31 +14,41 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::mutate::Mutator;
-use super::validate;
+use super::resources::Validator;
 use crate::limits::{REVIEW_BYTES_MAX, REVIEW_TIME, REVIEWS_MAX};
+use crate::metrics::{Verdict, Webhook};
 use crate::tls::TlsListener;
 
 /// What the webhook endpoints share.
 #[derive(Debug)]
 pub struct Webhooks {
     mutator: Mutator,
+    validator: Validator,
     running: Semaphore,
 }
 
 impl Webhooks {
     #[must_use]
-    pub const fn new(mutator: Mutator) -> Self {
-        Self { mutator, running: Semaphore::const_new(REVIEWS_MAX) }
+    pub const fn new(mutator: Mutator, validator: Validator) -> Self {
+        Self { mutator, validator, running: Semaphore::const_new(REVIEWS_MAX) }
     }
 
     /// Runs one review within the bounds.
     async fn bounded(
         &self,
+        webhook: Webhook,
         review: impl Future<Output = AdmissionResponse>,
     ) -> Result<Json<AdmissionReview<DynamicObject>>, StatusCode> {
-        let _permit = self.running.try_acquire().map_err(|_| StatusCode::TOO_MANY_REQUESTS)?;
-        let response =
-            tokio::time::timeout(REVIEW_TIME, review).await.map_err(|_| StatusCode::GATEWAY_TIMEOUT)?;
+        let metrics = self.mutator.metrics();
+        let Ok(_permit) = self.running.try_acquire() else {
+            metrics.reviewed(webhook, Verdict::Overloaded);
+            return Err(StatusCode::TOO_MANY_REQUESTS);
+        };
+        let Ok(response) = tokio::time::timeout(REVIEW_TIME, review).await else {
+            metrics.reviewed(webhook, Verdict::TimedOut);
+            return Err(StatusCode::GATEWAY_TIMEOUT);
+        };
+        metrics.reviewed(webhook, verdict(&response));
         Ok(Json(response.into_review()))
     }
 }
@@ -69,7 +79,7 @@ async fn mutate(
     Json(review): Json<AdmissionReview<Pod>>,
 ) -> Result<Json<AdmissionReview<DynamicObject>>, StatusCode> {
     let request: AdmissionRequest<Pod> = review.try_into().map_err(|_| StatusCode::BAD_REQUEST)?;
-    webhooks.bounded(webhooks.mutator.review(&request)).await
+    webhooks.bounded(Webhook::Pod, webhooks.mutator.review(&request)).await
 }
 
 async fn review_resource(
@@ -77,7 +87,15 @@ async fn review_resource(
     Json(review): Json<AdmissionReview<DynamicObject>>,
 ) -> Result<Json<AdmissionReview<DynamicObject>>, StatusCode> {
     let request: AdmissionRequest<DynamicObject> = review.try_into().map_err(|_| StatusCode::BAD_REQUEST)?;
-    webhooks.bounded(async { validate::review(&request, crate::clock::now()) }).await
+    webhooks.bounded(Webhook::Resource, webhooks.validator.review(&request)).await
+}
+
+fn verdict(response: &AdmissionResponse) -> Verdict {
+    match (response.allowed, &response.warnings) {
+        (false, _) => Verdict::Denied,
+        (true, Some(warnings)) if !warnings.is_empty() => Verdict::Warned,
+        (true, _) => Verdict::Allowed,
+    }
 }
 
 #[cfg(test)]

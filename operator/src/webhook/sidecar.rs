@@ -84,6 +84,7 @@ fn environment(pod: &Pod, host_network: bool, context: &InjectionContext<'_>) ->
         // 127.0.0.1 is the node's: forwards use sockets on the door volume.
         environment.push(plain("SEALANE_HOST_NETWORK", "true".to_owned()));
     }
+    environment.extend(settings.traces.iter().map(|(name, value)| plain(name, value.clone())));
     if let Some(roots) = &context.roots {
         environment.push(plain("SEALANE_ROOTS", roots.clone()));
     }

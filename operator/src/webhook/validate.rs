@@ -15,6 +15,8 @@ use sealane_types::{ForwardPort, InvalidName, InvalidPort, PeerName, SessionName
 
 use crate::membership::{PeerSelector, SelectorError};
 
+pub(super) mod forward;
+
 /// Why a custom resource is refused; each names the field.
 #[derive(Debug, thiserror::Error)]
 pub enum Invalid {
@@ -28,6 +30,11 @@ pub enum Invalid {
     Quantity { field: &'static str, source: InvalidQuantity },
     #[error("{field}: {source}")]
     Port { field: &'static str, source: InvalidPort },
+    #[error(
+        "spec.forward.listen: pods of Peer `{peer}` listen on port {port} for TransferSession `{session}` already; choose another port{}",
+        example(*free)
+    )]
+    PortTaken { port: u32, peer: String, session: String, free: Option<u16> },
     #[error(transparent)]
     Field(#[from] InvalidField),
     #[error("{field}: not standard base64: {source}")]
@@ -38,17 +45,32 @@ pub enum Invalid {
     Elsewhere { field: String, found: String, expected: String },
 }
 
+fn example(free: Option<u16>) -> String {
+    free.map(|port| format!(", for example {port}")).unwrap_or_default()
+}
+
 /// Answers one review at `now`.
 #[must_use]
 pub fn review(request: &AdmissionRequest<DynamicObject>, now: UnixSeconds) -> AdmissionResponse {
-    let mut response = AdmissionResponse::from(request);
+    let response = AdmissionResponse::from(request);
     let Some(object) = &request.object else {
         return response.deny("the review holds no object");
     };
     let namespace = request.namespace.as_deref().unwrap_or_default();
-    match check(&request.kind.kind, namespace, object, now) {
-        Ok(warning) => {
-            response.warnings = warning.map(|warning| vec![format!("sealane: {warning}")]);
+    let found = check(&request.kind.kind, namespace, object, now);
+    answer(response, found.map(|warning| warning.into_iter().collect()))
+}
+
+/// The response with what was found: warnings, or why the object is refused.
+pub(super) fn answer(
+    mut response: AdmissionResponse,
+    found: Result<Vec<String>, Invalid>,
+) -> AdmissionResponse {
+    match found {
+        Ok(warnings) => {
+            let warnings = warnings.into_iter().map(|warning| format!("sealane: {warning}"));
+            let all: Vec<String> = response.warnings.take().into_iter().flatten().chain(warnings).collect();
+            response.warnings = (!all.is_empty()).then_some(all);
             response
         }
         Err(invalid) => response.deny(format!("sealane: {invalid}")),

@@ -75,6 +75,11 @@ words!(
         PortConflict,
         /// The port of a forward is one of Sealane's own or of the guest's agents.
         PortReserved,
+        // Faults on this side.
+        /// The memory that an application shares with its sidecar cannot be read or written.
+        MemoryUnusable,
+        /// Sealane broke a rule of its own; the log says which.
+        Internal,
     }
 );
 

@@ -35,7 +35,7 @@ fn member(peer: &str) -> Desired {
         peer: PeerName::new(peer).unwrap(),
         provider: Provider::Auto,
         policy: None,
-        sessions: Vec::new(),
+        sessions: Arc::default(),
     })
 }
 
@@ -60,7 +60,7 @@ fn side(sending: bool) -> Desired {
         peer: PeerName::new("ranker").unwrap(),
         provider: Provider::Auto,
         policy: None,
-        sessions: vec![session],
+        sessions: [session].into(),
     })
 }
 

@@ -1,29 +1,38 @@
-//! The desired state of one sidecar. It is a proposal: the sidecar checks each session against its own policy.
+//! The desired state of sidecars. It is a proposal: the sidecar checks each session against its own policy.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use sealane_types::{PeerName, PolicyName, Provider, SessionName};
 
 use super::replicas::Replicas;
 use crate::desired::{Desired, Membership, PolicyWire, Session};
-use crate::spec::{Valid, ValidPeer, ValidSession};
+use crate::spec::{SessionShape, Valid, ValidPeer, ValidSession};
 
-/// The desired state of the sidecar in the pod `uid`.
-pub(super) fn of(valid: &Valid, replicas: &Replicas<'_>, uid: &str) -> Desired {
-    let Some((name, peer)) = valid.peer_of(uid).and_then(|name| Some((name, valid.peers.get(name)?))) else {
-        return Desired::NoPeer;
-    };
-    let object = valid.snapshot.peers.get(peer.index);
-    Desired::Member(Membership {
-        peer: name.clone(),
-        provider: object.map_or(Provider::Auto, |object| object.spec.attestation.provider),
-        policy: policy(valid, peer),
-        sessions: valid
-            .sessions
-            .iter()
-            .filter_map(|(session, found)| part_in(session, found, valid, replicas, name))
-            .collect(),
-    })
+/// What the replicas of each Peer are to do. It is the same for all of them, so it is made once.
+pub(super) fn by_peer<'a>(valid: &'a Valid, replicas: &Replicas<'_>) -> BTreeMap<&'a PeerName, Desired> {
+    let mut sessions: BTreeMap<&PeerName, Vec<Session>> = BTreeMap::new();
+    for (name, session) in &valid.sessions {
+        let Ok(shape) = &session.shape else { continue };
+        for peer in std::iter::once(&shape.from).chain(shape.to.iter().filter(|to| **to != shape.from)) {
+            let side = side_of(name, session, shape, valid, replicas, peer);
+            sessions.entry(peer).or_default().push(side);
+        }
+    }
+    valid
+        .peers
+        .iter()
+        .map(|(name, peer)| {
+            let object = valid.snapshot.peers.get(peer.index);
+            let membership = Membership {
+                peer: name.clone(),
+                provider: object.map_or(Provider::Auto, |object| object.spec.attestation.provider),
+                policy: policy(valid, peer),
+                sessions: sessions.remove(name).unwrap_or_default().into(),
+            };
+            (name, Desired::Member(membership))
+        })
+        .collect()
 }
 
 fn policy(valid: &Valid, peer: &ValidPeer) -> Option<(PolicyName, Arc<PolicyWire>)> {
@@ -31,23 +40,19 @@ fn policy(valid: &Valid, peer: &ValidPeer) -> Option<(PolicyName, Arc<PolicyWire
     Some((peer.policy.clone(), Arc::clone(wire)))
 }
 
-/// The session as the Peer `own` sees it, if it takes part.
-fn part_in(
+/// The session as the Peer `own` sees it, which takes part in it.
+fn side_of(
     name: &SessionName,
     session: &ValidSession,
+    shape: &SessionShape,
     valid: &Valid,
     replicas: &Replicas<'_>,
     own: &PeerName,
-) -> Option<Session> {
-    let shape = session.shape.as_ref().ok()?;
+) -> Session {
     let sending = shape.from == *own;
-    let remotes: Vec<&PeerName> = match sending {
-        true => shape.to.iter().collect(),
-        false if shape.to.contains(own) => vec![&shape.from],
-        false => return None,
-    };
+    let remotes: Vec<&PeerName> = if sending { shape.to.iter().collect() } else { vec![&shape.from] };
     let object = valid.snapshot.sessions.get(session.index);
-    Some(Session {
+    Session {
         name: name.clone(),
         uid: session.uid.clone(),
         sending,
@@ -57,5 +62,5 @@ fn part_in(
             .into_iter()
             .map(|peer| (peer.clone(), replicas.get(peer).cloned().unwrap_or_default()))
             .collect(),
-    })
+    }
 }

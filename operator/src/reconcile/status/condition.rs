@@ -2,6 +2,8 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use k8s_openapi::jiff::Timestamp;
+use sealane_operator_api::page;
+use sealane_operator_api::well_known::condition::READY;
 use sealane_types::UnixSeconds;
 
 use crate::spec::Problem;
@@ -40,6 +42,17 @@ impl Finding {
         self.status == "True"
     }
 
+    /// The message as people read it. Why an object is not ready is the first thing that they look at, and it says
+    /// where to read on.
+    fn text(&self) -> String {
+        let bounded: String = self.message.chars().take(MESSAGE_CHARS_MAX).collect();
+        if self.type_ == READY && !self.holds() {
+            format!("{bounded} ({})", page(&self.reason))
+        } else {
+            bounded
+        }
+    }
+
     /// What is wrong when the finding does not hold.
     pub(super) fn complaint(&self) -> Option<(&str, &str)> {
         (!self.holds()).then_some((self.reason.as_str(), self.message.as_str()))
@@ -56,13 +69,15 @@ pub(super) fn conditions(
     let now = time(now);
     findings
         .into_iter()
-        .map(|Finding { type_, status, reason, message }| {
+        .map(|finding| {
+            let message = finding.text();
+            let Finding { type_, status, reason, message: _ } = finding;
             let before = previous.iter().find(|before| before.type_ == type_ && before.status == status);
             Condition {
                 type_: type_.to_owned(),
                 status: status.to_owned(),
                 reason,
-                message: message.chars().take(MESSAGE_CHARS_MAX).collect(),
+                message,
                 observed_generation: generation,
                 last_transition_time: before
                     .map_or_else(|| now.clone(), |before| before.last_transition_time.clone()),
@@ -101,6 +116,15 @@ mod tests {
     fn messages_are_bounded_and_times_never_fail() {
         let long =
             conditions(&[], vec![Finding::no("Ready", "A", "ä".repeat(5000))], None, UnixSeconds(u64::MAX));
-        assert_eq!(long[0].message.chars().count(), MESSAGE_CHARS_MAX);
+        assert!(long[0].message.chars().count() < MESSAGE_CHARS_MAX + 64);
+    }
+
+    #[test]
+    fn who_is_not_ready_says_where_to_read_on() {
+        let text = |finding: Finding| conditions(&[], vec![finding], None, UnixSeconds(1))[0].message.clone();
+        let expired = Finding::no("Ready", "PolicyExpired", "expired yesterday");
+        assert_eq!(text(expired), "expired yesterday (docs/reasons.md#policyexpired)");
+        assert_eq!(text(Finding::yes("Ready", "AllReady", "2 of 2")), "2 of 2");
+        assert_eq!(text(Finding::no("Established", "LinkLost", "cut")), "cut");
     }
 }

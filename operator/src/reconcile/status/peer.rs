@@ -58,6 +58,7 @@ pub(super) fn status(valid: &Valid, name: &PeerName, replicas: &[Replica<'_>]) -
             .min()
             .map(|seconds| time(UnixSeconds(seconds))),
         earliest_expiry: earliest_expiry(replicas).map(|seconds| time(UnixSeconds(seconds))),
+        policy_epoch: replicas.iter().filter_map(Replica::epoch).min(),
         replicas: listed(replicas),
     }
 }
@@ -78,10 +79,10 @@ fn earliest_expiry(replicas: &[Replica<'_>]) -> Option<u64> {
     collateral.chain(policies).filter(|seconds| *seconds > 0).min()
 }
 
-/// Unready replicas first: they are what one looks for.
+/// Unready replicas first, then those of the oldest epoch: they are what one looks for.
 fn listed(replicas: &[Replica<'_>]) -> Vec<sealane_operator_api::ReplicaStatus> {
     let mut listed: Vec<_> = replicas.iter().map(Replica::status).collect();
-    listed.sort_by_key(|replica| replica.ready);
+    listed.sort_by_key(|replica| (replica.ready, replica.policy_epoch));
     listed.truncate(STATUS_REPLICAS_MAX);
     listed
 }

@@ -63,6 +63,11 @@ impl<'a> Replica<'a> {
         self.report?.policy.as_ref()
     }
 
+    /// The epoch that the replica acts by.
+    pub(super) fn epoch(&self) -> Option<i64> {
+        self.policy().filter(|policy| policy.verified).and_then(|policy| i64::try_from(policy.epoch).ok())
+    }
+
     pub(super) fn evidence(&self) -> Option<&EvidenceReport> {
         self.report?.evidence.as_ref()
     }
@@ -109,9 +114,12 @@ impl<'a> Replica<'a> {
     pub(super) fn degradations(&self) -> Vec<&'static str> {
         let Some(evidence) = self.attested() else { return Vec::new() };
         let simulated = evidence.platform == Platform::Simulated.as_str();
+        // A verified policy with a reason: a newer document was refused, and the older one stays in force.
+        let newer = self.policy().filter(|policy| policy.verified && !policy.reason.is_empty());
         simulated
             .then_some(word::SIMULATED_EVIDENCE)
             .into_iter()
+            .chain(newer.map(|policy| reason(&policy.reason).as_str()))
             .chain(evidence.degraded.iter().map(|word| reason(word).as_str()))
             .collect()
     }
@@ -149,6 +157,7 @@ impl<'a> Replica<'a> {
             root_source: self.policy().and_then(|policy| {
                 known(&policy.root_source, policy.root_source.parse::<RootSource>().is_ok())
             }),
+            policy_epoch: self.epoch(),
             measurement: evidence
                 .and_then(|evidence| known(&evidence.measurement, is_hex(&evidence.measurement))),
             public_key: registration.map(|stated| hex::encode(stated.static_key)),

@@ -99,6 +99,23 @@ fn sessions_without_both_peers_or_one_policy_are_told_to_nobody() {
 }
 
 #[test]
+fn a_sidecar_is_told_of_no_more_sessions_than_it_holds() {
+    let mut snapshot = snapshot();
+    let named = |index: usize| {
+        let mut session = session();
+        session.metadata.name = Some(format!("s{index:03}"));
+        session.metadata.uid = Some(format!("s{index:03}-uid"));
+        session
+    };
+    snapshot.sessions = (0..257).map(named).collect();
+    assert_eq!(told(snapshot.clone(), "embedder-1-uid").sessions.len(), 256);
+    let (_, _, statuses) = run(snapshot);
+    let refused =
+        statuses.sessions.iter().filter(|(_, status)| status.conditions[0].reason == "LimitExceeded");
+    assert_eq!(refused.map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["s256"]);
+}
+
+#[test]
 fn suspension_is_told_and_nobody_elses_session_is() {
     let mut snapshot = snapshot();
     snapshot.sessions[0].spec.suspend = true;

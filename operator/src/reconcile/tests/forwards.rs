@@ -3,7 +3,9 @@ use sealane_sidecar_api::control::{Configuration, Forward, SessionReport};
 
 use super::{condition, message};
 use crate::control::convert::configuration;
-use crate::reconcile::fixture::{forward, pod, rereport, run, session_report, sidecar, snapshot};
+use crate::reconcile::fixture::{
+    document, forward, pod, policy, rereport, run, session_report, sidecar, snapshot,
+};
 use crate::spec::Snapshot;
 
 fn told(snapshot: &Snapshot, uid: &str) -> Configuration {
@@ -102,6 +104,35 @@ fn a_forward_to_each_replica_holds_a_port_for_each() {
     assert_eq!(condition(&status(&snapshot, "one").conditions, "Ready"), "False PortConflict");
     snapshot.pods.last_mut().unwrap().leaving = true;
     assert_eq!(listens(&snapshot), [18000, 18002], "its port is free again");
+}
+
+#[test]
+fn a_replica_that_no_port_leads_to_is_told() {
+    let mut snapshot = with(vec![forward("each", 1, 14709, true)]);
+    assert_eq!(condition(&status(&snapshot, "each").conditions, "Degraded"), "False AsDeclared");
+    snapshot.pods[1].labels.insert("apps.kubernetes.io/pod-index".to_owned(), "1".to_owned());
+    assert_eq!(condition(&status(&snapshot, "each").conditions, "Degraded"), "True PortReserved");
+}
+
+#[test]
+fn the_operator_reads_the_kind_and_the_target_in_the_policy() {
+    let permits = |rule: serde_json::Value| {
+        let mut snapshot = with(vec![forward("triton", 1, 18001, false)]);
+        let document = document(1, |document| document["sessions"] = serde_json::json!([rule]));
+        snapshot.policies = vec![policy(&document)];
+        condition(&status(&snapshot, "triton").conditions, "PeersAttested")
+    };
+    let rule = |flow: serde_json::Value| {
+        let mut rule = serde_json::json!({"from": "embedder", "to": "ranker"});
+        rule.as_object_mut().unwrap().extend(flow.as_object().unwrap().clone());
+        rule
+    };
+    assert_eq!(permits(rule(serde_json::json!({"forward": {"targets": [8001]}}))), "True Attested");
+    assert_eq!(
+        permits(rule(serde_json::json!({"forward": {"targets": [8002]}}))),
+        "False SessionNotInPolicy"
+    );
+    assert_eq!(permits(rule(serde_json::json!({"stream": {}}))), "False SessionNotInPolicy");
 }
 
 #[test]

@@ -100,6 +100,29 @@ fn a_reason_from_nowhere_is_not_repeated() {
 }
 
 #[test]
+fn the_epoch_that_replicas_act_by_is_shown_and_so_is_a_newer_one_that_they_refuse() {
+    let mut snapshot = snapshot();
+    snapshot.pods.push(pod("embedder", 3));
+    let mut behind = sidecar(&snapshot.pods[2]);
+    rereport(&mut behind, |report| report.policy.as_mut().unwrap().epoch = 4);
+    rereport(&mut snapshot.sidecars[0], |report| report.policy.as_mut().unwrap().epoch = 5);
+    snapshot.sidecars.push(behind);
+    let status = embedder(snapshot.clone());
+    assert_eq!(status.policy_epoch, Some(4));
+    let replicas: Vec<_> =
+        status.replicas.iter().map(|replica| (replica.pod.as_str(), replica.policy_epoch)).collect();
+    assert_eq!(replicas, [("embedder-3", Some(4)), ("embedder-1", Some(5))]);
+    assert_eq!(condition(&status.conditions, "Degraded"), "False AsDeclared");
+
+    rereport(&mut snapshot.sidecars[0], |report| {
+        report.policy.as_mut().unwrap().reason = "PolicyUnderSigned".to_owned();
+    });
+    let status = embedder(snapshot);
+    assert_eq!(condition(&status.conditions, "Degraded"), "True PolicyUnderSigned");
+    assert_eq!(condition(&status.conditions, "Ready"), "True AllReady", "the older document is in force");
+}
+
+#[test]
 fn two_peers_on_one_pod_are_both_told() {
     let mut snapshot = snapshot();
     let mut twin = peer("twin");

@@ -18,6 +18,7 @@ fn settings() -> SidecarSettings {
         data_port: 14710,
         admin_port: 14711,
         log: "info".to_owned(),
+        traces: vec![("SEALANE_OTLP_ENDPOINT", "http://collector:4317".to_owned())],
         simulation: None,
     }
 }
@@ -84,6 +85,7 @@ fn a_plain_pod_gets_a_native_sidecar_and_its_application_the_door() {
     assert_eq!(variable(sidecar, "SEALANE_DATA_PORT").unwrap()["value"], "14710");
     assert_eq!(variable(sidecar, "SEALANE_DRAIN_SECONDS").unwrap()["value"], "25");
     assert_eq!(variable(sidecar, "SEALANE_ROOTS").unwrap()["value"], "[]");
+    assert_eq!(variable(sidecar, "SEALANE_OTLP_ENDPOINT").unwrap()["value"], "http://collector:4317");
     assert_eq!(after["metadata"]["labels"], json!({INJECTED_LABEL: "true"}));
     assert_eq!(names(&after["spec"]["volumes"]), ["sealane-door", "sealane-token"]);
     assert_eq!(after["spec"]["volumes"][0]["emptyDir"]["medium"], "Memory");

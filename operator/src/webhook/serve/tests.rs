@@ -22,7 +22,10 @@ fn webhooks() -> Arc<Webhooks> {
     let config = Arc::new(Config::new(Arguments::parse_from(arguments)).unwrap());
     let (_, authorities) = tokio::sync::watch::channel(Arc::from("PEM"));
     let (client, _) = cluster(|_| list(json!([])));
-    Arc::new(Webhooks::new(Mutator::new(client, config, authorities, Arc::default())))
+    Arc::new(Webhooks::new(
+        Mutator::new(client.clone(), config, authorities, Arc::default()),
+        Validator::new(client),
+    ))
 }
 
 async fn post_to(webhooks: &Arc<Webhooks>, path: &str, body: impl Into<Body>) -> (StatusCode, Value) {

@@ -2,13 +2,13 @@
 
 use sealane_operator_api::TransferSessionStatus;
 use sealane_sidecar_api::control::SessionReport;
-use sealane_types::{Carrier, Cipher, PeerName};
+use sealane_types::{Carrier, Cipher, PeerName, Reason};
 
 use super::super::replica::reason;
 use super::super::summary::joined;
-use crate::desired::Kind;
+use crate::desired::{Forward, Kind};
 use crate::limits::REMOTE_REPLICAS_MAX;
-use crate::spec::{PodView, Problem, Valid, ValidSession, word};
+use crate::spec::{PodView, Problem, SessionShape, Valid, ValidSession, word};
 
 /// The session as its replicas see it.
 #[derive(Debug, Default)]
@@ -60,9 +60,9 @@ impl Observed {
             handshake_micros: median(connected().map(|report| report.handshake_micros)),
             took_place: sent.iter().any(|(_, report)| report.ended),
             error: sent.iter().chain(&taken).find_map(|(pod, report)| error(pod, report)),
-            degraded: Vec::new(),
+            degraded: crowded(valid, session).into_iter().chain(out_of_reach(valid, shape)).collect(),
         }
-        .with_degradations(&sent, &taken, crowded(valid, session))
+        .with_degradations(&sent, &taken)
         .not_less_than(previous)
     }
 
@@ -70,9 +70,7 @@ impl Observed {
         mut self,
         sent: &[(&PodView, &SessionReport)],
         taken: &[(&PodView, &SessionReport)],
-        crowded: Option<Problem>,
     ) -> Self {
-        self.degraded.extend(crowded);
         if self.connections > 0 && self.connections < self.desired {
             let message = format!("only {} of {} connections are open", self.connections, self.desired);
             self.degraded.push(Problem { reason: word::SOME_UNCONNECTED, message });
@@ -138,9 +136,19 @@ fn crowded(valid: &Valid, session: &ValidSession) -> Option<Problem> {
         let pods = valid.pods_of(peer).filter(|pod| pod.is_wanted()).count();
         (pods > REMOTE_REPLICAS_MAX).then(|| {
             Problem::new(
-                sealane_types::Reason::TooManyReplicas,
+                Reason::TooManyReplicas,
                 format!("Peer `{peer}` has {pods} replicas; sidecars are told about {REMOTE_REPLICAS_MAX}"),
             )
         })
+    })
+}
+
+/// A replica whose own port of a forward would be one that no forward may use.
+fn out_of_reach(valid: &Valid, shape: &SessionShape) -> Option<Problem> {
+    let Kind::Forward(Forward { listen, per_replica: true, .. }) = shape.terms.kind else { return None };
+    let replicas = shape.to.iter().flat_map(|peer| valid.pods_of(peer)).filter(|pod| pod.is_wanted());
+    replicas.filter_map(|pod| Some((pod, listen.plus(pod.ordinal()?).err()?))).next().map(|(pod, error)| {
+        let message = format!("no port leads to pod `{}` of spec.forward.listen {listen}: {error}", pod.name);
+        Problem::new(Reason::PortReserved, message)
     })
 }

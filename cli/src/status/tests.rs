@@ -1,0 +1,90 @@
+use super::*;
+
+fn declared() -> Declared {
+    let peer = json!({
+        "apiVersion": "sealane.dev/v1alpha1", "kind": "Peer", "metadata": {"name": "embedder"},
+        "spec": {"selector": {}, "trustPolicyRef": {"name": "demo"}},
+        "status": {"desired": 2, "ready": 1, "platform": "Simulated", "replicas": [
+            {"pod": "embedder-0", "ready": true},
+            {"pod": "embedder-1", "ready": false, "reason": "PolicyExpired", "message": "sign the next epoch"},
+        ], "conditions": [{
+            "type": "Ready", "status": "False", "reason": "PodsNotInjected", "message": "1 of 2 pods has no sidecar",
+            "lastTransitionTime": "2026-11-20T00:00:00Z",
+        }]},
+    });
+    let session = json!({
+        "apiVersion": "sealane.dev/v1alpha1", "kind": "TransferSession", "metadata": {"name": "activations"},
+        "spec": {"from": {"peer": "embedder"}, "to": [{"peer": "ranker"}], "stream": {}},
+    });
+    Declared {
+        namespace: Some("demo".to_owned()),
+        peers: vec![serde_json::from_value(peer).unwrap()],
+        sessions: vec![serde_json::from_value(session).unwrap()],
+        policies: vec![],
+    }
+}
+
+#[test]
+fn what_is_not_ready_says_why() {
+    let text = text(&declared());
+    assert!(text.contains("peer/embedder: PodsNotInjected: 1 of 2 pods has no sidecar"), "{text}");
+    assert!(text.contains("transfersession/activations: NotReported"), "{text}");
+    assert!(text.contains("embedder -> ranker"), "{text}");
+    assert!(text.contains("1/2"), "{text}");
+    assert!(text.contains("pod/embedder-1: PolicyExpired: sign the next epoch"), "{text}");
+    assert!(!text.contains("embedder-0"), "{text}");
+    assert!(!text.contains("NAMESPACE"), "{text}");
+}
+
+#[test]
+fn json_holds_the_same() {
+    let value = value(&declared());
+    assert_eq!(value["notReady"][0]["reason"], "PodsNotInjected");
+    assert_eq!(value["peers"][0]["status"]["desired"], 2);
+}
+
+#[test]
+fn an_empty_namespace_says_so() {
+    let empty =
+        Declared { namespace: Some("demo".to_owned()), peers: vec![], sessions: vec![], policies: vec![] };
+    assert!(text(&empty).contains("Nothing of Sealane"));
+}
+
+#[test]
+fn every_complaint_has_its_remedy() {
+    let text = text(&declared());
+    let complaints =
+        text.lines().filter(|line| line.starts_with("  ") && !line.starts_with("      ")).count();
+    let remedies = text.lines().filter(|line| line.starts_with("      -> ")).count();
+    assert!(complaints == 3 && remedies == 3, "{text}");
+    assert!(text.contains("-> Sign and apply the next epoch"), "{text}");
+}
+
+#[test]
+fn a_degradation_is_told_apart_from_what_is_not_ready() {
+    let mut declared = declared();
+    let condition = |type_: &str, reason: &str| -> Condition {
+        serde_json::from_value(json!({
+            "type": type_, "status": "True", "reason": reason, "message": "m",
+            "lastTransitionTime": "2026-11-20T00:00:00Z",
+        }))
+        .unwrap()
+    };
+    let status = declared.peers[0].status.as_mut().unwrap();
+    status.replicas.clear();
+    status.conditions = vec![condition("Ready", "AllReady"), condition("Degraded", "ClockSuspect")];
+    let value = value(&declared);
+    assert_eq!(value["notReady"].as_array().unwrap().len(), 1, "the session");
+    assert_eq!(value["degraded"][0]["reason"], "ClockSuspect");
+    assert!(value["degraded"][0]["remedy"].as_str().unwrap().contains("clock"));
+}
+
+#[test]
+fn all_namespaces_are_told_apart() {
+    let mut declared = declared();
+    declared.namespace = None;
+    declared.peers[0].metadata.namespace = Some("ml".to_owned());
+    let text = text(&declared);
+    assert!(text.contains("NAMESPACE   PEER") && text.contains("ml          embedder"), "{text}");
+    assert!(text.contains("  ml peer/embedder: PodsNotInjected"), "{text}");
+}

@@ -1,0 +1,105 @@
+//! An event for every condition that turned.
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::runtime::events::{Event, EventType};
+use sealane_operator_api::well_known::condition::{COMPLETE, DEGRADED, EXPIRING, FAILED};
+
+use crate::reconcile::Context;
+
+/// One event for every condition that turned.
+pub(super) async fn announce(
+    context: &Context,
+    reference: &ObjectReference,
+    before: &[Condition],
+    after: &[Condition],
+) {
+    for condition in turned(before, after) {
+        let event = Event {
+            type_: if is_good(condition) { EventType::Normal } else { EventType::Warning },
+            reason: condition.reason.clone(),
+            note: Some(
+                format!("{} is {}: {}", condition.type_, condition.status, condition.message)
+                    .chars()
+                    .take(1000)
+                    .collect(),
+            ),
+            action: condition.type_.clone(),
+            secondary: None,
+        };
+        // An event that is lost is not worth a retry: the condition says the same.
+        if let Err(error) = context.recorder.publish(&event, reference).await {
+            tracing::debug!(%error, "an event was not written");
+        }
+    }
+}
+
+/// How every object begins: no news.
+const BEGINNINGS: [&str; 5] = ["NoReplicas", "NotAttached", "NotConfigured", "PeerUnknown", "Connecting"];
+
+/// Conditions that changed their status. A first one counts only when it has something to say, and one that was
+/// never good does not become news by still not being it.
+fn turned<'a>(before: &'a [Condition], after: &'a [Condition]) -> impl Iterator<Item = &'a Condition> {
+    after.iter().filter(|condition| {
+        let beginning = BEGINNINGS.contains(&condition.reason.as_str());
+        match before.iter().find(|earlier| earlier.type_ == condition.type_) {
+            Some(earlier) if earlier.status == condition.status => false,
+            Some(earlier) => condition.status == "True" || earlier.status == "True" || !beginning,
+            None => {
+                condition.status == "True"
+                    || (condition.status == "False" && !is_good(condition) && !beginning)
+            }
+        }
+    })
+}
+
+/// Whether the condition's status is the desirable one.
+fn is_good(condition: &Condition) -> bool {
+    match condition.type_.as_str() {
+        DEGRADED | EXPIRING | FAILED => condition.status != "True",
+        // Not complete is no fault.
+        COMPLETE => true,
+        _ => condition.status == "True",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::slice;
+
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+    use k8s_openapi::jiff::Timestamp;
+
+    use super::*;
+
+    fn condition(type_: &str, status: &str) -> Condition {
+        Condition {
+            type_: type_.to_owned(),
+            status: status.to_owned(),
+            reason: "R".to_owned(),
+            message: String::new(),
+            observed_generation: None,
+            last_transition_time: Time(Timestamp::UNIX_EPOCH),
+        }
+    }
+
+    #[test]
+    fn events_tell_of_turns_and_of_nothing_else() {
+        let types = |before: &[Condition], after: &[Condition]| {
+            turned(before, after).map(|condition| condition.type_.clone()).collect::<Vec<_>>()
+        };
+        let (bad, good) = (condition("Ready", "False"), condition("Ready", "True"));
+        assert_eq!(types(slice::from_ref(&bad), slice::from_ref(&good)), ["Ready"]);
+        assert!(types(slice::from_ref(&good), slice::from_ref(&good)).is_empty());
+        // A new object: it is news that it is not ready, not that it is not degraded or complete.
+        let fresh =
+            [bad, condition("Degraded", "False"), condition("Complete", "False"), condition("X", "Unknown")];
+        assert_eq!(types(&[], &fresh), ["Ready"]);
+        // Pods come and attach: the way up is no event, only its end is.
+        let waiting = Condition { reason: "NotAttached".to_owned(), ..condition("Ready", "False") };
+        assert!(types(&[], slice::from_ref(&waiting)).is_empty());
+        assert!(types(&[condition("Ready", "Unknown")], slice::from_ref(&waiting)).is_empty());
+        assert_eq!(types(&[condition("Ready", "True")], &[waiting]), ["Ready"]);
+        assert!(!is_good(&condition("Degraded", "True")) && is_good(&condition("Complete", "True")));
+    }
+}

@@ -1,0 +1,68 @@
+//! What a forward shares its ports with: the other sessions of the namespace, and the pods of both its Peers.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::ListParams;
+use kube::core::DeserializeGuard;
+use kube::{Api, Client};
+use sealane_operator_api::{Peer, TransferSession, TransferSessionSpec};
+use sealane_types::PeerName;
+
+use crate::membership::PeerSelector;
+
+/// Objects of one kind that a review looks at; what is beyond them shows as a condition later.
+const SESSIONS_MAX: u32 = 4096;
+const PEERS_MAX: u32 = 1024;
+/// Pods of one Peer: enough to know what its workload declares, and the ordinals of a StatefulSet.
+const PODS_MAX: u32 = 256;
+
+/// The namespace around one forward.
+#[derive(Debug, Default)]
+pub(super) struct Neighbours {
+    pub(super) sessions: Vec<TransferSession>,
+    /// By Peer: of the forward's own two Peers, and of those to which a neighbour leads replica by replica.
+    pub(super) pods: BTreeMap<String, Vec<Pod>>,
+}
+
+/// Reads what is around `spec`.
+pub(super) async fn around(
+    client: &Client,
+    namespace: &str,
+    spec: &TransferSessionSpec,
+) -> Result<Neighbours, kube::Error> {
+    let sessions: Api<DeserializeGuard<TransferSession>> = Api::namespaced(client.clone(), namespace);
+    let sessions = sessions.list(&ListParams::default().limit(SESSIONS_MAX)).await?;
+    let sessions: Vec<_> =
+        sessions.into_iter().filter_map(|DeserializeGuard(session)| session.ok()).collect();
+    let peers: Api<DeserializeGuard<Peer>> = Api::namespaced(client.clone(), namespace);
+    let peers = peers.list(&ListParams::default().limit(PEERS_MAX)).await?;
+    let peers: Vec<_> = peers.into_iter().filter_map(|DeserializeGuard(peer)| peer.ok()).collect();
+
+    let beside = sessions.iter().map(|session| &session.spec).filter(|other| {
+        other.from == spec.from && other.forward.as_ref().is_some_and(|forward| forward.per_replica)
+    });
+    let concerned = beside.flat_map(|other| &other.to).chain(&spec.to).chain([&spec.from]);
+    let mut pods = BTreeMap::new();
+    for peer in concerned {
+        if !pods.contains_key(&peer.peer) {
+            pods.insert(peer.peer.clone(), pods_of(client, namespace, &peer.peer, &peers).await?);
+        }
+    }
+    Ok(Neighbours { sessions, pods })
+}
+
+async fn pods_of(
+    client: &Client,
+    namespace: &str,
+    name: &str,
+    peers: &[Peer],
+) -> Result<Vec<Pod>, kube::Error> {
+    let found = peers.iter().find(|peer| peer.metadata.name.as_deref() == Some(name));
+    let selector =
+        found.and_then(|peer| PeerSelector::new(PeerName::new(name).ok()?, &peer.spec.selector).ok());
+    let Some(selector) = selector else { return Ok(Vec::new()) };
+    let api: Api<Pod> = Api::namespaced(client.clone(), namespace);
+    let parameters = ListParams::default().labels_from(selector.selector()).limit(PODS_MAX);
+    Ok(api.list(&parameters).await?.items)
+}

@@ -1,0 +1,95 @@
+use serde_json::{Value, json};
+
+use super::*;
+use crate::reconcile::fixture;
+use crate::testing::{Asked, cluster, failure, list};
+
+fn object(name: &str, spec: &Value) -> Value {
+    json!({"apiVersion": "sealane.dev/v1alpha1", "kind": "TransferSession",
+           "metadata": {"name": name, "namespace": "demo"}, "spec": spec})
+}
+
+fn forward(listen: u16) -> Value {
+    json!({"from": {"peer": "embedder"}, "to": [{"peer": "ranker"}],
+           "forward": {"listen": listen, "target": 8001}})
+}
+
+/// One Peer, and one session that listens on 18001.
+fn demo(asked: &Asked) -> (u16, Value) {
+    match asked.path.split('?').next().unwrap_or_default() {
+        "/apis/sealane.dev/v1alpha1/namespaces/demo/transfersessions" => {
+            list(json!([object("first", &forward(18001))]))
+        }
+        "/apis/sealane.dev/v1alpha1/namespaces/demo/peers" => list(json!([fixture::peer("embedder")])),
+        "/api/v1/namespaces/demo/pods" => list(json!([{
+            "metadata": {"name": "embedder-0"},
+            "spec": {"containers": [{"name": "app", "ports": [{"containerPort": 18009}]}]},
+        }])),
+        _ => failure(404, "NotFound"),
+    }
+}
+
+async fn review(
+    answer: impl Fn(&Asked) -> (u16, Value) + Send + Sync + 'static,
+    spec: &Value,
+    old: Option<&Value>,
+) -> (AdmissionResponse, Vec<String>) {
+    let (client, log) = cluster(answer);
+    let review: kube::core::admission::AdmissionReview<DynamicObject> = serde_json::from_value(json!({
+        "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
+        "request": {
+            "uid": "1", "operation": if old.is_some() { "UPDATE" } else { "CREATE" }, "namespace": "demo",
+            "name": "second", "userInfo": {}, "dryRun": false,
+            "kind": {"group": "sealane.dev", "version": "v1alpha1", "kind": "TransferSession"},
+            "resource": {"group": "sealane.dev", "version": "v1alpha1", "resource": "transfersessions"},
+            "object": object("second", spec), "oldObject": old.map(|old| object("second", old)),
+        },
+    }))
+    .unwrap();
+    let request: AdmissionRequest<DynamicObject> = review.try_into().unwrap();
+    let response = Validator::new(client).review(&request).await;
+    let asked = log.lock().unwrap().iter().map(|asked| asked.path.clone()).collect();
+    (response, asked)
+}
+
+#[tokio::test]
+async fn a_taken_port_is_refused() {
+    let (response, asked) = review(demo, &forward(18001), None).await;
+    assert!(!response.allowed);
+    assert!(response.result.message.contains("TransferSession `first`"), "{}", response.result.message);
+    assert!(asked.iter().any(|path| path.contains("labelSelector=app%3Dembedder")), "{asked:?}");
+    let (response, _) = review(demo, &forward(18002), None).await;
+    assert!(response.allowed && response.warnings.is_none());
+}
+
+#[tokio::test]
+async fn warnings_reach_the_user() {
+    let (response, _) = review(demo, &forward(18009), None).await;
+    assert!(response.allowed);
+    assert!(response.warnings.unwrap()[0].starts_with("sealane: spec.forward.listen"));
+}
+
+#[tokio::test]
+async fn who_changes_something_else_is_not_bothered() {
+    let mut suspended = forward(18001);
+    suspended["suspend"] = json!(true);
+    let (response, asked) = review(demo, &suspended, Some(&forward(18001))).await;
+    assert!(response.allowed && asked.is_empty());
+    let stream = json!({"from": {"peer": "a"}, "to": [{"peer": "b"}], "stream": {}});
+    let (response, asked) = review(demo, &stream, None).await;
+    assert!(response.allowed && asked.is_empty());
+}
+
+#[tokio::test]
+async fn when_neighbours_cannot_be_read_the_condition_has_to_do() {
+    let (response, _) = review(|_| failure(500, "broken"), &forward(18001), None).await;
+    assert!(response.allowed);
+    assert!(response.warnings.unwrap()[0].contains("PortConflict"));
+}
+
+#[tokio::test]
+async fn what_the_object_itself_gets_wrong_needs_no_look_around() {
+    let (response, asked) = review(demo, &forward(14710), None).await;
+    assert!(!response.allowed && asked.is_empty());
+    assert!(response.result.message.contains("spec.forward.listen"), "{}", response.result.message);
+}
