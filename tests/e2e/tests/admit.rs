@@ -3,7 +3,7 @@
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::Namespace;
-use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams, ValidationDirective};
 use kube::core::GroupVersionKind;
 use kube::discovery::ApiResource;
 use kube::{Api, Client};
@@ -73,6 +73,21 @@ impl Admission {
         changed.map(|_| ()).map_err(|error| error.to_string())
     }
 
+    /// What kubectl's strict validation says to an object of which a field is misspelt.
+    async fn misspelt(&self, kind: &str, spec: Value) -> Result<(), String> {
+        let object = json!({
+            "apiVersion": "sealane.dev/v1alpha1", "kind": kind, "metadata": {"name": "asked"}, "spec": spec,
+        });
+        let parameters = PatchParams {
+            dry_run: true,
+            field_manager: Some("admit".to_owned()),
+            field_validation: Some(ValidationDirective::Strict),
+            ..Default::default()
+        };
+        let applied = self.api(kind).patch("asked", &parameters, &Patch::Apply(object)).await;
+        applied.map(|_| ()).map_err(|error| error.to_string())
+    }
+
     /// Every case is refused with words that contain its second part.
     async fn refuses(&self, kind: &str, cases: &[(Value, &str)]) -> Result<()> {
         for (spec, expected) in cases {
@@ -132,15 +147,28 @@ async fn admit_peers() -> Result<()> {
                 (expression("In", Value::Null), "values belong to In and NotIn"),
                 (expression("Exists", json!(["a"])), "values belong to In and NotIn"),
                 (expression("Like", json!(["a"])), "Unsupported value: \"Like\""),
+                (
+                    with(&peer, json!({"selector": {"matchLabels": {"app": "a b"}}})),
+                    "`a b` is no label value",
+                ),
+                (with(&peer, json!({"selector": {"matchLabels": {"a b": "x"}}})), "`a b` is no label key"),
+                (with(&peer, json!({"selector": "app=embedder"})), "spec.selector"),
+                (with(&peer, json!({"trustPolicyRef": null})), "spec.trustPolicyRef: Required value"),
+                (with(&peer, json!({"trustPolicyRef": "demo"})), "spec.trustPolicyRef"),
+                (with(&peer, json!({"trustPolicyRef": {"name": ""}})), "for example embedder"),
                 (with(&peer, json!({"trustPolicyRef": {"name": "Demo"}})), "spec.trustPolicyRef.name"),
+                (with(&peer, json!({"trustPolicyRef": {"name": "Demo"}})), "for example embedder"),
                 (
                     with(&peer, json!({"trustPolicyRef": {"name": "a".repeat(254)}})),
                     "spec.trustPolicyRef.name",
                 ),
                 (with(&peer, json!({"attestation": {"provider": "Tdx"}})), "Unsupported value: \"Tdx\""),
+                (with(&peer, json!({"attestation": {"provider": 1}})), "spec.attestation.provider"),
             ],
         )
         .await?;
+    let misspelt = cluster.misspelt("Peer", with(&peer, json!({"atestation": {}}))).await;
+    ensure!(misspelt.clone().is_err_and(|words| words.contains("spec.atestation")), "{misspelt:?}");
     cluster.end().await
 }
 
@@ -166,8 +194,8 @@ async fn admit_transfer_sessions() -> Result<()> {
         admitted(cluster.ask("TransferSession", rekey(good)).await)?;
     }
     let crowd: Vec<_> = (0..17).map(|peer| json!({"peer": format!("p{peer}")})).collect();
-    let bytes = "must be a quantity between 1Mi and 64Gi";
-    let interval = "must be a duration between 10s and 1h";
+    let bytes = "must be a quantity between 1Mi and 64Gi, for example 16Gi";
+    let interval = "must be a duration between 10s and 1h, for example 10m";
     cluster
         .refuses(
             "TransferSession",
@@ -188,20 +216,82 @@ async fn admit_transfer_sessions() -> Result<()> {
                 (rekey(json!({"bytes": "lots"})), bytes),
                 (rekey(json!({"interval": "9s"})), interval),
                 (rekey(json!({"interval": "61m"})), interval),
-                (rekey(json!({"interval": "soon"})), "spec.rekey.interval"),
+                (rekey(json!({"interval": "soon"})), interval),
+                (rekey(json!({"interval": "1d"})), interval),
+                (rekey(json!({"interval": ""})), interval),
+                (rekey(json!({"interval": 600})), "spec.rekey.interval"),
+                (rekey(json!({"messages": "many"})), "spec.rekey.messages"),
+                (with(&session, json!({"suspend": "yes"})), "spec.suspend"),
+                (with(&session, json!({"to": "ranker"})), "spec.to"),
+                (with(&session, json!({"to": [{"peer": "Ranker"}]})), "for example embedder"),
+                (with(&session, json!({"from": null})), "spec.from: Required value"),
+                (with(&session, json!({"stream": {"fanout": 257}})), "less than or equal to 256"),
                 (rekey(json!({"messages": 999})), "greater than or equal to 1000"),
             ],
         )
         .await?;
 
+    let misspelt = cluster.misspelt("TransferSession", with(&session, json!({"steam": {}}))).await;
+    ensure!(misspelt.clone().is_err_and(|words| words.contains("spec.steam")), "{misspelt:?}");
+
     admitted(cluster.create("TransferSession", "stored", session, false).await)?;
     let refused = cluster.change("TransferSession", "stored", json!({"from": {"peer": "other"}})).await;
     ensure!(refused.clone().is_err_and(|words| words.contains("from is immutable")), "{refused:?}");
+    let forward = json!({"stream": null, "forward": {"listen": 18001, "target": 8001}});
+    let refused = cluster.change("TransferSession", "stored", forward).await;
+    ensure!(
+        refused.clone().is_err_and(|words| words.contains("kind of a session is immutable")),
+        "{refused:?}"
+    );
     admitted(
         cluster
             .change("TransferSession", "stored", json!({"suspend": true, "to": [{"peer": "third"}]}))
             .await,
     )?;
+    cluster.end().await
+}
+
+#[tokio::test]
+async fn admit_forwards() -> Result<()> {
+    let cluster = Admission::begin("forwards").await?;
+    let forward = json!({"from": {"peer": "client"}, "to": [{"peer": "triton"}],
+                         "forward": {"listen": 18001, "target": 8001}});
+    let stored = admitted(cluster.ask("TransferSession", forward.clone()).await)?;
+    ensure!(stored["forward"]["perReplica"] == false, "defaults: {stored}");
+    let ports = |ports: Value| with(&forward, json!({"forward": ports}));
+    let reserved = "belong to Sealane or to the guest's own agents: choose another, for example 18001";
+    cluster
+        .refuses(
+            "TransferSession",
+            &[
+                (with(&forward, json!({"stream": {}})), "exactly one kind: set either stream"),
+                (
+                    with(&forward, json!({"to": [{"peer": "a"}, {"peer": "b"}]})),
+                    "a forward leads to exactly one Peer",
+                ),
+                (ports(json!({"listen": 18001})), "spec.forward.target: Required value"),
+                (ports(json!({"target": 8001})), "spec.forward.listen: Required value"),
+                (ports(json!({"listen": 14710, "target": 8001})), reserved),
+                (ports(json!({"listen": 18001, "target": 8006})), reserved),
+                (ports(json!({"listen": 18001, "target": 50001})), "spec.forward.target"),
+                (ports(json!({"listen": 0, "target": 8001})), "spec.forward.listen"),
+                (ports(json!({"listen": 65536, "target": 8001})), "less than or equal to 65535"),
+                (ports(json!({"listen": "http", "target": 8001})), "spec.forward.listen"),
+            ],
+        )
+        .await?;
+
+    admitted(cluster.create("TransferSession", "first", forward.clone(), false).await)?;
+    let taken = cluster.create("TransferSession", "second", forward.clone(), true).await;
+    let named =
+        |words: &String| words.contains("TransferSession `first`") && words.contains("for example 18002");
+    ensure!(taken.as_ref().is_err_and(named), "{taken:?}");
+    let free = ports(json!({"listen": 18002, "target": 8001}));
+    admitted(cluster.create("TransferSession", "second", free, true).await)?;
+    let other = with(&forward, json!({"from": {"peer": "another"}}));
+    admitted(cluster.create("TransferSession", "second", other, true).await)?;
+    // Whoever changes something else is not bothered.
+    admitted(cluster.change("TransferSession", "first", json!({"suspend": true})).await)?;
     cluster.end().await
 }
 
@@ -224,13 +314,25 @@ async fn admit_trust_policies() -> Result<()> {
                 (roots(json!({"keys": []})), "spec.roots.keys"),
                 (roots(json!({"keys": [key("ab"), key("ab")]})), "Duplicate value"),
                 (roots(json!({"keys": [key("AB")]})), "spec.roots.keys[0]"),
+                (roots(json!({"keys": [key("AB")]})), "must be 32 bytes in lower-case hex"),
+                (roots(json!({"keys": ["ab"]})), "as kubectl sealane policy keygen prints them"),
+                (roots(json!({"keys": key("ab")})), "spec.roots.keys"),
+                (roots(json!({"threshold": "two"})), "spec.roots.threshold"),
+                (with(&policy, json!({"roots": null})), "spec.roots: Required value"),
+                (with(&policy, json!({"document": null})), "spec.document: Required value"),
+                (with(&policy, json!({"document": ""})), "spec.document"),
+                (with(&policy, json!({"document": "%%%%"})), "spec.document: not standard base64"),
                 (roots(json!({"minimumEpoch": 0})), "greater than or equal to 1"),
                 (with(&policy, json!({"document": "%"})), "spec.document"),
                 (with(&policy, json!({"document": "A".repeat((1 << 20) + 4)})), "spec.document"),
                 (with(&policy, json!({"signatures": []})), "spec.signatures"),
                 (
                     with(&policy, json!({"signatures": [{"keyId": key("ab"), "signature": "short"}]})),
-                    "signature",
+                    "must be 64 bytes in standard base64",
+                ),
+                (
+                    with(&policy, json!({"signatures": [{"keyId": "alice", "signature": format!("{}==", "A".repeat(86))}]})),
+                    "spec.signatures[0].keyId",
                 ),
                 // Well-formed for the schema; the webhook reads the document and names the fault in it.
                 (policy.clone(), "spec.document: "),
