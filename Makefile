@@ -5,7 +5,7 @@
 XTASK := $(if $(wildcard target/debug/xtask),cargo xtask,cargo run --package xtask --)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test cluster cluster-down install
+.PHONY: help demo test bench cluster cluster-down install
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -15,6 +15,9 @@ demo: ## The main job, end to end: MiniLM split over two nodes, through attested
 
 test: ## Every test: Rust, Python, chart, end to end (FULL=1 adds the long suites)
 	@$(XTASK) test
+
+bench: ## The benchmark report of this machine (FULL=1 takes longer, OUT=DIR puts it there)
+	@$(XTASK) bench
 
 install: ## Images built and loaded, chart installed (SIMULATED=1 for machines without a TEE)
 	@$(XTASK) install

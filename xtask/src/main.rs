@@ -8,6 +8,7 @@ use std::{
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 use xtask::{
+    bench,
     cluster::ClusterCommand,
     crdgen, demo, images, install,
     progress::note,
@@ -27,6 +28,8 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// The benchmark report of this machine
+    Bench(bench::Options),
     /// The local two-node Kubernetes cluster
     #[command(subcommand)]
     Cluster(ClusterCommand),
@@ -77,6 +80,7 @@ fn main() -> ExitCode {
 
 fn run(command: Command, root: &Path) -> Result<()> {
     match command {
+        Command::Bench(options) => bench::run(root, &options),
         Command::Cluster(command) => command.run(),
         Command::Images(options) => options.run(),
         Command::Crdgen { check } => crdgen::run(root, check),

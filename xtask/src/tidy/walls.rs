@@ -67,6 +67,18 @@ const WALLS: &[Wall] = &[
         ],
         never: &["snow"],
     },
+    Wall {
+        name: "sealane-bench",
+        ours: &[
+            "sealane-attestation",
+            "sealane-policy",
+            "sealane-protocol",
+            "sealane-sidecar",
+            "sealane-simulated",
+            "sealane-types",
+        ],
+        never: &["kube", "k8s-openapi", "snow"],
+    },
 ];
 
 pub(crate) fn check(root: &Path) -> Result<Vec<Finding>> {

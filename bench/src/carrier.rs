@@ -1,0 +1,101 @@
+//! What carries bytes between two ends on this machine: memory, or a TCP connection over loopback.
+
+use std::io;
+use std::net::{Ipv4Addr, TcpListener};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
+use tokio::net::TcpStream;
+
+/// Bytes that memory between two ends holds: more than any batch, so that both ends work at the same time.
+const MEMORY_BYTES: usize = 2 << 20;
+
+/// Where two ends meet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Path {
+    Memory,
+    Loopback,
+}
+
+/// One end before it belongs to a runtime.
+#[derive(Debug)]
+pub(crate) enum Plug {
+    Memory(DuplexStream),
+    Tcp(std::net::TcpStream),
+}
+
+/// One end that reads and writes.
+#[derive(Debug)]
+pub(crate) enum Carrier {
+    Memory(DuplexStream),
+    Tcp(TcpStream),
+}
+
+impl Path {
+    /// Two ends that are connected with each other.
+    pub(crate) fn connect(self) -> io::Result<(Plug, Plug)> {
+        match self {
+            Self::Memory => {
+                let (one, other) = tokio::io::duplex(MEMORY_BYTES);
+                Ok((Plug::Memory(one), Plug::Memory(other)))
+            }
+            Self::Loopback => {
+                let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+                let one = std::net::TcpStream::connect(listener.local_addr()?)?;
+                let (other, _) = listener.accept()?;
+                for stream in [&one, &other] {
+                    stream.set_nodelay(true)?;
+                    stream.set_nonblocking(true)?;
+                }
+                Ok((Plug::Tcp(one), Plug::Tcp(other)))
+            }
+        }
+    }
+}
+
+impl Plug {
+    /// Makes it part of the runtime that this is called in.
+    pub(crate) fn open(self) -> io::Result<Carrier> {
+        Ok(match self {
+            Self::Memory(stream) => Carrier::Memory(stream),
+            Self::Tcp(stream) => Carrier::Tcp(TcpStream::from_std(stream)?),
+        })
+    }
+}
+
+impl AsyncRead for Carrier {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Memory(stream) => Pin::new(stream).poll_read(context, buffer),
+            Self::Tcp(stream) => Pin::new(stream).poll_read(context, buffer),
+        }
+    }
+}
+
+impl AsyncWrite for Carrier {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Memory(stream) => Pin::new(stream).poll_write(context, bytes),
+            Self::Tcp(stream) => Pin::new(stream).poll_write(context, bytes),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Memory(stream) => Pin::new(stream).poll_flush(context),
+            Self::Tcp(stream) => Pin::new(stream).poll_flush(context),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Memory(stream) => Pin::new(stream).poll_shutdown(context),
+            Self::Tcp(stream) => Pin::new(stream).poll_shutdown(context),
+        }
+    }
+}

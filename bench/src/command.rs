@@ -1,0 +1,171 @@
+//! The command line.
+
+mod progress;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use anyhow::{Context as _, Result};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+use crate::bench::{Bench, Programs};
+use crate::build::Build;
+use crate::machine::Machine;
+use crate::plan::{Level, Plan, Selection, Suite};
+use crate::report::{self, Report};
+use crate::stranger;
+use progress::{Progress, print};
+
+/// The sidecar that suites start, beside this program.
+const SIDECAR: &str = "sealane-sidecar-sim";
+/// The client in the source tree that this program was built from.
+const CLIENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../clients/python/src");
+
+/// Measures Sealane beside its peers, in turn, on this machine
+#[derive(Debug, Parser)]
+#[command(name = "sealane-bench", version, about)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Measure, and report; exits 1 when a result was wrong or a suite failed, whatever the figures are
+    Run(Run),
+    /// Print the JSON Schema of report.json
+    Schema,
+    /// Flood a socket with handshakes that prove nothing, and count what becomes of them
+    #[command(hide = true)]
+    Flood(stranger::Options),
+}
+
+#[derive(Debug, Args)]
+struct Run {
+    /// A few minutes (the default)
+    #[arg(long, conflicts_with = "full")]
+    quick: bool,
+    /// As long as steady figures take
+    #[arg(long)]
+    full: bool,
+    /// Tiny counts: everything runs and is checked, and no figure means anything
+    #[arg(long, conflicts_with_all = ["quick", "full"])]
+    smoke: bool,
+    /// Suites to run; all without it
+    #[arg(long = "suite", value_enum, value_delimiter = ',', value_name = "SUITE")]
+    suites: Vec<Suite>,
+    /// Rows to measure, by id or the beginning of one: C3, C3-tcp/1536, lane
+    #[arg(long, value_delimiter = ',', value_name = "ROW")]
+    rows: Vec<String>,
+    /// Write report.json, report.md and report.html here
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// What to print when it is done
+    #[arg(short, long, value_enum, default_value = "table", value_name = "FORM")]
+    output: Output,
+    /// The sidecar that suites start [default: the one beside this program]
+    #[arg(long, value_name = "PROGRAM")]
+    sidecar: Option<PathBuf>,
+    /// The Python that plays applications
+    #[arg(long, env = "SEALANE_BENCH_PYTHON", default_value = "python3", value_name = "PROGRAM")]
+    python: PathBuf,
+    /// The folder of the Python package `sealane`
+    #[arg(long, env = "SEALANE_BENCH_CLIENT", default_value = CLIENT, value_name = "DIR")]
+    client: PathBuf,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Output {
+    /// A table
+    Table,
+    /// The whole report
+    Json,
+}
+
+/// Runs the command line.
+#[must_use]
+pub fn main() -> ExitCode {
+    let done = match Arguments::parse().command {
+        Command::Run(run) => run.run(),
+        Command::Schema => report::schema().map(|schema| print(&schema)),
+        Command::Flood(options) => flood(&options),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            progress::note(&format!("error: {error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+impl Run {
+    const fn level(&self) -> Level {
+        match (self.smoke, self.full) {
+            (true, _) => Level::Smoke,
+            (_, true) => Level::Full,
+            _ => Level::Quick,
+        }
+    }
+
+    fn programs(&self) -> Result<Programs> {
+        let own = std::env::current_exe().context("finding this program")?;
+        let sidecar = self.sidecar.clone().unwrap_or_else(|| own.with_file_name(SIDECAR));
+        Ok(Programs { sidecar, bench: own, python: self.python.clone(), client: self.client.clone() })
+    }
+
+    fn run(self) -> Result<()> {
+        let programs = self.programs()?;
+        let build = Build::beside(&programs.bench)?;
+        let mut machine = Machine::look();
+        let began = OffsetDateTime::now_utc().format(&Rfc3339).context("telling the time")?;
+        let clock = Instant::now();
+        let selection = Selection { suites: self.suites.clone(), rows: self.rows.clone() };
+        let mut progress = Progress::new();
+        let outcome = Bench::new(Plan::of(self.level()), selection, programs, &mut progress).run();
+        progress.finish();
+        machine.look_again();
+        let took = clock.elapsed().as_secs_f64();
+        let report = Report::new(self.level(), (began, took), machine, build, outcome);
+        if let Some(folder) = &self.out {
+            report.write(folder)?;
+            progress::note(&format!("report: {}", folder.join("report.html").display()));
+        }
+        match self.output {
+            Output::Table => print(&report::table(&report)),
+            Output::Json => print(&report.json()?),
+        }
+        anyhow::ensure!(report.sound, "a result was wrong or a suite failed; the report says which");
+        Ok(())
+    }
+}
+
+fn flood(options: &stranger::Options) -> Result<()> {
+    let tally = stranger::flood(options)?;
+    print(&serde_json::to_string(&tally)?);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+        let parse = |words: &[&str]| Arguments::try_parse_from([&["sealane-bench", "run"], words].concat());
+        let level = |words: &[&str]| match parse(words).unwrap().command {
+            Command::Run(run) => run.level(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(level(&[]), Level::Quick);
+        assert_eq!(level(&["--full", "--suite", "stream,lane", "--rows", "C3"]), Level::Full);
+        assert!(parse(&["--quick", "--full"]).is_err());
+        assert!(parse(&["--suite", "everything"]).is_err());
+    }
+}

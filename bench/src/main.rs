@@ -1,0 +1,7 @@
+//! `sealane-bench`: see `lib.rs`.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    sealane_bench::command::main()
+}

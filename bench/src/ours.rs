@@ -1,0 +1,213 @@
+//! Our own protocol, driven over a carrier as a sidecar drives it: what it asks is answered, batches leave when they are
+//! full or there is nothing more to add, records are opened where they were read, and tensors go straight to the
+//! application's memory.
+
+mod party;
+mod tensors;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use anyhow::{Result, ensure};
+use bytes::Bytes;
+use sealane_protocol::Moment;
+use sealane_protocol::connection::{ChunkError, Connection, SendError, Sink};
+use sealane_protocol::frame::{Frame, Sequence, Shape, StreamId, TensorHeader};
+use sealane_protocol::handshake::Suite;
+use sealane_protocol::record::InputBuffer;
+use sealane_types::{Dtype, Reason};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+use crate::carrier::{Carrier, Path};
+use crate::message::Inbox;
+use crate::wire::{Open, Side, Wire};
+use crate::world::{Who, World};
+use party::Party;
+use tensors::Tensors;
+
+const STREAM: StreamId = StreamId(1);
+
+/// Both parties of connections with one suite.
+#[derive(Debug, Clone)]
+pub(crate) struct Ours {
+    sender: Arc<Party>,
+    receiver: Arc<Party>,
+    suite: Suite,
+}
+
+/// One end of an established connection.
+#[derive(Debug)]
+pub(crate) struct Sealed {
+    carrier: Carrier,
+    connection: Connection,
+    input: InputBuffer,
+    clock: Clock,
+    sent: u64,
+    tensors: Tensors,
+}
+
+impl Ours {
+    /// Parties that quote and appraise in every handshake.
+    pub(crate) fn new(world: &Arc<World>, suite: Suite) -> Result<Self> {
+        let party = |who| Party::new(who, world, suite).map(Arc::new);
+        Ok(Self { sender: party(Who::Sender)?, receiver: party(Who::Receiver)?, suite })
+    }
+
+    /// The same parties with a null appraiser: evidence has the size of the mock peer's document, nobody looks at it,
+    /// and the verdicts of one real handshake stand for all that follow.
+    pub(crate) async fn with_null_appraiser(self) -> Result<Self> {
+        let (dialled, accepted) = self.connect().await?;
+        let verdict = |sealed: &Sealed| sealed.connection.peer().cloned();
+        let (of_receiver, of_sender) = (verdict(&dialled), verdict(&accepted));
+        let Self { sender, receiver, suite } = self;
+        Ok(Self {
+            sender: Arc::new(sender.trusting(of_receiver)?),
+            receiver: Arc::new(receiver.trusting(of_sender)?),
+            suite,
+        })
+    }
+
+    /// A whole handshake in memory, both ends in this task.
+    pub(crate) async fn connect(&self) -> Result<(Sealed, Sealed)> {
+        let (one, other) = Path::Memory.connect()?;
+        let dialling = self.open(one.open()?, Side::Dialler);
+        let accepting = self.open(other.open()?, Side::Accepter);
+        tokio::try_join!(dialling, accepting)
+    }
+}
+
+impl Open for Ours {
+    type Wire = Sealed;
+
+    async fn open(&self, carrier: Carrier, side: Side) -> Result<Sealed> {
+        let party = match side {
+            Side::Dialler => &self.sender,
+            Side::Accepter => &self.receiver,
+        };
+        let clock = Clock(Instant::now());
+        let connection = party.begin(side, clock.now())?;
+        let tensors = Tensors::default();
+        let mut sealed = Sealed { carrier, connection, input: InputBuffer::new(), clock, sent: 0, tensors };
+        sealed.establish(party).await?;
+        let agreed = sealed.connection.suite();
+        ensure!(agreed == Some(self.suite), "the handshake agreed on {agreed:?}");
+        Ok(sealed)
+    }
+}
+
+impl Wire for Sealed {
+    async fn put(&mut self, message: &Bytes) -> Result<()> {
+        self.send(message).await
+    }
+
+    async fn flush(&mut self) -> Result<()> {
+        self.drain().await
+    }
+
+    async fn take(&mut self, inbox: &mut Inbox, count: u64) -> Result<()> {
+        while inbox.count() < count {
+            let read = self.carrier.read(self.input.space()).await?;
+            ensure!(read > 0, "the other end is gone");
+            self.input.filled(read);
+            let now = self.clock.now();
+            let mut sink = self.tensors.into_inbox(inbox);
+            let used = self.connection.handle_input(now, self.input.unread(), &mut sink)?;
+            self.input.consumed(used);
+        }
+        Ok(())
+    }
+
+    async fn echo(&mut self, inbox: &mut Inbox) -> Result<()> {
+        self.take(inbox, inbox.count() + 1).await?;
+        self.send(inbox.last()).await?;
+        self.drain().await
+    }
+}
+
+impl Sealed {
+    /// Shakes hands: bytes and answers until both sides have their verdict.
+    async fn establish(&mut self, party: &Party) -> Result<()> {
+        loop {
+            while let Some(event) = self.connection.poll_event() {
+                party.answer(event, &mut self.connection)?;
+            }
+            self.drain().await?;
+            if self.connection.is_established() {
+                return Ok(());
+            }
+            let read = self.carrier.read(self.input.space()).await?;
+            ensure!(read > 0, "the other end left during the handshake");
+            self.input.filled(read);
+            let used = self.connection.handle_input(self.clock.now(), self.input.unread(), &mut Nothing)?;
+            self.input.consumed(used);
+        }
+    }
+
+    /// Queues a tensor of bytes; drains whenever there is no room.
+    async fn send(&mut self, message: &[u8]) -> Result<()> {
+        let length = message.len() as u64;
+        let sequence = Sequence(self.sent);
+        self.sent += 1;
+        let header = TensorHeader {
+            stream: STREAM,
+            sequence,
+            dtype: Dtype::Uint8,
+            shape: Shape::new(&[length])?,
+            name: "",
+            length,
+        };
+        while let Err(error) = self.connection.send(&Frame::Tensor(header)) {
+            match error {
+                SendError::NoRoom => self.drain().await?,
+                misuse => return Err(misuse.into()),
+            }
+        }
+        let mut rest = message;
+        while !rest.is_empty() {
+            if !self.connection.has_room() {
+                self.drain().await?;
+            }
+            let (offset, left) = (length - rest.len() as u64, rest.len() as u64);
+            let fill = |space: &mut [u8]| {
+                space.copy_from_slice(&rest[..space.len()]);
+                Ok::<_, std::convert::Infallible>(())
+            };
+            match self.connection.send_chunk(STREAM, sequence, offset, left, fill) {
+                Ok(queued) => rest = &rest[queued..],
+                Err(ChunkError::Send(SendError::NoRoom)) => self.drain().await?,
+                Err(ChunkError::Send(misuse)) => return Err(misuse.into()),
+                Err(ChunkError::Source(never)) => match never {},
+            }
+        }
+        Ok(())
+    }
+
+    async fn drain(&mut self) -> Result<()> {
+        loop {
+            let output = self.connection.poll_output(self.clock.now());
+            if output.is_empty() {
+                return Ok(());
+            }
+            let written = self.carrier.write(output).await?;
+            self.connection.output_written(written);
+        }
+    }
+}
+
+/// Nothing of a stream comes before a connection is established.
+struct Nothing;
+
+impl Sink for Nothing {
+    fn on_frame(&mut self, _: Frame<'_>) -> Result<(), Reason> {
+        Err(Reason::Unspecified)
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Clock(Instant);
+
+impl Clock {
+    fn now(self) -> Moment {
+        Moment::from_micros(u64::try_from(self.0.elapsed().as_micros()).unwrap_or(u64::MAX))
+    }
+}

@@ -1,0 +1,151 @@
+//! How much is measured: enough for a look, for a verdict, or only to see that everything runs.
+
+use std::time::Duration;
+
+use clap::ValueEnum;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::row::RowId;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    /// Tiny counts: every path runs and is checked, and no figure means anything.
+    Smoke,
+    /// A few minutes.
+    Quick,
+    /// As long as steady figures take.
+    Full,
+}
+
+/// A group of rows that share their set-up.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema, ValueEnum,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Suite {
+    /// C1: from the first byte to two verdicts
+    Handshake,
+    /// C2: there and back, and what sealing adds to it
+    Roundtrip,
+    /// C3: one way, in process and over TCP
+    Stream,
+    /// Python client to Python client through two sidecars
+    Lane,
+    /// A live lane while strangers flood the sidecar with handshakes
+    Flood,
+}
+
+impl Suite {
+    pub const ALL: [Self; 5] = [Self::Handshake, Self::Roundtrip, Self::Stream, Self::Lane, Self::Flood];
+
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Handshake => "handshake",
+            Self::Roundtrip => "roundtrip",
+            Self::Stream => "stream",
+            Self::Lane => "lane",
+            Self::Flood => "flood",
+        }
+    }
+}
+
+/// The counts behind a [`Level`].
+#[derive(Debug, Clone, Copy)]
+pub struct Plan {
+    pub level: Level,
+    /// Rounds of samples, ours and theirs in turn.
+    pub rounds: usize,
+    /// Rounds before the first that counts.
+    pub warmups: usize,
+    /// About how long one sample of a stream takes.
+    pub sample: Duration,
+    /// Round trips in a block whose median is one sample.
+    pub block: u64,
+    /// Handshakes in a block whose median is one sample.
+    pub handshakes: usize,
+    /// About how long one sample of a lane takes.
+    pub lane_sample: Duration,
+    /// Length of a block of a flood, and how many pairs of blocks there are.
+    pub flood_block: Duration,
+    pub flood_pairs: usize,
+    /// Connections that a flood opens per second.
+    pub flood_rate: u32,
+}
+
+impl Plan {
+    #[must_use]
+    pub const fn of(level: Level) -> Self {
+        match level {
+            Level::Smoke => Self {
+                level,
+                rounds: 2,
+                warmups: 0,
+                sample: Duration::from_millis(1),
+                block: 5,
+                handshakes: 2,
+                lane_sample: Duration::from_millis(1),
+                flood_block: Duration::from_millis(300),
+                flood_pairs: 1,
+                flood_rate: 100,
+            },
+            Level::Quick => Self {
+                level,
+                rounds: 11,
+                warmups: 1,
+                sample: Duration::from_millis(60),
+                block: 1_000,
+                handshakes: 50,
+                lane_sample: Duration::from_millis(200),
+                flood_block: Duration::from_secs(3),
+                flood_pairs: 5,
+                flood_rate: 1_000,
+            },
+            Level::Full => Self {
+                level,
+                rounds: 31,
+                warmups: 3,
+                sample: Duration::from_millis(250),
+                block: 1_000,
+                handshakes: 200,
+                lane_sample: Duration::from_secs(1),
+                flood_block: Duration::from_secs(10),
+                flood_pairs: 7,
+                flood_rate: 1_000,
+            },
+        }
+    }
+
+    /// Round trips of `bytes` in a block: large ones are fewer, since each takes longer.
+    #[must_use]
+    pub const fn block_of(&self, bytes: usize) -> u64 {
+        let fewer = if bytes > 65_536 && self.block > 10 { self.block / 10 } else { self.block };
+        match self.level {
+            Level::Full => self.block,
+            _ => fewer,
+        }
+    }
+}
+
+/// Which suites and rows are wanted.
+#[derive(Debug, Clone, Default)]
+pub struct Selection {
+    /// Empty: all.
+    pub suites: Vec<Suite>,
+    /// Rows by id, or by the beginning of one. Empty: all.
+    pub rows: Vec<String>,
+}
+
+impl Selection {
+    #[must_use]
+    pub fn includes(&self, suite: Suite) -> bool {
+        self.suites.is_empty() || self.suites.contains(&suite)
+    }
+
+    #[must_use]
+    pub fn wants(&self, id: &RowId) -> bool {
+        self.rows.is_empty() || self.rows.iter().any(|filter| id.matches(filter))
+    }
+}

@@ -1,0 +1,13 @@
+//! Programs that suites start, the network between them, and how they are told what to do. Whatever is started or made
+//! here is gone when its value is dropped.
+
+mod child;
+mod generator;
+mod route;
+mod script;
+mod sidecars;
+
+pub(crate) use generator::{Bystander, Generator};
+pub(crate) use route::{Host, Route};
+pub(crate) use script::{Script, Task};
+pub(crate) use sidecars::Sidecars;

@@ -1,0 +1,101 @@
+//! What a run found, in the forms that people and programs read. `bench/schema/report.schema.json` is the schema of the
+//! JSON form.
+
+mod html;
+mod markdown;
+mod style;
+mod table;
+mod words;
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use serde::{Deserialize, Serialize};
+
+use crate::bench::{Failure, Outcome};
+use crate::build::Build;
+use crate::machine::Machine;
+use crate::plan::Level;
+use crate::row::{Missing, Row};
+
+pub use table::{line, table};
+
+/// The version of the JSON form. It changes when a field goes or changes its meaning; new fields do not change it.
+pub const VERSION: u32 = 1;
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Report {
+    pub version: u32,
+    pub level: Level,
+    /// When the run began, RFC 3339 in UTC.
+    pub began: String,
+    pub seconds: f64,
+    /// Every suite ran and every result was right.
+    pub sound: bool,
+    pub machine: Machine,
+    pub build: Build,
+    pub rows: Vec<Row>,
+    pub missing: Vec<Missing>,
+    pub failures: Vec<Failure>,
+}
+
+impl Report {
+    #[must_use]
+    pub fn new(
+        level: Level,
+        (began, seconds): (String, f64),
+        machine: Machine,
+        build: Build,
+        outcome: Outcome,
+    ) -> Self {
+        let sound = outcome.is_sound();
+        let Outcome { rows, missing, failures } = outcome;
+        Self { version: VERSION, level, began, seconds, sound, machine, build, rows, missing, failures }
+    }
+
+    /// Writes `report.json`, `report.md` and `report.html`.
+    ///
+    /// # Errors
+    /// A folder that cannot be written.
+    pub fn write(&self, folder: &Path) -> Result<()> {
+        fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
+        let write = |name: &str, text: String| {
+            let path = folder.join(name);
+            fs::write(&path, text).with_context(|| format!("writing {}", path.display()))
+        };
+        write("report.json", self.json()?)?;
+        write("report.md", markdown::render(self))?;
+        write("report.html", html::render(self))
+    }
+
+    /// # Errors
+    /// None that a report can have.
+    pub fn json(&self) -> Result<String> {
+        Ok(serde_json::to_string_pretty(self)? + "\n")
+    }
+
+    /// The suites of its rows, in order.
+    fn suites(&self) -> Vec<&str> {
+        let mut suites: Vec<_> = self.rows.iter().map(|row| row.suite.as_str()).collect();
+        suites.dedup();
+        suites
+    }
+
+    fn of_suite(&self, suite: &str) -> impl Iterator<Item = &Row> {
+        self.rows.iter().filter(move |row| row.suite == suite)
+    }
+}
+
+/// The JSON Schema of [`Report`].
+///
+/// # Errors
+/// None that a schema can have.
+pub fn schema() -> Result<String> {
+    // As it is written: a field without a value is there, and null.
+    let generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
+    Ok(serde_json::to_string_pretty(&generator.into_root_schema_for::<Report>())? + "\n")
+}

@@ -1,0 +1,115 @@
+//! C2: there and back, in process as published; and what sealing alone adds to it over TCP.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use anyhow::Result;
+use sealane_protocol::handshake::{KeyExchange, Suite as Ciphers};
+use sealane_types::Cipher;
+
+use crate::bench::{Bench, Ran};
+use crate::carrier::Path;
+use crate::contest::{Caption, Contender, Contest, Sample};
+use crate::message::Payloads;
+use crate::ours::Ours;
+use crate::peer::plaintext::Plaintext;
+use crate::peer::transport::{self, Transport};
+use crate::plan::Suite;
+use crate::row::{Better, RowId, Subject, Unit};
+use crate::wire::{Open, Pair};
+use crate::world::World;
+
+/// Bytes of a message, and how many microseconds sealing may add to its round trip.
+const CASES: [(usize, f64); 3] = [(1_536, 0.6), (4_096, 1.1), (393_216, 80.0)];
+/// How many times less than the peer's.
+const ADDED_LIMIT: f64 = 6.0;
+/// Round trips of the first, thorough block.
+const THOROUGH: u64 = 8;
+
+pub(super) fn run(bench: &mut Bench<'_>) -> Ran {
+    let world = Arc::new(World::new(false)?);
+    let ours = Ours::new(&world, Ciphers::new(KeyExchange::Hybrid, Cipher::Aes256Gcm))?;
+    for (bytes, limit) in CASES {
+        whole(bench, &ours, bytes)?;
+        added(bench, &ours, bytes, limit)?;
+    }
+    Ok(())
+}
+
+fn whole(bench: &mut Bench<'_>, ours: &Ours, bytes: usize) -> Ran {
+    let id = RowId::new("C2", bytes);
+    if !bench.wants_any([&id]) {
+        return Ok(());
+    }
+    bench.measuring(&id);
+    let payloads = Payloads::new(bytes);
+    let block = bench.plan.block_of(bytes);
+    let first = Block::new(ours, Path::Memory, &payloads, block)?;
+    let second = Block::new(&Transport, Path::Memory, &payloads, block)?;
+    let (warmups, rounds) = (bench.plan.warmups, bench.plan.rounds);
+    let contest = Contest::hold(warmups, rounds, [first.contender(), second.contender()])?;
+    let [ours, theirs] = &contest.series;
+    let name = format!("{bytes} B there and back in process, median of blocks of {block}");
+    bench.row(caption(id, name, Vec::new()).row(ours, Some(theirs), &contest.control));
+    Ok(())
+}
+
+fn added(bench: &mut Bench<'_>, ours: &Ours, bytes: usize, limit: f64) -> Ran {
+    let id = RowId::new("C2-added", bytes);
+    if !bench.wants_any([&id]) {
+        return Ok(());
+    }
+    bench.measuring(&id);
+    let payloads = Payloads::new(bytes);
+    let block = bench.plan.block_of(bytes);
+    let plain = Block::new(&Plaintext, Path::Loopback, &payloads, block)?;
+    let first = Block::new(ours, Path::Loopback, &payloads, block)?;
+    let second = Block::new(&Transport, Path::Loopback, &payloads, block)?;
+    let (warmups, rounds) = (bench.plan.warmups, bench.plan.rounds);
+    let contenders = [&plain, &first, &second].map(Block::contender);
+    let contest = Contest::hold(warmups, rounds, contenders)?;
+    let [plain, ours, theirs] = &contest.series;
+    let name = format!("time that sealing adds to {bytes} B there and back over TCP, blocks of {block}");
+    let limits = vec![(Subject::Ratio, ADDED_LIMIT), (Subject::Ours, limit)];
+    let row = caption(id, name, limits);
+    bench.row(row.row(&ours.beyond(plain), Some(&theirs.beyond(plain)), &contest.control));
+    Ok(())
+}
+
+fn caption(id: RowId, name: String, limits: Vec<(Subject, f64)>) -> Caption {
+    Caption {
+        id,
+        suite: Suite::Roundtrip.word(),
+        name,
+        unit: Unit::Microseconds,
+        better: Better::Lower,
+        peer: Some(transport::NAME.to_owned()),
+        limits,
+        doubt: None,
+        note: String::new(),
+    }
+}
+
+/// Blocks of round trips over one connection.
+struct Block {
+    pair: RefCell<Pair>,
+    count: u64,
+    /// What the first block, of which every byte was compared, showed.
+    wrong: RefCell<Option<String>>,
+}
+
+impl Block {
+    fn new(opener: &impl Open, path: Path, payloads: &Payloads, count: u64) -> Result<Self> {
+        let mut pair = Pair::connect(opener, path, payloads)?;
+        let wrong = pair.round_trips(THOROUGH, true)?.wrong;
+        Ok(Self { pair: RefCell::new(pair), count, wrong: RefCell::new(wrong) })
+    }
+
+    fn contender(&self) -> Contender<'_> {
+        Box::new(|| {
+            let done = self.pair.borrow_mut().round_trips(self.count, false)?;
+            let wrong = self.wrong.borrow_mut().take().or(done.wrong);
+            Ok(Sample::of_latencies(done.latencies, wrong))
+        })
+    }
+}

@@ -1,0 +1,166 @@
+//! C3: one way, from the first put until the last byte is in the receiver's memory.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Result;
+use sealane_protocol::handshake::{KeyExchange, Suite as Ciphers};
+use sealane_types::Cipher;
+
+use crate::bench::{Bench, Ran};
+use crate::carrier::Path;
+use crate::contest::{Caption, Contender, Contest, Sample};
+use crate::message::Payloads;
+use crate::ours::Ours;
+use crate::peer::plaintext::{self, Plaintext};
+use crate::peer::transport::{self, Transport};
+use crate::plan::Suite;
+use crate::row::{Better, RowId, Subject, Unit};
+use crate::wire::Pair;
+use crate::world::World;
+
+/// Bytes of a message, and what is asked of us: in memory, over TCP, and with the peer's own cipher.
+const CASES: [(usize, f64, f64, f64); 4] =
+    [(1_536, 12.0, 15.0, 2.0), (4_096, 12.0, 9.0, 2.0), (393_216, 8.0, 4.0, 1.5), (1_048_576, 8.0, 4.5, 1.5)];
+/// How much of the unsealed framing's speed must be left.
+const PLAINTEXT_LIMIT: f64 = 0.9;
+/// Messages of the first, thorough burst: every place of the inbox twice.
+const THOROUGH: u64 = 8;
+/// The longest burst in messages, whatever the clock says.
+const BURST_MAX: u64 = 1 << 22;
+
+pub(super) fn run(bench: &mut Bench<'_>) -> Ran {
+    let world = Arc::new(World::new(false)?);
+    let ours = |cipher| Ours::new(&world, Ciphers::new(KeyExchange::Hybrid, cipher));
+    let (aes, chacha) = (ours(Cipher::Aes256Gcm)?, ours(Cipher::ChaCha20Poly1305)?);
+    for (bytes, memory_limit, tcp_limit, chacha_limit) in CASES {
+        memory(bench, (&aes, &chacha), bytes, (memory_limit, chacha_limit))?;
+        tcp(bench, &aes, bytes, tcp_limit)?;
+    }
+    Ok(())
+}
+
+fn memory(
+    bench: &mut Bench<'_>,
+    (aes, chacha): (&Ours, &Ours),
+    bytes: usize,
+    (limit, chacha_limit): (f64, f64),
+) -> Ran {
+    let (id, chacha_id) = (RowId::new("C3", bytes), RowId::new("C3-chacha", bytes));
+    let plain_id = id.beside(plaintext::NAME);
+    if !bench.wants_any([&id, &chacha_id, &plain_id]) {
+        return Ok(());
+    }
+    bench.measuring(&id);
+    let payloads = Payloads::new(bytes);
+    let target = bench.plan.sample;
+    let first = Burst::new(Pair::connect(aes, Path::Memory, &payloads)?, bytes, target)?;
+    let second = Burst::new(Pair::connect(&Transport, Path::Memory, &payloads)?, bytes, target)?;
+    let third = Burst::new(Pair::connect(chacha, Path::Memory, &payloads)?, bytes, target)?;
+    let fourth = Burst::new(Pair::connect(&Plaintext, Path::Memory, &payloads)?, bytes, target)?;
+    let (warmups, rounds) = (bench.plan.warmups, bench.plan.rounds);
+    let contenders = [&first, &second, &third, &fourth].map(Burst::contender);
+    let contest = Contest::hold(warmups, rounds, contenders)?;
+    let [aes, theirs, chacha, plain] = &contest.series;
+    let what = format!("{bytes} B one way in process");
+    let name = format!("{what}, AES-256-GCM against its default");
+    let row = caption(id, name, transport::NAME, Some(limit));
+    bench.row(row.row(aes, Some(theirs), &contest.control));
+    let name = format!("{what}, ChaCha20-Poly1305 on both sides");
+    let row = caption(chacha_id, name, transport::NAME, Some(chacha_limit));
+    bench.row(row.row(chacha, Some(theirs), &contest.control));
+    let name = format!("{what}, against the same framing unsealed");
+    let row = caption(plain_id, name, plaintext::NAME, None);
+    bench.row(row.row(aes, Some(plain), &contest.control));
+    Ok(())
+}
+
+fn tcp(bench: &mut Bench<'_>, aes: &Ours, bytes: usize, limit: f64) -> Ran {
+    let id = RowId::new("C3-tcp", bytes);
+    let plain_id = id.beside(plaintext::NAME);
+    if !bench.wants_any([&id, &plain_id]) {
+        return Ok(());
+    }
+    bench.measuring(&id);
+    let payloads = Payloads::new(bytes);
+    let target = bench.plan.sample;
+    let first = Burst::new(Pair::connect(aes, Path::Loopback, &payloads)?, bytes, target)?;
+    let second = Burst::new(Pair::connect(&Transport, Path::Loopback, &payloads)?, bytes, target)?;
+    let third = Burst::new(Pair::connect(&Plaintext, Path::Loopback, &payloads)?, bytes, target)?;
+    let (warmups, rounds) = (bench.plan.warmups, bench.plan.rounds);
+    let contest = Contest::hold(warmups, rounds, [&first, &second, &third].map(Burst::contender))?;
+    let [ours, theirs, plain] = &contest.series;
+    let what = format!("{bytes} B one way over TCP loopback");
+    let row = caption(id, format!("{what}, AES-256-GCM against its default"), transport::NAME, Some(limit));
+    bench.row(row.row(ours, Some(theirs), &contest.control));
+    let name = format!("{what}, against the same framing unsealed");
+    let row = caption(plain_id, name, plaintext::NAME, Some(PLAINTEXT_LIMIT));
+    bench.row(row.row(ours, Some(plain), &contest.control));
+    Ok(())
+}
+
+fn caption(id: RowId, name: String, peer: &str, limit: Option<f64>) -> Caption {
+    Caption {
+        id,
+        suite: Suite::Stream.word(),
+        name,
+        unit: Unit::GigabytesPerSecond,
+        better: Better::Higher,
+        peer: Some(peer.to_owned()),
+        limits: limit.map(|limit| (Subject::Ratio, limit)).into_iter().collect(),
+        doubt: None,
+        note: String::new(),
+    }
+}
+
+/// Bursts of about the wanted duration over one connection.
+struct Burst {
+    pair: RefCell<Pair>,
+    bytes: usize,
+    count: u64,
+    /// What the first burst, of which every byte was compared, showed.
+    wrong: RefCell<Option<String>>,
+}
+
+impl Burst {
+    fn new(mut pair: Pair, bytes: usize, target: Duration) -> Result<Self> {
+        let wrong = pair.burst(THOROUGH, true)?.wrong;
+        let mut count = THOROUGH;
+        loop {
+            let done = pair.burst(count, false)?;
+            let took = done.ended.duration_since(done.began);
+            if took * 4 >= target || count >= BURST_MAX {
+                count = scaled(count, took, target);
+                break;
+            }
+            count *= 4;
+        }
+        Ok(Self { pair: RefCell::new(pair), bytes, count, wrong: RefCell::new(wrong) })
+    }
+
+    fn contender(&self) -> Contender<'_> {
+        Box::new(|| {
+            let done = self.pair.borrow_mut().burst(self.count, false)?;
+            let seconds = done.ended.duration_since(done.began).as_secs_f64();
+            let wrong = self.wrong.borrow_mut().take().or(done.wrong);
+            Ok(Sample { value: gigabytes(self.bytes, self.count) / seconds, latencies: Vec::new(), wrong })
+        })
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
+    reason = "a count of messages, from a measured duration"
+)]
+fn scaled(count: u64, took: Duration, target: Duration) -> u64 {
+    let wanted = count as f64 * target.as_secs_f64() / took.as_secs_f64().max(1e-9);
+    (wanted as u64).clamp(1, BURST_MAX)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
+fn gigabytes(bytes: usize, count: u64) -> f64 {
+    bytes as f64 * count as f64 / 1e9
+}

@@ -1,0 +1,217 @@
+//! What every contender can do, and the thread in which one end of it does it.
+//!
+//! Each end has a thread and a single-threaded runtime of its own, as the two sidecars of a connection have: nothing
+//! moves between cores because a scheduler felt like it, and all contenders are treated alike.
+
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use anyhow::{Context as _, Result, anyhow};
+use bytes::Bytes;
+
+use crate::carrier::{Carrier, Path, Plug};
+use crate::message::{Inbox, Payloads};
+
+/// One end of a connection that carries messages.
+pub(crate) trait Wire {
+    /// Queues a message; it may leave later.
+    async fn put(&mut self, message: &Bytes) -> Result<()>;
+    /// Returns when everything that was put has left.
+    async fn flush(&mut self) -> Result<()>;
+    /// Takes messages until `inbox` has counted up to `count`.
+    async fn take(&mut self, inbox: &mut Inbox, count: u64) -> Result<()>;
+    /// Takes the next message and sends it back.
+    async fn echo(&mut self, inbox: &mut Inbox) -> Result<()>;
+}
+
+/// Which end of a connection this is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// Dials, and sends where bytes go one way.
+    Dialler,
+    Accepter,
+}
+
+/// Makes an end of a contender out of bytes.
+pub(crate) trait Open: Clone + Send + 'static {
+    type Wire: Wire;
+    async fn open(&self, carrier: Carrier, side: Side) -> Result<Self::Wire>;
+}
+
+/// What an end is to do next, with messages from number `first` on.
+#[derive(Debug, Clone, Copy)]
+enum Order {
+    Put { first: u64, count: u64 },
+    Take { count: u64, thorough: bool },
+    Ask { first: u64, count: u64, thorough: bool },
+    Echo { count: u64, thorough: bool },
+}
+
+/// How an order went.
+#[derive(Debug)]
+pub(crate) struct Done {
+    pub(crate) began: Instant,
+    pub(crate) ended: Instant,
+    /// Microseconds of each round trip, for the end that asked.
+    pub(crate) latencies: Vec<f64>,
+    pub(crate) wrong: Option<String>,
+}
+
+/// Both ends of a contender.
+#[derive(Debug)]
+pub(crate) struct Pair {
+    dialler: End,
+    accepter: End,
+    next: u64,
+}
+
+impl Pair {
+    /// Connects both ends over `path`.
+    pub(crate) fn connect<O: Open>(opener: &O, path: Path, payloads: &Payloads) -> Result<Self> {
+        let (one, other) = path.connect().context("connecting two ends")?;
+        let dialler = End::start(opener.clone(), one, Side::Dialler, payloads.clone());
+        let accepter = End::start(opener.clone(), other, Side::Accepter, payloads.clone());
+        let (dialler, accepter) = (dialler?, accepter?);
+        dialler.done().context("the dialling end")?;
+        accepter.done().context("the accepting end")?;
+        Ok(Self { dialler, accepter, next: 0 })
+    }
+
+    /// Sends `count` messages one way. The time runs from the first put until the last message is in memory.
+    pub(crate) fn burst(&mut self, count: u64, thorough: bool) -> Result<Done> {
+        let first = self.advance(count);
+        self.accepter.order(Order::Take { count: self.next, thorough });
+        self.dialler.order(Order::Put { first, count });
+        let put = self.dialler.done()?;
+        let taken = self.accepter.done()?;
+        Ok(Done { began: put.began, ..taken })
+    }
+
+    /// Sends `count` messages there and back, one after the other.
+    pub(crate) fn round_trips(&mut self, count: u64, thorough: bool) -> Result<Done> {
+        let first = self.advance(count);
+        self.accepter.order(Order::Echo { count, thorough });
+        self.dialler.order(Order::Ask { first, count, thorough });
+        let asked = self.dialler.done()?;
+        let echoed = self.accepter.done()?;
+        Ok(Done { wrong: asked.wrong.clone().or(echoed.wrong), ..asked })
+    }
+
+    const fn advance(&mut self, count: u64) -> u64 {
+        let first = self.next;
+        self.next += count;
+        first
+    }
+}
+
+/// A thread with one end.
+#[derive(Debug)]
+struct End {
+    orders: Option<Sender<Order>>,
+    done: Receiver<Result<Done>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl End {
+    fn start<O: Open>(opener: O, plug: Plug, side: Side, payloads: Payloads) -> Result<Self> {
+        let (orders, incoming) = mpsc::channel();
+        let (outgoing, done) = mpsc::channel();
+        let work = move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            let result = runtime.map_err(Into::into).and_then(|runtime| {
+                runtime.block_on(serve(&opener, plug, side, payloads, &incoming, &outgoing))
+            });
+            if let Err(error) = result {
+                // Whoever waits for the end learns why it is gone; nobody waits any more when the run is over.
+                let _ = outgoing.send(Err(error));
+            }
+        };
+        let thread = std::thread::Builder::new().name(format!("{side:?}")).spawn(work)?;
+        Ok(Self { orders: Some(orders), done, thread: Some(thread) })
+    }
+
+    fn order(&self, order: Order) {
+        if let Some(orders) = &self.orders {
+            // An end that is gone has left its reason in `done`.
+            let _ = orders.send(order);
+        }
+    }
+
+    fn done(&self) -> Result<Done> {
+        self.done.recv().map_err(|_| anyhow!("an end stopped without a reason"))?
+    }
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        self.orders = None;
+        if let Some(thread) = self.thread.take() {
+            // A panic has been printed already.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Opens the end and follows orders until there are no more. Orders are awaited by blocking: the runtime has nothing
+/// else to do then.
+async fn serve<O: Open>(
+    opener: &O,
+    plug: Plug,
+    side: Side,
+    payloads: Payloads,
+    orders: &Receiver<Order>,
+    done: &Sender<Result<Done>>,
+) -> Result<()> {
+    let began = Instant::now();
+    let mut wire = opener.open(plug.open()?, side).await?;
+    let mut inbox = Inbox::new(payloads.clone());
+    let opened = Done { began, ended: Instant::now(), latencies: Vec::new(), wrong: None };
+    done.send(Ok(opened))?;
+    for order in orders {
+        let began = Instant::now();
+        let latencies = follow(&mut wire, order, &payloads, &mut inbox).await?;
+        let ended = Instant::now();
+        done.send(Ok(Done { began, ended, latencies, wrong: inbox.take_wrong() }))?;
+    }
+    Ok(())
+}
+
+async fn follow(
+    wire: &mut impl Wire,
+    order: Order,
+    payloads: &Payloads,
+    inbox: &mut Inbox,
+) -> Result<Vec<f64>> {
+    let mut latencies = Vec::new();
+    match order {
+        Order::Put { first, count } => {
+            for number in first..first + count {
+                wire.put(payloads.message(number)).await?;
+            }
+            wire.flush().await?;
+        }
+        Order::Take { count, thorough } => {
+            inbox.be_thorough(thorough);
+            wire.take(inbox, count).await?;
+        }
+        Order::Ask { first, count, thorough } => {
+            inbox.be_thorough(thorough);
+            latencies.reserve(usize::try_from(count)?);
+            for number in first..first + count {
+                let began = Instant::now();
+                wire.put(payloads.message(number)).await?;
+                wire.flush().await?;
+                wire.take(inbox, number + 1).await?;
+                latencies.push(began.elapsed().as_secs_f64() * 1e6);
+            }
+        }
+        Order::Echo { count, thorough } => {
+            inbox.be_thorough(thorough);
+            for _ in 0..count {
+                wire.echo(inbox).await?;
+            }
+        }
+    }
+    Ok(latencies)
+}

@@ -1,0 +1,121 @@
+//! Every suite once with tiny counts: it runs, and every result is right. Figures are not looked at.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use sealane_bench::bench::{Bench, Outcome, Programs, Silence};
+use sealane_bench::plan::{Level, Plan, Selection, Suite};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+}
+
+/// The sidecar that was built beside this test. Where nobody has yet, it is built together with the programs that
+/// `cargo xtask test` builds next, so that no crate is compiled for this test alone.
+fn sidecar() -> PathBuf {
+    let sidecar = Path::new(env!("CARGO_BIN_EXE_sealane-bench")).with_file_name("sealane-sidecar-sim");
+    if !sidecar.exists() {
+        let packages = ["sealane-operator", "sealane-sidecar", "sealane-sidecar-sim", "kubectl-sealane"];
+        let packages = packages.iter().flat_map(|package| ["--package", package]);
+        let mut build = Command::new(env!("CARGO"));
+        build.args(["build", "--quiet", "--locked"]).args(packages).current_dir(root());
+        assert!(build.status().unwrap().success());
+    }
+    sidecar
+}
+
+fn programs(sidecar: PathBuf) -> Programs {
+    Programs {
+        sidecar,
+        bench: env!("CARGO_BIN_EXE_sealane-bench").into(),
+        python: "python3".into(),
+        client: root().join("clients/python/src"),
+    }
+}
+
+fn run(suite: Suite, rows: &[&str], sidecar: PathBuf) -> Outcome {
+    let rows = rows.iter().map(|row| (*row).to_owned()).collect();
+    let selection = Selection { suites: vec![suite], rows };
+    let outcome = Bench::new(Plan::of(Level::Smoke), selection, programs(sidecar), &mut Silence).run();
+    for row in &outcome.rows {
+        assert!(row.correct, "{}: {}", row.id, row.note);
+    }
+    outcome
+}
+
+#[track_caller]
+fn assert_rows(outcome: &Outcome, expected: &[&str]) {
+    assert_eq!(outcome.failures, []);
+    let mut found: Vec<_> = outcome.rows.iter().map(|row| row.id.0.as_str()).collect();
+    found.sort_unstable();
+    let mut expected = expected.to_vec();
+    expected.sort_unstable();
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn handshake() {
+    let outcome = run(Suite::Handshake, &[], PathBuf::new());
+    assert_rows(&outcome, &["C1/fresh", "C1/hybrid", "C1/attested"]);
+    assert!(outcome.missing.iter().any(|missing| missing.id.0 == "C1/resumed"));
+}
+
+#[test]
+fn roundtrip() {
+    let outcome = run(Suite::Roundtrip, &[], PathBuf::new());
+    let expected = ["C2/1536", "C2/4096", "C2/393216", "C2-added/1536", "C2-added/4096", "C2-added/393216"];
+    assert_rows(&outcome, &expected);
+    assert!(outcome.rows.iter().any(|row| row.latency.is_some_and(|latency| latency.theirs.is_some())));
+}
+
+#[test]
+fn stream() {
+    let outcome = run(Suite::Stream, &[], PathBuf::new());
+    let mut expected = Vec::new();
+    for bytes in [1_536, 4_096, 393_216, 1_048_576] {
+        for row in ["C3", "C3-chacha", "C3-tcp"] {
+            expected.push(format!("{row}/{bytes}"));
+        }
+        expected.push(format!("C3/{bytes}@plaintext"));
+        expected.push(format!("C3-tcp/{bytes}@plaintext"));
+    }
+    assert_rows(&outcome, &expected.iter().map(String::as_str).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_selected_row_comes_alone() {
+    let outcome = run(Suite::Stream, &["C3-tcp/1536"], PathBuf::new());
+    assert_rows(&outcome, &["C3-tcp/1536", "C3-tcp/1536@plaintext"]);
+    assert_eq!(outcome.missing, []);
+}
+
+#[test]
+fn lane() {
+    assert_rows(&run(Suite::Lane, &[], sidecar()), &["lane/1048576@tcp", "lane/8388608@tcp"]);
+}
+
+#[test]
+fn flood() {
+    let outcome = run(Suite::Flood, &[], sidecar());
+    let cases = ["p99", "p50-latency", "p99-latency", "max-latency", "refused", "memory"];
+    let expected: Vec<_> = cases.iter().map(|case| format!("flood/{case}")).collect();
+    assert_rows(&outcome, &expected.iter().map(String::as_str).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_suite_that_cannot_run_says_why_and_the_run_is_unsound() {
+    let outcome = run(Suite::Lane, &[], "/nowhere/sealane-sidecar-sim".into());
+    assert!(!outcome.is_sound());
+    assert!(outcome.failures.iter().all(|failure| failure.suite == Suite::Lane), "{:?}", outcome.failures);
+    assert_eq!(outcome.rows, []);
+}
+
+#[test]
+fn bad_usage_exits_with_2() {
+    let status = Command::new(env!("CARGO_BIN_EXE_sealane-bench"))
+        .args(["run", "--suite", "everything"])
+        .output()
+        .unwrap();
+    assert_eq!(status.status.code(), Some(2));
+}

@@ -1,0 +1,59 @@
+//! `cargo xtask bench`: builds what is measured as it would ship, notes how it was built, and measures.
+
+mod facts;
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::{
+    process::{check, require},
+    progress::step,
+};
+
+/// Fat LTO, one code generation unit, no debug assertions, no instruction beyond the architecture's baseline: the
+/// programs choose at run time, as the ones in images do.
+const PROFILE: &str = "measured";
+
+const SIDECAR: &str = "sealane-sidecar-sim";
+const BENCH: &str = "sealane-bench";
+
+/// What to measure, and where the report goes.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Options {
+    /// As long as steady figures take, not only a few minutes
+    #[arg(long, env = "FULL", value_parser = clap::builder::FalseyValueParser::new())]
+    full: bool,
+    /// Where report.json, report.md and report.html go
+    #[arg(long, env = "OUT", default_value = "target/bench", value_name = "DIR")]
+    out: PathBuf,
+    /// What else `sealane-bench run` takes, such as `-- --suite stream`
+    #[arg(last = true)]
+    more: Vec<String>,
+}
+
+/// Builds and measures.
+///
+/// # Errors
+/// A build that fails, a result that was wrong, a suite that could not run.
+pub fn run(root: &Path, options: &Options) -> Result<()> {
+    require(&["gcc", "python3"])?;
+    // One package at a time: built together, each would be compiled with the other's features.
+    for package in [SIDECAR, BENCH] {
+        step(&format!("Building {package} as it is measured (5 to 10 minutes the first time)"), || {
+            let build = ["build", "--quiet", "--locked", "--profile", PROFILE, "--package", package];
+            check(Command::new("cargo").args(build).env_remove("RUSTFLAGS").current_dir(root))
+        })?;
+    }
+    let program = root.join("target").join(PROFILE).join(BENCH);
+    facts::note(root, &program, PROFILE)?;
+    let mut bench = Command::new(&program);
+    bench.arg("run").arg(if options.full { "--full" } else { "--quick" });
+    bench.arg("--out").arg(root.join(&options.out)).args(&options.more).current_dir(root);
+    let status = bench.status().with_context(|| format!("starting {}", program.display()))?;
+    ensure!(status.success(), "{BENCH} ended with {status}");
+    Ok(())
+}
