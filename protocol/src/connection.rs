@@ -426,6 +426,16 @@ impl Connection {
         self.core.suite
     }
 
+    /// What both sides call this connection while it is open, once keys are shared: SHA-256 over the handshake hash,
+    /// for logs and traces. It is no secret and proves nothing.
+    #[must_use]
+    pub fn public_id(&self) -> Option<[u8; 32]> {
+        match &self.state {
+            State::Keyed(keyed) => Some(keyed.public_id()),
+            _ => None,
+        }
+    }
+
     /// How often the keys of this side and of the remote were replaced.
     #[must_use]
     pub const fn key_updates(&self) -> (u64, u64) {

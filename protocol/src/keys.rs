@@ -2,6 +2,7 @@
 
 mod kem;
 mod label;
+mod public;
 mod random;
 mod schedule;
 mod secret;
@@ -13,4 +14,5 @@ pub use secret::Secret;
 pub use statics::{InvalidStatic, StaticKey};
 
 pub(crate) use label::Label;
+pub(crate) use public::public_id;
 pub(crate) use schedule::{LinkSecret, Root, Split};

@@ -11,6 +11,7 @@ use super::{ApiMisuse, ClosedBy, Fail, PolicyView, SendError, Sink};
 use crate::frame::control::Control;
 use crate::frame::{Decoded, Frame, decode, encode};
 use crate::handshake::{Finished, Kind};
+use crate::keys::public_id;
 use crate::limits::{EVIDENCE_BYTES_MAX, RECORD_HEADER_BYTES};
 use crate::record::{Header, Lane, Opener, OutputError, RecordKind, Sealer};
 
@@ -220,6 +221,10 @@ impl Keyed {
     /// Keeps what seals the rest of the output; every other secret is wiped.
     pub(super) fn into_sealer(self) -> Sealer {
         self.sealer
+    }
+
+    pub(super) fn public_id(&self) -> [u8; 32] {
+        public_id(&self.facts.handshake_hash)
     }
 
     pub(super) const fn key_updates(&self) -> (u64, u64) {
