@@ -133,6 +133,14 @@ impl Default for Metrics {
             queue: Mutex::default(),
         };
         metrics.register();
+        // Counters start at zero: a rate does not see the event with which a series appears.
+        for outcome in [Injection::Injected, Injection::Left, Injection::Refused, Injection::Failed] {
+            drop(metrics.injections.get_or_create(&InjectionLabels { outcome }));
+        }
+        for outcome in [Outcome::Success, Outcome::Failure] {
+            drop(metrics.reconciles.get_or_create(&OutcomeLabels { outcome }));
+            drop(metrics.attachments.get_or_create(&OutcomeLabels { outcome }));
+        }
         metrics.build.get_or_create(&BuildLabels { version: env!("CARGO_PKG_VERSION") }).set(1);
         metrics
     }

@@ -12,7 +12,7 @@ use axum::response::IntoResponse;
 use axum::routing::get;
 use tokio::net::TcpListener;
 
-use crate::metrics::Metrics;
+use crate::gauges::Gauges;
 
 /// What the probes answer from.
 #[derive(Debug, Default)]
@@ -36,7 +36,7 @@ pub(crate) enum AdminError {
     Thread(#[source] std::io::Error),
 }
 
-type Shared = (Arc<Health>, Arc<Metrics>);
+type Shared = (Arc<Health>, Arc<Gauges>);
 
 /// Serves from a thread with its own runtime until the process ends. Returns the bound address.
 ///
@@ -45,7 +45,7 @@ type Shared = (Arc<Health>, Arc<Metrics>);
 pub(crate) fn serve(
     address: SocketAddr,
     health: Arc<Health>,
-    metrics: Arc<Metrics>,
+    gauges: Arc<Gauges>,
 ) -> Result<SocketAddr, AdminError> {
     let listener =
         crate::link::listen::bind(address).map_err(|source| AdminError::Listen { address, source })?;
@@ -63,7 +63,7 @@ pub(crate) fn serve(
                 .route("/healthz", get(|| async { "ok\n" }))
                 .route("/readyz", get(readiness))
                 .route("/metrics", get(render))
-                .with_state((health, metrics));
+                .with_state((health, gauges));
             if let Err(error) = axum::serve(listener, router).await {
                 tracing::error!(%error, "probes and metrics are no longer served");
             }
@@ -91,8 +91,8 @@ async fn readiness(State((health, _)): State<Shared>) -> impl IntoResponse {
     }
 }
 
-async fn render(State((_, metrics)): State<Shared>) -> impl IntoResponse {
-    match metrics.render() {
+async fn render(State((_, gauges)): State<Shared>) -> impl IntoResponse {
+    match gauges.render() {
         Ok(text) => {
             let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
             ([(header::CONTENT_TYPE, kind)], text).into_response()

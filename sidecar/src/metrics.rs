@@ -1,53 +1,46 @@
-//! Metrics, prefix `sealane_`. No label ever names a tensor, a pod or a key.
+//! Metrics, prefix `sealane_`; `docs/metrics.md` lists them all. What may be a label is said in [`labels`].
 
+mod door;
+mod handshake;
+pub(crate) mod labels;
+mod process;
+mod register;
+mod session;
+mod state;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::atomic::AtomicU64;
+use std::sync::{Mutex, PoisonError};
 
-use prometheus_client::encoding::{EncodeLabelSet, text};
-use prometheus_client::metrics::counter::Counter;
+use prometheus_client::encoding::text;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
-use prometheus_client::registry::{Registry, Unit};
+use prometheus_client::registry::Registry;
+use sealane_types::UnixSeconds;
 
-/// Labels of a session's series.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(crate) struct SessionLabels {
-    pub(crate) session: String,
-    pub(crate) direction: &'static str,
-}
-
-/// Labels of a handshake.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(crate) struct HandshakeLabels {
-    /// `initiator` or `responder`.
-    pub(crate) role: &'static str,
-    /// `established` or `refused`.
-    pub(crate) outcome: &'static str,
-    /// A word of [`sealane_types::Reason`]; empty when established.
-    pub(crate) reason: &'static str,
-}
-
-/// A word that explains something.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(crate) struct ReasonLabel {
-    pub(crate) reason: &'static str,
-}
+pub(crate) use self::door::Door;
+pub(crate) use self::handshake::{Handshakes, Proofs};
+use self::labels::{BuildLabels, SessionLabels};
+pub(crate) use self::session::{Connections, Lanes, Pipes, Traffic};
+pub(crate) use self::state::{Control, Spans, State, tell};
 
 /// Every series of this process.
 pub(crate) struct Metrics {
     registry: Registry,
-    pub(crate) connections: Family<SessionLabels, Gauge>,
-    pub(crate) handshakes: Family<HandshakeLabels, Counter>,
-    pub(crate) handshake_seconds: Histogram,
-    pub(crate) tensors: Family<SessionLabels, Counter>,
-    pub(crate) bytes: Family<SessionLabels, Counter>,
-    pub(crate) uncertain: Family<SessionLabels, Counter>,
-    pub(crate) refused_connections: Family<ReasonLabel, Counter>,
-    pub(crate) degraded: Family<ReasonLabel, Gauge>,
-    pub(crate) evidence_age: Gauge<f64, AtomicU64>,
-    pub(crate) policy_epoch: Gauge,
-    pub(crate) control_connected: Gauge,
+    /// Sessions that have series, and whether the last look still found them.
+    sessions: Mutex<BTreeMap<SessionLabels, bool>>,
+    pub(crate) connections: Connections,
+    pub(crate) handshakes: Handshakes,
+    pub(crate) proofs: Proofs,
+    pub(crate) state: State,
+    pub(crate) control: Control,
+    pub(crate) lanes: Lanes,
+    pub(crate) traffic: Traffic,
+    pub(crate) pipes: Pipes,
+    pub(crate) door: Door,
+    pub(crate) spans: Spans,
 }
 
 impl fmt::Debug for Metrics {
@@ -57,57 +50,50 @@ impl fmt::Debug for Metrics {
 }
 
 impl Metrics {
+    /// Of a process that started at `started`.
     #[must_use]
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(started: UnixSeconds) -> Self {
         let mut registry = Registry::with_prefix("sealane");
-        let connections = Family::default();
-        registry.register("connections", "Attested connections", connections.clone());
-        let handshakes = Family::default();
-        registry.register("handshakes", "Handshakes by outcome", handshakes.clone());
-        // From 100 µs, where the cryptography is, to three seconds, where only the platform's quote can be.
-        let handshake_seconds = Histogram::new(exponential_buckets(1e-4, 2.0, 16));
-        let help = "Handshakes that were established, evidence included";
-        registry.register_with_unit("handshake", help, Unit::Seconds, handshake_seconds.clone());
-        let tensors = Family::default();
-        registry.register("tensors", "Tensors taken by receivers' applications", tensors.clone());
-        let bytes = Family::default();
-        registry.register_with_unit("payload", "Bytes of those tensors", Unit::Bytes, bytes.clone());
-        let uncertain = Family::default();
-        registry.register("uncertain_tensors", "Tensors whose taking cannot be known", uncertain.clone());
-        let refused_connections = Family::default();
-        let help = "Connections refused before a handshake";
-        registry.register("refused_connections", help, refused_connections.clone());
-        let degraded = Family::default();
-        registry.register("degraded", "Degradations in effect, 1 each", degraded.clone());
-        let evidence_age = Gauge::default();
-        let help = "Age of this replica's evidence";
-        registry.register_with_unit("evidence_age", help, Unit::Seconds, evidence_age.clone());
-        let policy_epoch = Gauge::default();
-        registry.register(
-            "policy_epoch",
-            "Epoch of the policy in force, 0 without one",
-            policy_epoch.clone(),
-        );
-        let control_connected = Gauge::default();
-        registry.register(
-            "control_connected",
-            "Whether the operator is connected",
-            control_connected.clone(),
-        );
+        let build: Family<BuildLabels, Gauge> =
+            register::register(&mut registry, "build_info", "Version of this sidecar, always 1");
+        build.get_or_create(&BuildLabels { version: env!("CARGO_PKG_VERSION") }).set(1);
+        registry.register_collector(Box::new(process::Process { started }));
         Self {
+            sessions: Mutex::default(),
+            connections: Connections::new(&mut registry),
+            handshakes: Handshakes::new(&mut registry),
+            proofs: Proofs::new(&mut registry),
+            state: State::new(&mut registry),
+            control: Control::new(&mut registry),
+            lanes: Lanes::new(&mut registry),
+            traffic: Traffic::new(&mut registry),
+            pipes: Pipes::new(&mut registry),
+            door: Door::new(&mut registry),
+            spans: Spans::new(&mut registry),
             registry,
-            connections,
-            handshakes,
-            handshake_seconds,
-            tensors,
-            bytes,
-            uncertain,
-            refused_connections,
-            degraded,
-            evidence_age,
-            policy_epoch,
-            control_connected,
         }
+    }
+
+    /// Drops the series of sessions that are gone, so that names which come and go do not pile up. A session that has
+    /// just ended keeps them for one more look: its connections and lanes still have something to count.
+    pub(crate) fn keep_sessions(&self, present: &[SessionLabels]) {
+        let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        sessions.retain(|labels, here| {
+            let keep = present.contains(labels) || std::mem::replace(here, false);
+            if !keep {
+                self.forget(labels);
+            }
+            keep
+        });
+        present.iter().for_each(|labels| self.connections.begin(labels));
+        sessions.extend(present.iter().map(|labels| (labels.clone(), true)));
+    }
+
+    fn forget(&self, labels: &SessionLabels) {
+        self.connections.forget(labels);
+        self.lanes.forget(labels);
+        self.traffic.forget(labels);
+        self.pipes.forget(labels);
     }
 
     /// The OpenMetrics text.
@@ -118,28 +104,5 @@ impl Metrics {
         let mut text = String::new();
         text::encode(&mut text, &self.registry)?;
         Ok(text)
-    }
-}
-
-impl Default for Metrics {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn series_carry_the_prefix() {
-        let metrics = Metrics::new();
-        metrics.policy_epoch.set(7);
-        let labels = HandshakeLabels { role: "initiator", outcome: "refused", reason: "TcbTooLow" };
-        metrics.handshakes.get_or_create(&labels).inc();
-        let text = metrics.render().unwrap();
-        assert!(text.contains("sealane_policy_epoch 7"), "{text}");
-        let line = r#"sealane_handshakes_total{role="initiator",outcome="refused",reason="TcbTooLow"} 1"#;
-        assert!(text.contains(line), "{text}");
     }
 }

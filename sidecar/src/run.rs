@@ -69,9 +69,10 @@ pub fn main_with(platforms: Platforms) -> ExitCode {
 }
 
 fn configuration(path: Option<PathBuf>) -> anyhow::Result<Config> {
+    let lookup = |name: &'static str| std::env::var(name).ok();
     Ok(match path {
-        Some(path) => file::load(&path)?,
-        None => environment::parse(&|name| std::env::var(name).ok())?,
+        Some(path) => Config { traces: environment::traces(&lookup)?, ..file::load(&path)? },
+        None => environment::parse(&lookup)?,
     })
 }
 

@@ -176,7 +176,7 @@ def test_traces_are_off_unless_asked_for() -> None:
 
 def promtool(*arguments: str) -> subprocess.CompletedProcess[str]:
     # Go keeps what it built; the first time takes minutes.
-    command = ["go", "run", PROMTOOL, *arguments]
+    command = ["go", "run", "-trimpath", "-ldflags", "-s -w", PROMTOOL, *arguments]
     folder = Path(__file__).parent / "promtool"
     return subprocess.run(
         command, cwd=folder, env={**os.environ, "GOWORK": "off"}, capture_output=True, text=True, check=False

@@ -8,6 +8,7 @@ use sealane_sidecar_api::control as wire;
 use sealane_sidecar_api::control::control_client::ControlClient;
 use sealane_sidecar_api::control::from_operator::Message as FromOperator;
 use sealane_sidecar_api::control::from_sidecar::Message as FromSidecar;
+use sealane_types::Reason;
 use tokio::sync::mpsc;
 use tokio::time::{Sleep, sleep};
 use tokio_stream::wrappers::ReceiverStream;
@@ -19,7 +20,9 @@ use super::convert;
 use super::report::conditions;
 use super::store::Store;
 use crate::config::{Config, Control};
+use crate::metrics::{self, labels::OutcomeLabel};
 use crate::node::Shared;
+use crate::trace;
 
 /// First wait before another attempt.
 const BACKOFF_MIN: Duration = Duration::from_millis(500);
@@ -108,10 +111,11 @@ impl Client {
     pub(super) async fn run(mut self) {
         loop {
             let ended = self.attach().await;
-            self.shared.context().metrics.control_connected.set(0);
+            self.metrics().connected.set(0);
             if let Err(error) = ended {
+                self.metrics().streams.get_or_create(&OutcomeLabel { outcome: "ended" }).inc();
                 let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
-                tracing::warn!(cause, "no operator: {error}; sessions go on as configured");
+                tracing::warn!(error = cause, "no operator: {error}; sessions go on as configured");
             }
             if self.shared.reporter.is_finished() {
                 return;
@@ -132,7 +136,8 @@ impl Client {
         request.metadata_mut().insert("authorization", token);
         let mut client = ControlClient::new(channel).max_decoding_message_size(MESSAGE_BYTES_MAX);
         let stream = client.attach(request).await.map_err(Box::new)?.into_inner();
-        self.shared.context().metrics.control_connected.set(1);
+        self.metrics().connected.set(1);
+        self.metrics().streams.get_or_create(&OutcomeLabel { outcome: "attached" }).inc();
         self.exchange(stream, &outgoing).await
     }
 
@@ -178,6 +183,11 @@ impl Client {
             Some(FromOperator::Configuration(configuration)) => {
                 self.backoff = BACKOFF_MIN;
                 let generation = configuration.generation;
+                let mut span = self
+                    .shared
+                    .context()
+                    .tracer
+                    .open("configuration", || vec![trace::number("sealane.generation", generation)]);
                 match convert::desired(configuration) {
                     Ok(desired) => {
                         tracing::info!(
@@ -187,12 +197,15 @@ impl Client {
                         );
                         self.store.save(&desired);
                         self.shared.apply(desired);
+                        self.count("applied");
                     }
                     Err(error) => {
                         tracing::error!(
                             generation,
                             "a configuration was refused, the one before stays: {error}"
                         );
+                        self.count("refused");
+                        span.fail(Reason::FrameMalformed);
                     }
                 }
                 Ok(())
@@ -203,6 +216,14 @@ impl Client {
             // A newer operator may say what this sidecar does not know.
             None => Ok(()),
         }
+    }
+
+    fn metrics(&self) -> &metrics::Control {
+        &self.shared.context().metrics.control
+    }
+
+    fn count(&self, outcome: &'static str) {
+        self.metrics().configurations.get_or_create(&OutcomeLabel { outcome }).inc();
     }
 
     /// Read again for every stream: the kubelet rotates it.

@@ -4,6 +4,8 @@
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use super::take::TakeSegments;
+use crate::metrics::Door as Metrics;
+use crate::metrics::labels::SideLabel;
 
 /// Who fills the memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,6 +18,7 @@ pub(super) enum Side {
 #[derive(Debug)]
 pub(super) struct Budget {
     total: u64,
+    metrics: Metrics,
     used: Mutex<Used>,
     arenas: Mutex<Vec<Weak<TakeSegments>>>,
 }
@@ -24,6 +27,15 @@ pub(super) struct Budget {
 struct Used {
     put: u64,
     take: u64,
+}
+
+impl Side {
+    const fn label(self) -> SideLabel {
+        match self {
+            Self::Put => SideLabel { side: "put" },
+            Self::Take => SideLabel { side: "take" },
+        }
+    }
 }
 
 impl Used {
@@ -44,8 +56,9 @@ pub(super) struct Grant {
 }
 
 impl Budget {
-    pub(super) fn new(total: u64) -> Arc<Self> {
-        Arc::new(Self { total, used: Mutex::default(), arenas: Mutex::default() })
+    pub(super) fn new(total: u64, metrics: Metrics) -> Arc<Self> {
+        metrics.arena_limit.set(i64::try_from(total).unwrap_or(i64::MAX));
+        Arc::new(Self { total, metrics, used: Mutex::default(), arenas: Mutex::default() })
     }
 
     /// What either side can have: three quarters, so that a pod which puts and takes can always do both.
@@ -62,10 +75,14 @@ impl Budget {
 
     /// Sets `bytes` aside, taking back idle take segments if it must. None when there is no room now.
     pub(super) fn grant(self: &Arc<Self>, side: Side, bytes: u64) -> Option<Grant> {
-        self.try_grant(side, bytes).or_else(|| {
+        let granted = self.try_grant(side, bytes).or_else(|| {
             self.each_arena(TakeSegments::trim);
             self.try_grant(side, bytes)
-        })
+        });
+        if granted.is_none() {
+            self.metrics.arena_full.get_or_create(&side.label()).inc();
+        }
+        granted
     }
 
     fn try_grant(self: &Arc<Self>, side: Side, bytes: u64) -> Option<Grant> {
@@ -76,6 +93,9 @@ impl Budget {
             return None;
         }
         *used.of(side) = own;
+        drop(used);
+        self.metrics.segments.get_or_create(&side.label()).inc();
+        self.metrics.arena.get_or_create(&side.label()).inc_by(counted(bytes));
         Some(Grant { budget: self.clone(), side, bytes })
     }
 
@@ -92,9 +112,17 @@ impl Drop for Grant {
         let own = used.of(self.side);
         *own = own.saturating_sub(self.bytes);
         drop(used);
+        let Budget { metrics, .. } = &*self.budget;
+        metrics.segments.get_or_create(&self.side.label()).dec();
+        metrics.arena.get_or_create(&self.side.label()).dec_by(counted(self.bytes));
         // An arena that could not grow can try again.
         self.budget.each_arena(TakeSegments::wake);
     }
+}
+
+/// Grants are bounded by memory, which is far below what a gauge holds.
+fn counted(bytes: u64) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]
@@ -103,7 +131,8 @@ mod tests {
 
     #[test]
     fn each_side_leaves_a_quarter_to_the_other() {
-        let budget = Budget::new(400);
+        let metrics = Metrics::default();
+        let budget = Budget::new(400, metrics.clone());
         let put = budget.grant(Side::Put, 300).unwrap();
         assert!(budget.grant(Side::Put, 1).is_none());
         let take = budget.grant(Side::Take, 100).unwrap();
@@ -113,5 +142,8 @@ mod tests {
         drop(take);
         assert!(budget.grant(Side::Take, 300).is_some());
         assert!(budget.grant(Side::Take, u64::MAX).is_none());
+        let bytes = |side: Side| metrics.arena.get_or_create(&side.label()).get();
+        assert_eq!((bytes(Side::Put), bytes(Side::Take)), (0, 0), "what is given back is not counted");
+        assert_eq!(metrics.arena_full.get_or_create(&Side::Take.label()).get(), 3);
     }
 }

@@ -19,9 +19,11 @@ use super::segment::{Segment, SegmentIds, rounded};
 use super::sender::{self, Sending};
 use super::socket::Socket;
 use super::take::TakeSegments;
+use crate::metrics::labels::KindLabel;
 
 /// Serves a client until it leaves or breaks a rule. Dropping the future ends its lanes as its crash would.
 pub(super) async fn serve(socket: Arc<Socket>, shared: Arc<Shared>) {
+    let metrics = shared.metrics.clone();
     let mut client = Client::new(socket.clone(), shared);
     let Err(fault) = client.run().await;
     // Nothing follows the last word.
@@ -32,6 +34,7 @@ pub(super) async fn serve(socket: Arc<Socket>, shared: Arc<Shared>) {
         }
         fault => {
             tracing::warn!(client = client.name, %fault, "a client broke a rule of the door");
+            metrics.faults.get_or_create(&KindLabel { kind: fault.kind() }).inc();
             last_word(&socket, Failure::Misuse, convert::reason(&fault), &fault.to_string());
         }
     }
@@ -150,7 +153,8 @@ impl Client {
                 tracing::debug!(client = self.name, lane, %session, resume, "opening a lane that sends");
                 let opening = sender::Opening { lane, session, incarnation, base, deadline };
                 let (lanes, socket) = (self.shared.lanes.clone(), self.socket.clone());
-                let sending = Sending::start(opening, lanes, socket, &mut self.tasks);
+                let metrics = self.shared.metrics.clone();
+                let sending = Sending::start(opening, lanes, socket, metrics, &mut self.tasks);
                 self.lanes.insert(lane, Lane::Sending(sending));
                 Ok(())
             }

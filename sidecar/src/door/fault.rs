@@ -4,7 +4,7 @@ use std::io;
 
 /// A broken rule of `DOOR.md`, in words for the developer of a client.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Fault {
+pub enum Fault {
     #[error("the message ends before its last field")]
     Short,
     #[error("{0} bytes follow the last field of the message")]
@@ -61,4 +61,39 @@ pub(super) enum Fault {
     Socket(#[from] io::Error),
     #[error("the client left")]
     Gone,
+}
+
+impl Fault {
+    /// As metrics name it.
+    pub(super) const fn kind(&self) -> &'static str {
+        match self {
+            Self::Short => "Short",
+            Self::Trailing(_) => "Trailing",
+            Self::TooLong { .. } => "TooLong",
+            Self::UnknownKind(_) => "UnknownKind",
+            Self::UnknownFlags { .. } => "UnknownFlags",
+            Self::NotZero => "NotZero",
+            Self::NotUtf8 => "NotUtf8",
+            Self::NoHello => "NoHello",
+            Self::SecondHello => "SecondHello",
+            Self::WrongMagic => "WrongMagic",
+            Self::VersionUnsupported { .. } => "VersionUnsupported",
+            Self::HelloTimeout => "HelloTimeout",
+            Self::TooMany { .. } => "TooMany",
+            Self::LaneNumber(_) => "LaneNumber",
+            Self::SessionName(_) => "SessionName",
+            Self::WrongLane(_) => "WrongLane",
+            Self::UnknownSegment(_) => "UnknownSegment",
+            Self::OutOfSegment { .. } => "OutOfSegment",
+            Self::UnknownDtype(_) => "UnknownDtype",
+            Self::Rank { .. } => "Rank",
+            Self::LengthMismatch(_) => "LengthMismatch",
+            Self::Sequence(_) => "Sequence",
+            Self::Window(_) => "Window",
+            Self::UnknownDelivery(_) => "UnknownDelivery",
+            Self::EmptySegment => "EmptySegment",
+            Self::Socket(_) => "Socket",
+            Self::Gone => "Gone",
+        }
+    }
 }

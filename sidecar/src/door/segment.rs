@@ -116,10 +116,11 @@ impl ReadAt for Nothing {
 mod tests {
     use super::super::budget::{Budget, Side};
     use super::*;
+    use crate::metrics::Door as Metrics;
 
     #[test]
     fn a_segment_is_sealed_and_reads_back() {
-        let grant = Budget::new(1 << 20).grant(Side::Put, 65_536).unwrap();
+        let grant = Budget::new(1 << 20, Metrics::default()).grant(Side::Put, 65_536).unwrap();
         let segment = Segment::create(1, 65_536, grant).unwrap();
         segment.write_at(65_530, b"sealed").unwrap();
         let mut back = [0; 6];
@@ -133,7 +134,7 @@ mod tests {
 
     #[test]
     fn pages_go_back_although_a_client_keeps_the_file() {
-        let budget = Budget::new(1 << 20);
+        let budget = Budget::new(1 << 20, Metrics::default());
         let segment = Segment::create(1, 65_536, budget.grant(Side::Put, 65_536).unwrap()).unwrap();
         let kept = segment.descriptor().try_clone_to_owned().unwrap();
         assert_ne!(rustix::fs::fstat(&kept).unwrap().st_blocks, 0);

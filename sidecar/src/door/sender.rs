@@ -17,6 +17,7 @@ use super::socket::Socket;
 use crate::handoff::{
     LaneError, LaneIncarnation, Lanes, Parcel, ReplicaId, SenderEvent, SenderEvents, SenderLane, Sequence,
 };
+use crate::metrics::Door as Metrics;
 
 /// What the client asks of its lane, in order.
 #[derive(Debug)]
@@ -53,12 +54,13 @@ impl Sending {
         opening: Opening,
         lanes: Lanes,
         socket: Arc<Socket>,
+        metrics: Metrics,
         tasks: &mut JoinSet<()>,
     ) -> Self {
         let (commands, waiting) = mpsc::unbounded_channel();
         let under_way = Arc::new(AtomicU32::new(0));
         let (lane, next) = (opening.lane, Some(opening.base.0));
-        let task = Task { lane, socket, under_way: under_way.clone() };
+        let task = Task { lane, socket, under_way: under_way.clone(), metrics };
         let task = tasks.spawn(task.run(opening, lanes, waiting));
         Self { lane, commands: Some(commands), under_way, next, task }
     }
@@ -114,6 +116,7 @@ struct Task {
     lane: u32,
     socket: Arc<Socket>,
     under_way: Arc<AtomicU32>,
+    metrics: Metrics,
 }
 
 impl Task {
@@ -144,7 +147,7 @@ impl Task {
         commands: mpsc::UnboundedReceiver<Command>,
     ) -> Result<(), LaneError> {
         let mut news = pin!(self.pass_on(events));
-        let mut offering = pin!(offer(sender, commands));
+        let mut offering = pin!(offer(sender, commands, &self.metrics));
         tokio::select! {
             failed = &mut news => match failed {
                 Some(error) => Err(error),
@@ -247,12 +250,21 @@ fn assigned_messages(mut rest: &[(u64, Vec<ReplicaId>)]) -> impl Iterator<Item =
 }
 
 /// Offers in order until the client closes (Ok) or the lane ends.
-async fn offer(sender: SenderLane, mut commands: mpsc::UnboundedReceiver<Command>) -> Result<(), LaneError> {
+async fn offer(
+    sender: SenderLane,
+    mut commands: mpsc::UnboundedReceiver<Command>,
+    metrics: &Metrics,
+) -> Result<(), LaneError> {
     while let Some(command) = commands.recv().await {
         match command {
             Command::Parcels(parcels) => {
                 for parcel in parcels {
+                    let waits = sender.is_full().then(Instant::now);
                     sender.offer(parcel).await?;
+                    if let Some(since) = waits {
+                        metrics.waits.inc();
+                        metrics.wait_seconds.inc_by(since.elapsed().as_secs_f64());
+                    }
                 }
             }
             Command::Close => {

@@ -23,6 +23,7 @@ pub(super) struct Place {
 #[derive(Debug)]
 pub(super) struct TakeSegments {
     this: Weak<Self>,
+    side: Side,
     budget: Arc<Budget>,
     ids: Arc<SegmentIds>,
     state: Mutex<State>,
@@ -99,8 +100,14 @@ impl State {
 
 impl TakeSegments {
     pub(super) fn new(budget: &Arc<Budget>, ids: Arc<SegmentIds>) -> Arc<Self> {
+        Self::on(Side::Take, budget, ids)
+    }
+
+    /// As [`TakeSegments::new`], charged to either side: the gRPC door keeps tensors that are put in segments of its own.
+    pub(super) fn on(side: Side, budget: &Arc<Budget>, ids: Arc<SegmentIds>) -> Arc<Self> {
         let arena = Arc::new_cyclic(|this| Self {
             this: this.clone(),
+            side,
             budget: budget.clone(),
             ids,
             state: Mutex::default(),
@@ -131,7 +138,7 @@ impl TakeSegments {
     fn create(&self, bytes: u64) -> Option<Segment> {
         let smallest = rounded(bytes)?;
         let usual = smallest.max(limits::SEGMENT_BYTES);
-        let grant = |size| Some((size, self.budget.grant(Side::Take, size)?));
+        let grant = |size| Some((size, self.budget.grant(self.side, size)?));
         let (size, grant) = grant(usual).or_else(|| grant(smallest))?;
         match Segment::create(self.ids.next()?, size, grant) {
             Ok(segment) => Some(segment),
@@ -179,6 +186,13 @@ impl TakeSegments {
         let slot = state.slots.get(&slot)?;
         let segment = slot.segment.as_ref().map_or(0, |segment| segment.id);
         Some(Place { segment, offset: slot.offset })
+    }
+
+    /// The memory of a slot and where it begins there; None for one that was released or has no bytes.
+    pub(super) fn memory(&self, slot: SlotId) -> Option<(Arc<Segment>, u64)> {
+        let state = self.state();
+        let slot = state.slots.get(&slot)?;
+        Some((slot.segment.clone()?, slot.offset))
     }
 }
 
@@ -235,6 +249,7 @@ impl TakeArena for TakeSegments {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::metrics::Door as Metrics;
 
     const MIB: u64 = 1 << 20;
 
@@ -252,7 +267,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_arena_grows_for_large_tensors_and_gives_idle_memory_to_others() {
-        let budget = Budget::new(64 * MIB);
+        let budget = Budget::new(64 * MIB, Metrics::default());
         let first = TakeSegments::new(&budget, Arc::default());
         let large = reserved(&first, 40 * MIB).await;
         assert_eq!(first.announcements().added.len(), 1);
@@ -269,7 +284,7 @@ mod tests {
 
     #[tokio::test]
     async fn slots_without_bytes_count_too() {
-        let arena = TakeSegments::new(&Budget::new(MIB), Arc::default());
+        let arena = TakeSegments::new(&Budget::new(MIB, Metrics::default()), Arc::default());
         for _ in 0..limits::WINDOW_TENSORS {
             arena.reserve(0).unwrap();
         }

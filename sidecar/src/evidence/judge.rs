@@ -1,12 +1,15 @@
 //! Judges evidence away from the threads that move bytes.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use sealane_attestation::{Collateral, EvidenceMessage, VerifiedPeer, judge, rejudge};
 use sealane_protocol::connection::EvidenceReceived;
 use sealane_types::{Digest, PeerName, Reason, UnixSeconds};
 use tokio::sync::Semaphore;
 
+use crate::metrics::Proofs;
+use crate::metrics::labels::VerdictLabels;
 use crate::policy::Held;
 
 /// Verifications at once; each is a few hundred microseconds of signature checks.
@@ -17,15 +20,16 @@ const AT_ONCE: usize = 2;
 pub(crate) struct Judge {
     collateral: Arc<Collateral>,
     at_once: Semaphore,
+    metrics: Proofs,
 }
 
 impl Judge {
     /// Looks at simulated evidence only where the binary was linked for it.
     #[must_use]
-    pub(crate) fn new(allow_simulated: bool) -> Self {
+    pub(crate) fn new(allow_simulated: bool, metrics: Proofs) -> Self {
         let collateral = Collateral::builtin();
         let collateral = if allow_simulated { collateral.allowing_simulated() } else { collateral };
-        Self { collateral: Arc::new(collateral), at_once: Semaphore::new(AT_ONCE) }
+        Self { collateral: Arc::new(collateral), at_once: Semaphore::new(AT_ONCE), metrics }
     }
 
     /// Judges what a peer sent in a handshake.
@@ -40,14 +44,18 @@ impl Judge {
         now: UnixSeconds,
     ) -> Result<VerifiedPeer, Reason> {
         let peer = received.introduction.peer.clone();
-        self.work(move |collateral| {
+        let began = Instant::now();
+        let verdict = self.work(move |collateral| {
             let expected = received.expected(&acceptable);
             judge(&received.message, &expected, &peer, &held.policy, collateral, now).map_err(|rejection| {
                 tracing::warn!(%peer, pod = %received.introduction.pod, reason = %rejection.reason(), "evidence refused: {rejection}");
                 rejection.reason()
             })
         })
-        .await
+        .await;
+        self.metrics.verification_seconds.observe(began.elapsed().as_secs_f64());
+        self.metrics.verdicts.get_or_create(&VerdictLabels::of(&verdict)).inc();
+        verdict
     }
 
     /// Judges this replica's own evidence as a peer would.

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sealane_attestation::binding::{Leaf, Tree, report_data};
 use sealane_attestation::limits::LEAVES_MAX;
@@ -14,6 +14,8 @@ use sealane_types::{Digest, PodIdentity, Reason};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::provider::{Provider, ProviderError, Quote};
+use crate::metrics::Proofs;
+use crate::metrics::labels::OutcomeLabel;
 
 /// Proofs that wait at most; a caller beyond that waits for room.
 const WAITING_MAX: usize = 1024;
@@ -60,10 +62,12 @@ pub(crate) struct Prover {
 impl Prover {
     /// Starts the quoter, which ends when the last clone is dropped.
     #[must_use]
-    pub(crate) fn start(pod: PodIdentity, own_static: [u8; 32]) -> Self {
+    pub(crate) fn start(pod: PodIdentity, own_static: [u8; 32], metrics: Proofs) -> Self {
         let (requests, waiting) = mpsc::channel(WAITING_MAX);
         let source = Arc::new(watch::Sender::new(Err(NoEvidence::from(&ProviderError::Unavailable))));
-        let quoter = Quoter { pod, own_static, source: source.subscribe(), waiting, later: VecDeque::new() };
+        let source_used = source.subscribe();
+        let quoter =
+            Quoter { pod, own_static, source: source_used, waiting, later: VecDeque::new(), metrics };
         tokio::spawn(quoter.run());
         Self { requests, source }
     }
@@ -92,6 +96,7 @@ struct Quoter {
     waiting: mpsc::Receiver<Request>,
     /// Requests under another policy digest than the batch before them.
     later: VecDeque<Request>,
+    metrics: Proofs,
 }
 
 impl Quoter {
@@ -143,16 +148,27 @@ impl Quoter {
         let tree = Tree::new(&leaves).map_err(refused)?;
         let platform = provider.platform();
         let data = report_data(platform, &self.pod, &self.own_static, &policy, tree.leaves(), tree.root());
+        let began = Instant::now();
         let quote = tokio::time::timeout(QUOTE_DEADLINE, provider.quote(data))
             .await
-            .unwrap_or(Err(ProviderError::TimedOut))
-            .map_err(|error| NoEvidence::from(&error))?;
+            .unwrap_or(Err(ProviderError::TimedOut));
+        self.count(quote.is_ok(), began.elapsed(), batch.len());
+        let quote = quote.map_err(|error| NoEvidence::from(&error))?;
         let Quote { report, certificates } = quote;
         let evidence = Evidence { platform, report, certificates };
         let paths = (0..tree.leaves()).map_while(|index| tree.path(index));
         Ok(paths
             .map(|path| EvidenceMessage { pod: self.pod.clone(), policy, path, evidence: evidence.clone() })
             .collect())
+    }
+
+    fn count(&self, made: bool, took: Duration, handshakes: usize) {
+        let outcome = if made { "made" } else { "failed" };
+        self.metrics.quotes.get_or_create(&OutcomeLabel { outcome }).inc();
+        self.metrics.quote_seconds.observe(took.as_secs_f64());
+        if made {
+            self.metrics.quote_handshakes.observe(handshakes as f64);
+        }
     }
 }
 
@@ -180,10 +196,11 @@ mod tests {
     use futures::FutureExt;
     use futures::future::BoxFuture;
     use sealane_attestation::binding::{Purpose, Role};
-    use sealane_types::Platform;
+    use sealane_types::{Platform, UnixSeconds};
     use tokio::sync::Semaphore;
 
     use super::*;
+    use crate::metrics::Metrics;
 
     #[derive(Debug)]
     struct Slow {
@@ -214,7 +231,7 @@ mod tests {
     async fn one_quote_serves_everyone_who_waits() {
         let slow = Arc::new(Slow { allowed: Semaphore::new(0), quotes: AtomicUsize::new(0) });
         let pod = PodIdentity::new("demo", "embedder-0", "u").unwrap();
-        let prover = Prover::start(pod.clone(), [7; 32]);
+        let prover = Prover::start(pod.clone(), [7; 32], Metrics::new(UnixSeconds(0)).proofs);
         prover.select(Ok(Arc::clone(&slow) as Arc<dyn Provider>));
         let policy = Digest::new([1; 32]);
         let proofs: Vec<_> = (0..10)
@@ -237,7 +254,11 @@ mod tests {
 
     #[tokio::test]
     async fn without_a_platform_the_reason_is_told() {
-        let prover = Prover::start(PodIdentity::new("demo", "p", "u").unwrap(), [7; 32]);
+        let prover = Prover::start(
+            PodIdentity::new("demo", "p", "u").unwrap(),
+            [7; 32],
+            Metrics::new(UnixSeconds(0)).proofs,
+        );
         let missing = prover.prove(leaf(0), Digest::new([1; 32])).await.unwrap_err();
         assert_eq!(missing.reason, Reason::ProviderUnavailable);
     }

@@ -73,6 +73,12 @@ impl SenderLane {
         self.wishes.send(Wish::Parcel(parcel)).await.map_err(|_| LaneError::gone())
     }
 
+    /// Whether an offer would wait.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.wishes.capacity() == 0
+    }
+
     /// Waits until everything offered before is taken by the receivers' applications.
     ///
     /// # Errors

@@ -39,6 +39,16 @@ pub(crate) enum Refused {
     Rate,
 }
 
+impl Refused {
+    /// As metrics name it.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::HalfOpen => "HalfOpen",
+            Self::Rate => "Rate",
+        }
+    }
+}
+
 #[derive(Debug)]
 struct Source {
     half_open: u32,
@@ -72,6 +82,12 @@ impl Gate {
     /// Replaces the known sources.
     pub(crate) fn know(&self, sources: HashSet<IpAddr>) {
         self.lock().known = sources;
+    }
+
+    /// Unfinished handshakes of known sources, and of strangers.
+    pub(crate) fn half_open(&self) -> (u32, u32) {
+        let inner = self.lock();
+        (inner.half_open_known, inner.half_open_strangers)
     }
 
     /// Admits a connection from `source` or refuses it.

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::io::{Interest, Ready};
 use tokio::net::TcpStream;
@@ -13,9 +13,10 @@ const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
 /// Dials the addresses in turn; the first that answers is used.
 pub(crate) async fn dial(addresses: &[SocketAddr]) -> io::Result<Link> {
     let mut last = io::Error::new(io::ErrorKind::AddrNotAvailable, "no address is known");
+    let began = Instant::now();
     for address in addresses {
         match tokio::time::timeout(CONNECT_DEADLINE, TcpStream::connect(address)).await {
-            Ok(Ok(stream)) => return Link::new(stream),
+            Ok(Ok(stream)) => return Ok(Link { dialled: Some(began.elapsed()), ..Link::new(stream)? }),
             Ok(Err(error)) => last = error,
             Err(_) => last = io::ErrorKind::TimedOut.into(),
         }
@@ -37,13 +38,20 @@ pub(crate) enum Moved {
 #[derive(Debug)]
 pub(crate) struct Link {
     stream: TcpStream,
+    /// How long dialling took.
+    dialled: Option<Duration>,
 }
 
 impl Link {
     pub(crate) fn new(stream: TcpStream) -> io::Result<Self> {
         // Batches are made above; the kernel shall not wait for more.
         stream.set_nodelay(true)?;
-        Ok(Self { stream })
+        Ok(Self { stream, dialled: None })
+    }
+
+    /// How long dialling took; none for a link that was accepted.
+    pub(crate) fn dialled(&self) -> Option<Duration> {
+        self.dialled
     }
 
     pub(crate) fn take(&self, into: &mut [u8]) -> Moved {

@@ -1,0 +1,203 @@
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use prometheus_client::metrics::counter::Counter;
+use sealane_types::Reason;
+
+use super::labels::{
+    DoorLabel, EvidenceLabels, HandshakeLabels, KindLabel, LaneFailureLabels, OutcomeLabel, SideLabel,
+    SourceLabel, TurnedAwayLabels, VerdictLabels, Way,
+};
+use super::*;
+use crate::desired::Direction;
+
+fn session(name: &str) -> SessionLabels {
+    SessionLabels::new(&name.parse().unwrap(), Direction::Sending)
+}
+
+/// One of everything. Taken apart without `..`, so that no metric can be forgotten: one that is not touched is in no
+/// exposition, and so would be missing from the documentation.
+fn touched() -> Metrics {
+    let metrics = Metrics::new(UnixSeconds(1_800_000_000));
+    let Metrics {
+        registry: _,
+        sessions: _,
+        connections,
+        handshakes,
+        proofs,
+        state,
+        control,
+        lanes,
+        traffic,
+        pipes,
+        door,
+        spans,
+    } = &metrics;
+    touch_sessions(connections, lanes, traffic, pipes);
+    let Handshakes { ended, seconds, under_way, turned_away, dials } = handshakes;
+    ended.get_or_create(&HandshakeLabels::refused("initiator", Reason::TcbTooLow)).inc();
+    seconds.observe(0.01);
+    under_way.get_or_create(&SourceLabel { source: "known" }).set(1);
+    turned_away.get_or_create(&TurnedAwayLabels::new(Reason::LimitExceeded, "Rate")).inc();
+    dials.get_or_create(&OutcomeLabel { outcome: "connected" }).inc();
+    let Proofs { quotes, quote_seconds, quote_handshakes, verdicts, verification_seconds } = proofs;
+    quotes.get_or_create(&OutcomeLabel { outcome: "made" }).inc();
+    quote_seconds.observe(Duration::from_millis(8).as_secs_f64());
+    quote_handshakes.observe(3.0);
+    verdicts.get_or_create(&VerdictLabels::of::<()>(&Err(Reason::TcbTooLow))).inc();
+    verification_seconds.observe(0.001);
+    touch_state(state);
+    let Control { connected, streams, generation, configurations } = control;
+    connected.set(1);
+    streams.get_or_create(&OutcomeLabel { outcome: "attached" }).inc();
+    generation.set(4);
+    configurations.get_or_create(&OutcomeLabel { outcome: "applied" }).inc();
+    touch_door(door);
+    let Spans { ended } = spans;
+    ended.get_or_create(&OutcomeLabel { outcome: "dropped" }).inc();
+    metrics
+}
+
+fn touch_sessions(connections: &Connections, lanes: &Lanes, traffic: &Traffic, pipes: &Pipes) {
+    let labels = session("activations");
+    let because = labels.clone().because(Reason::LinkLost);
+    let Connections { open, desired, established, ended, rekeys } = connections;
+    open.get_or_create(&labels).set(1);
+    desired.get_or_create(&labels).set(1);
+    established.get_or_create(&labels).inc();
+    ended.get_or_create(&because).inc();
+    rekeys.get_or_create(&Way::Sent.into()).inc();
+    let Lanes { open, opened, failed } = lanes;
+    open.get_or_create(&labels).set(1);
+    opened.get_or_create(&labels).inc();
+    failed.get_or_create(&LaneFailureLabels::new(Direction::Sending, Reason::NoReplicas)).inc();
+    let Traffic { tensors, bytes, uncertain, interrupted } = traffic;
+    for family in [tensors, bytes, uncertain, interrupted] {
+        family.get_or_create(&labels).inc();
+    }
+    let Pipes { open, opened, refused, reset, bytes } = pipes;
+    open.get_or_create(&labels).set(1);
+    opened.get_or_create(&labels).inc();
+    refused.get_or_create(&because).inc();
+    reset.get_or_create(&because).inc();
+    bytes.get_or_create(&labels.way(Way::Sent)).inc();
+}
+
+fn touch_state(state: &State) {
+    let State {
+        degraded,
+        evidence_verified,
+        evidence_age,
+        evidence_expires,
+        evidence,
+        policy_verified,
+        policy_epoch,
+        policy_expires,
+        policy_refused,
+    } = state;
+    degraded.get_or_create(&Reason::ClockSuspect.into()).set(1);
+    policy_refused.get_or_create(&Reason::PolicyConflict.into()).set(1);
+    evidence
+        .get_or_create(&EvidenceLabels { platform: "SevSnp", assurance: "Pod", tcb_status: "UpToDate" })
+        .set(1);
+    for gauge in [evidence_verified, policy_verified, policy_epoch] {
+        gauge.set(1);
+    }
+    for value in [evidence_age, evidence_expires, policy_expires] {
+        tell(value, Some(12.0));
+    }
+}
+
+fn touch_door(door: &Door) {
+    let Door { clients, turned_away, faults, segments, arena, arena_limit, arena_full, waits, wait_seconds } =
+        door;
+    clients.get_or_create(&DoorLabel { door: "socket" }).set(1);
+    turned_away.get_or_create(&DoorLabel { door: "socket" }).inc();
+    faults.get_or_create(&KindLabel { kind: "Window" }).inc();
+    let put = SideLabel { side: "put" };
+    segments.get_or_create(&put).set(1);
+    arena.get_or_create(&put).set(65_536);
+    arena_limit.set(1 << 29);
+    arena_full.get_or_create(&put).inc();
+    waits.inc();
+    wait_seconds.inc_by(0.5);
+}
+
+#[test]
+fn series_carry_the_prefix_and_their_labels() {
+    let text = touched().render().unwrap();
+    for line in [
+        r#"sealane_handshakes_total{role="initiator",outcome="refused",reason="TcbTooLow"} 1"#,
+        r#"sealane_pipe_bytes_total{session="activations",direction="sending",way="sent"} 1"#,
+        r#"sealane_connections{session="activations",direction="sending"} 1"#,
+        "sealane_process_start_time_seconds 1800000000.0",
+    ] {
+        assert!(text.contains(line), "{line} is not in\n{text}");
+    }
+}
+
+#[test]
+fn the_documentation_lists_every_metric_and_no_other() {
+    let page = include_str!("../../../docs/metrics.md");
+    let ours = |line: &&str| line.starts_with("| `sealane_") && !line.starts_with("| `sealane_operator_");
+    let documented: BTreeSet<_> = page.lines().filter(ours).map(str::to_owned).collect();
+    let exposed: BTreeSet<_> = rows(&touched().render().unwrap()).into_iter().collect();
+    let missing: Vec<_> = exposed.difference(&documented).collect();
+    let stale: Vec<_> = documented.difference(&exposed).collect();
+    assert!(
+        missing.is_empty() && stale.is_empty(),
+        "add to docs/metrics.md {missing:#?}\nand remove {stale:#?}"
+    );
+}
+
+/// The rows of the documentation that an exposition makes: name, type, labels and help text.
+fn rows(exposition: &str) -> Vec<String> {
+    let mut rows = Vec::new();
+    let mut help = "";
+    for line in exposition.lines() {
+        if let Some(rest) = line.strip_prefix("# HELP ") {
+            help = rest.split_once(' ').unwrap().1;
+        } else if let Some(rest) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = rest.split_once(' ').unwrap();
+            let suffix = if kind == "counter" { "_total" } else { "" };
+            let labels = label_names(exposition, name);
+            rows.push(format!("| `{name}{suffix}` | {kind} | {labels} | {help} |"));
+        }
+    }
+    rows
+}
+
+fn label_names(exposition: &str, name: &str) -> String {
+    // A gauge has no suffix, a counter one, and a histogram several.
+    let ends = ["", "_total", "_sum"];
+    let of_it = |line: &&str| {
+        let rest = line.strip_prefix(name).unwrap_or("?");
+        ends.iter().any(|end| rest.strip_prefix(end).is_some_and(|rest| rest.starts_with([' ', '{'])))
+    };
+    let sample = exposition.lines().find(of_it).unwrap();
+    let inside =
+        sample.split_once('{').and_then(|(_, rest)| rest.split_once('}')).map_or("", |(inside, _)| inside);
+    let names = inside.split(',').filter_map(|pair| pair.split_once('=')).map(|(label, _)| label);
+    let shown: Vec<_> = names.filter(|label| *label != "le").map(|label| format!("`{label}`")).collect();
+    shown.join(" ")
+}
+
+#[test]
+fn series_of_sessions_that_are_gone_are_dropped_after_one_more_look() {
+    let metrics = Metrics::new(UnixSeconds(0));
+    let (kept, gone) = (session("kept"), session("gone"));
+    let count = |labels: &SessionLabels| {
+        let opened: &Family<SessionLabels, Counter> = &metrics.lanes.opened;
+        opened.get_or_create(labels).inc();
+        metrics.connections.ended.get_or_create(&labels.clone().because(Reason::Finished)).inc();
+    };
+    count(&kept);
+    count(&gone);
+    let shown = |name: &str| metrics.render().unwrap().contains(&format!("session=\"{name}\""));
+    metrics.keep_sessions(&[kept.clone(), gone.clone()]);
+    metrics.keep_sessions(std::slice::from_ref(&kept));
+    assert!(shown("gone"), "its connections and lanes may still have something to count");
+    count(&gone);
+    metrics.keep_sessions(std::slice::from_ref(&kept));
+    assert!(shown("kept") && !shown("gone"));
+}
