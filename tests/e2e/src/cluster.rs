@@ -18,6 +18,8 @@ pub struct Cluster {
     /// Image of test workloads: Python with numpy and the client.
     pub image: String,
     plugin: PathBuf,
+    /// Reaches into the nodes of a local cluster.
+    xtask: Option<PathBuf>,
 }
 
 impl Cluster {
@@ -34,6 +36,7 @@ impl Cluster {
             tools: variable("SEALANE_TEST_TOOLS")?.into(),
             image: variable("SEALANE_TEST_IMAGE")?.to_string_lossy().into_owned(),
             plugin: variable("SEALANE_TEST_PLUGIN")?.into(),
+            xtask: std::env::var_os("SEALANE_TEST_XTASK").map(PathBuf::from),
         })
     }
 
@@ -69,6 +72,26 @@ impl Cluster {
     pub async fn plugin(&self, arguments: &[&str]) -> Result<String> {
         let program = self.plugin.clone().into_os_string();
         run(program, arguments.iter().map(|word| (*word).to_owned()).collect(), None).await
+    }
+
+    /// A command inside a node, or with `control` on the network between the nodes; its standard output.
+    ///
+    /// # Errors
+    /// The command's own words.
+    pub async fn node(&self, node: &str, words: &[&str]) -> Result<String> {
+        let (program, arguments) = self.on_node(node, words)?;
+        run(program, arguments, None).await
+    }
+
+    /// Program and arguments that run `words` inside a node.
+    ///
+    /// # Errors
+    /// The environment names nothing that reaches into nodes.
+    pub fn on_node(&self, node: &str, words: &[&str]) -> Result<(OsString, Vec<String>)> {
+        let xtask = self.xtask.clone().context("SEALANE_TEST_XTASK is not set: nobody reaches into nodes")?;
+        let before = ["cluster", "exec", node, "--"];
+        let arguments = before.iter().chain(words).map(|word| (*word).to_owned()).collect();
+        Ok((xtask.into_os_string(), arguments))
     }
 
     async fn call(&self, tool: &str, arguments: &[&str], input: Option<String>) -> Result<String> {

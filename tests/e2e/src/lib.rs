@@ -1,15 +1,21 @@
 //! What the end-to-end tests share: the cluster they run on, a namespace per test, policies signed by throw-away
-//! owners, and workloads that are plain Python programs.
+//! owners, workloads that are plain Python programs, and for faults a load whose applications keep ledgers.
 //!
-//! Invariant: a test touches only its own namespace and waits on conditions, never on time. Deliberately absent:
-//! anything that brings a cluster up; `cargo xtask test` does that and names it in the environment.
+//! Invariant: a test touches only its own namespace and waits on conditions, never on time; those that break more than
+//! their own pods say so in their names and run alone. Deliberately absent: anything that brings a cluster up;
+//! `cargo xtask test` does that and names it in the environment.
 
 mod cluster;
+pub mod faults;
+mod hold;
+pub mod ledger;
+mod load;
 mod policy;
 mod wait;
 mod workload;
 
 pub use cluster::{Cluster, Sandbox};
+pub use load::{Load, Member, loaded, named, programs};
 pub use policy::{Owners, Signing};
 pub use wait::{PATIENCE, until};
 pub use workload::{Workload, session};

@@ -21,7 +21,7 @@ pub enum ClusterCommand {
         #[arg(required = true)]
         archives: Vec<PathBuf>,
     },
-    /// Run a command inside a node
+    /// Run a command inside a node, or on the network between the nodes: `control`
     Exec {
         node: String,
         #[arg(last = true, required = true)]

@@ -113,6 +113,8 @@ fn kubelet(folder: &Path, layout: &Layout) -> Value {
             "nodefs.inodesFree": "1%",
         },
         "nodeStatusUpdateFrequency": "10s",
+        // Tests kill a container several times, and the usual minutes of waiting would prove nothing.
+        "crashLoopBackOff": {"maxContainerRestartPeriod": "2s"},
         "oomScoreAdj": 0,
     })
 }

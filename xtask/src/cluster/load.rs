@@ -25,14 +25,25 @@ pub(super) fn run(place: &Place, archives: &[PathBuf]) -> Result<()> {
     })
 }
 
-/// A command inside a node: its processes, mounts, network and cgroups, and the cluster's programs.
+/// What stands for the namespaces of the control plane, where the network between the nodes is.
+const CONTROL: &str = "control";
+
+/// A command inside a node, or beside the control plane: its processes, mounts, network and cgroups, and the cluster's
+/// programs.
 pub(super) fn inside(place: &Place, node: &str) -> Result<Command> {
     let known = NODES.map(|node| node.name);
-    ensure!(known.contains(&node), "there is no node {node}; there are {}", known.join(", "));
+    let control = node == CONTROL;
+    ensure!(
+        control || known.contains(&node),
+        "there is no node {node}; there are {}, and {CONTROL} for the network between them",
+        known.join(", ")
+    );
     let path = std::env::var("PATH").unwrap_or_default();
     let mut command = Command::new("nsenter");
-    command.arg(format!("--target={}", place.pid(node)?));
-    command.args(["--pid", "--mount", "--net", "--uts", "--ipc", "--cgroup", "--"]);
+    let (target, own): (i32, &[&str]) =
+        if control { (place.pid("init")?, &[]) } else { (place.pid(node)?, &["--uts", "--cgroup"]) };
+    command.arg(format!("--target={target}"));
+    command.args(["--pid", "--mount", "--net", "--ipc"]).args(own).arg("--");
     command.env("PATH", format!("{}:{path}", place.programs().display()));
     Ok(command)
 }

@@ -5,16 +5,16 @@ use std::{path::Path, process::Command};
 use anyhow::{Context, Result, ensure};
 
 use super::{Scope, python};
-use crate::{cluster, crdgen, images, install, target::Target, target::image, tidy};
+use crate::{cluster, crdgen, images, install, process, target::Target, target::image, tidy};
 
 pub(super) struct Stage {
     pub(super) name: &'static str,
     pub(super) run: fn(&Path) -> Result<()>,
 }
 
-/// Tests that touch the whole release, such as upgrade, uninstall and the loss of a leader, have one of these in
-/// their names; they run alone, after the others.
-const ALONE: [&str; 2] = ["chart_", "operator_"];
+/// Tests that touch more than their namespace, such as upgrade, uninstall, the loss of a leader and of a node, have one
+/// of these in their names; they run alone, after the others.
+const ALONE: [&str; 3] = ["chart_", "operator_", "node_"];
 
 pub(super) fn all(scope: Scope) -> Vec<Stage> {
     let mut stages = vec![
@@ -32,10 +32,19 @@ pub(super) fn all(scope: Scope) -> Vec<Stage> {
             Stage { name: "chart: rendered", run: python::chart },
             Stage { name: "local cluster: faults, and down leaves nothing", run: cluster_life },
             Stage { name: "end to end", run: |root| end_to_end(root, &together()) },
-            Stage { name: "end to end: release life cycle", run: |root| end_to_end(root, &alone()) },
+            Stage { name: "end to end: release and nodes", run: |root| end_to_end(root, &alone()) },
         ]);
     }
     if scope.full {
+        if scope.cluster {
+            stages.extend([
+                Stage { name: "end to end, long", run: |root| end_to_end(root, &long(together())) },
+                Stage {
+                    name: "end to end, long: release and nodes",
+                    run: |root| end_to_end(root, &long(alone())),
+                },
+            ]);
+        }
         stages.push(Stage { name: "licences, sources and bans", run: deny });
         stages.push(Stage { name: "cluster-down leaves nothing", run: |_| cluster::down() });
     }
@@ -48,6 +57,12 @@ fn together() -> Vec<&'static str> {
 
 fn alone() -> Vec<&'static str> {
     ALONE.into_iter().chain(["--test-threads=1"]).collect()
+}
+
+/// What takes minutes is marked as ignored.
+fn long(mut filter: Vec<&'static str>) -> Vec<&'static str> {
+    filter.push("--ignored");
+    filter
 }
 
 fn clippy(root: &Path) -> Result<()> {
@@ -122,6 +137,7 @@ fn end_to_end(root: &Path, filter: &[&str]) -> Result<()> {
         .env("KUBECONFIG", target.kubectl.kubeconfig())
         .env("SEALANE_TEST_TOOLS", target.kubectl.bin())
         .env("SEALANE_TEST_IMAGE", image)
+        .env("SEALANE_TEST_XTASK", process::own_program())
         // Failures tell what was seen; a backtrace would bury it.
         .env("RUST_BACKTRACE", "0")
         .env("SEALANE_TEST_PLUGIN", root.join("target/debug/kubectl-sealane"))

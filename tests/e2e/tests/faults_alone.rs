@@ -1,0 +1,162 @@
+//! Faults that touch more than one namespace: the operator, the release, a node. Their names say `operator_`, `chart_`
+//! or `node_`, which makes them run alone.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use sealane_e2e::{
+    Load, Member, Sandbox,
+    faults::{SIDECAR, status},
+    ledger::{Entry, Rules},
+    loaded, until,
+};
+use serde_json::Value;
+
+const RELEASE: &str = "sealane-system";
+
+fn crossing() -> Vec<Member> {
+    vec![Member::receiver(0), Member::receiver(1), Member::sender(0), Member::sender(1)]
+}
+
+#[tokio::test]
+async fn e2e_fault_operator_replicas_are_replaced_under_load() -> Result<()> {
+    let sandbox = loaded("operator", "RoundRobin").await?;
+    let load = Load::start(&sandbox, &crossing()).await?;
+    load.flows(60).await?;
+    let cluster = &sandbox.cluster;
+    let all = ["-n", RELEASE, "delete", "pod", "-l", "app.kubernetes.io/component=operator"];
+    cluster.kubectl(&[&all[..], &["--grace-period=0", "--force"]].concat()).await?;
+    load.flows(60).await?;
+    let rollout = ["-n", RELEASE, "rollout"];
+    let deployment = "deployment/sealane-operator";
+    cluster.kubectl(&[&rollout[..], &["status", deployment, "--timeout=120s"]].concat()).await?;
+    cluster.kubectl(&[&rollout[..], &["restart", deployment]].concat()).await?;
+    cluster.kubectl(&[&rollout[..], &["status", deployment, "--timeout=120s"]].concat()).await?;
+    // A sidecar that comes back while nobody configures it has its last configuration.
+    cluster.kubectl(&["-n", RELEASE, "scale", deployment, "--replicas=0"]).await?;
+    let killed = without_operator(&sandbox, &load).await;
+    cluster.kubectl(&["-n", RELEASE, "scale", deployment, "--replicas=2"]).await?;
+    cluster.kubectl(&[&rollout[..], &["status", deployment, "--timeout=120s"]].concat()).await?;
+    killed?;
+    load.flows(60).await?;
+    load.settle(&Rules::default()).await?;
+    sandbox.remove().await
+}
+
+async fn without_operator(sandbox: &Sandbox, load: &Load<'_>) -> Result<()> {
+    until("no operator is left", || async {
+        let selector = "app.kubernetes.io/component=operator";
+        let words = ["-n", RELEASE, "get", "pods", "-l", selector, "-o", "name"];
+        let pods = sandbox.cluster.kubectl(&words).await.map_err(|error| format!("{error:#}"))?;
+        if pods.trim().is_empty() { Ok(()) } else { Err(pods) }
+    })
+    .await?;
+    sandbox.kill("left-0", SIDECAR).await?;
+    load.until_more("left-0", "put", 60).await?;
+    load.flows(60).await
+}
+
+/// Cuts node2 off for this long: what passes here is the fault itself, not a wait for something to happen.
+async fn away(sandbox: &Sandbox, time: Duration) -> Result<()> {
+    let cut = sandbox.cluster.cut_node2().await?;
+    tokio::time::sleep(time).await;
+    cut.heal().await
+}
+
+#[tokio::test]
+async fn e2e_fault_node_is_cut_off_for_a_moment() -> Result<()> {
+    let sandbox = loaded("cut-short", "RoundRobin").await?;
+    let load = Load::start(&sandbox, &crossing()).await?;
+    load.flows(60).await?;
+    for seconds in [1, 5] {
+        away(&sandbox, Duration::from_secs(seconds)).await?;
+        load.flows(60).await?;
+    }
+    // Shorter than anybody's patience: nobody hears of it.
+    load.settle(&Rules::default()).await?;
+    sandbox.remove().await
+}
+
+#[tokio::test]
+#[ignore = "long: a node is away for a minute"]
+async fn e2e_fault_node_is_cut_off_and_comes_back() -> Result<()> {
+    let sandbox = loaded("cut-long", "RoundRobin").await?;
+    let mut members = crossing();
+    // One that stays within reach of the senders, and one sender beyond.
+    members.push(Member::receiver(2).on("node1"));
+    members.push(Member::sender(2).on("node2"));
+    let load = Load::start(&sandbox, &members).await?;
+    load.flows(60).await?;
+    let cut = sandbox.cluster.cut_node2().await?;
+    load.until_more("right-2", "took", 60).await?;
+    // Longer than the 20 s after which silence is a cut, and the 15 s after which a cut is an interruption.
+    tokio::time::sleep(Duration::from_secs(45)).await;
+    cut.heal().await?;
+    load.flows(60).await?;
+    let away = ["left-0", "left-1", "left-2"].map(|pod| (pod.to_owned(), 1));
+    let books = load.settle(&Rules { away: away.into(), ..Rules::default() }).await?;
+    let told = books.iter().flat_map(|book| &book.runs).flat_map(|run| &run.entries);
+    let told = told.filter(|(_, entry)| matches!(entry, Entry::Interrupted { .. }));
+    ensure!(told.count() > 0, "receivers are told of senders that are away for longer than they wait");
+    sandbox.remove().await
+}
+
+#[tokio::test]
+#[ignore = "long: the release is upgraded and rolled back"]
+async fn e2e_fault_chart_is_upgraded_under_load() -> Result<()> {
+    let sandbox = loaded("upgrade", "RoundRobin").await?;
+    let cluster = &sandbox.cluster;
+    let mut load = Load::start(&sandbox, &crossing()).await?;
+    load.flows(60).await?;
+    let before = image_of(&sandbox, "left-0").await?;
+    // The next release: the same programs under names that nobody has seen, as the version of an image is its name.
+    let folder = tempfile::tempdir()?;
+    let values = folder.path().join("values.json");
+    let current = cluster.helm(&["get", "values", "sealane", "-o", "json", "-n", RELEASE]).await?;
+    std::fs::write(&values, &current)?;
+    let current: Value = serde_json::from_str(&current)?;
+    let chart = concat!(env!("CARGO_MANIFEST_DIR"), "/../../charts/sealane");
+    let values = values.to_string_lossy().into_owned();
+    let mut words = vec!["upgrade", "sealane", chart, "-n", RELEASE, "--values", &values, "--wait"];
+    words.extend(["--timeout", "180s"]);
+    let mut settings = Vec::new();
+    for (part, image) in [
+        ("operator", "sealane-operator"),
+        ("simulation", "sealane-sidecar-sim"),
+        ("sidecar", "sealane-sidecar"),
+    ] {
+        let tag = current[part]["image"]["tag"].as_str().context("an image's tag")?;
+        for node in ["node1", "node2"] {
+            retag(&sandbox, node, image, tag).await?;
+        }
+        settings.push(format!("{part}.image.tag={tag}-next"));
+    }
+    let upgrade: Vec<&str> =
+        words.iter().copied().chain(settings.iter().flat_map(|one| ["--set-string", one.as_str()])).collect();
+    cluster.helm(&upgrade).await.context("upgrade")?;
+    load.flows(60).await?;
+    // Pods that begin now have the next sidecar, and those that run keep theirs: both speak with each other.
+    load.join(&Member::receiver(2)).await?;
+    load.join(&Member::sender(2)).await?;
+    load.flows(60).await?;
+    ensure!(image_of(&sandbox, "left-0").await? == before, "pods that run keep their sidecar");
+    ensure!(image_of(&sandbox, "left-2").await? == format!("{before}-next"), "new pods have the next one");
+    cluster.helm(&["rollback", "sealane", "-n", RELEASE, "--wait", "--timeout", "180s"]).await?;
+    load.flows(60).await?;
+    load.settle(&Rules::default()).await?;
+    sandbox.remove().await
+}
+
+async fn retag(sandbox: &Sandbox, node: &str, image: &str, tag: &str) -> Result<()> {
+    let (old, new) = (format!("localhost/{image}:{tag}"), format!("localhost/{image}:{tag}-next"));
+    let words = ["ctr", "--namespace", "k8s.io", "images", "tag", "--force", &old, &new];
+    sandbox.cluster.node(node, &words).await.map(drop)
+}
+
+async fn image_of(sandbox: &Sandbox, pod: &str) -> Result<String> {
+    let pod = sandbox.pod(pod).await?;
+    let containers = pod["spec"]["initContainers"].as_array().context("a sidecar")?;
+    let sidecar = containers.iter().find(|container| container["name"] == SIDECAR).context("a sidecar")?;
+    ensure!(status(&pod, SIDECAR).is_some_and(|status| status["restartCount"] == 0), "{}", pod["status"]);
+    Ok(sidecar["image"].as_str().unwrap_or_default().to_owned())
+}
