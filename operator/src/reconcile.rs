@@ -4,13 +4,14 @@
 pub mod apply;
 mod context;
 pub mod gather;
+mod inherited;
 pub mod plan;
 pub mod resources;
 pub mod status;
 pub mod validate;
 mod worker;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub use context::Context;
 pub use worker::run;
@@ -23,6 +24,9 @@ use status::write::WriteError;
 /// [`WriteError`] when a status cannot be written.
 pub async fn reconcile(context: &Context, namespace: &str) -> Result<Option<Duration>, WriteError> {
     let snapshot = gather::gather(context, namespace);
+    if let Some(wait) = context.inherited.wait(Instant::now(), &snapshot) {
+        return Ok(Some(wait));
+    }
     let valid = validate::validate(snapshot);
     let planned = plan::plan(&valid);
     let applied = apply::apply(context, &valid, planned);

@@ -9,10 +9,12 @@ use kube::Client;
 use kube::runtime::events::{Recorder, Reporter};
 use sealane_policy::VerifiedPolicy;
 
+use super::inherited::Inherited;
 use crate::control::Registry;
 use crate::limits::{COUNTER_WRITES_PER_SECOND_MAX, COUNTERS_PAUSE, COUNTERS_PERIOD};
 use crate::metrics::Metrics;
 use crate::names::CONTROLLER;
+use crate::spec::PodView;
 use crate::watch::Stores;
 
 /// By namespace, then by TrustPolicy uid.
@@ -25,6 +27,8 @@ pub struct Context {
     pub registry: Arc<Registry>,
     pub metrics: Arc<Metrics>,
     pub recorder: Recorder,
+    /// What ran when this term began.
+    pub(super) inherited: Inherited,
     held: Mutex<Held>,
     /// When the counters of an object were written last, by object uid.
     counted: Mutex<BTreeMap<String, Instant>>,
@@ -49,7 +53,10 @@ impl Context {
     ) -> Self {
         let reporter = Reporter { controller: CONTROLLER.to_owned(), instance: Some(pod_name.to_owned()) };
         let recorder = Recorder::new(client.clone(), reporter);
+        let pods = stores.pods.state();
+        let inherited = Inherited::new(Instant::now(), pods.iter().filter_map(|pod| PodView::new(pod)));
         Self {
+            inherited,
             client,
             stores,
             registry,
