@@ -10,7 +10,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use sealane_types::{InvalidName, PodIdentity, RootSource, Roots};
+use sealane_types::{InvalidName, InvalidPort, PodIdentity, RootSource, Roots};
 
 use crate::desired::Desired;
 use crate::evidence::ProviderInput;
@@ -21,6 +21,8 @@ pub const DATA_PORT: u16 = 14710;
 pub const ADMIN_PORT: u16 = 14711;
 /// The door's socket.
 pub const DOOR: &str = "/run/sealane/door.sock";
+/// The gRPC door's socket.
+pub const GRPC: &str = "/run/sealane/grpc.sock";
 /// Shared memory for all clients of a pod.
 pub const ARENA_BYTES: u64 = 512 << 20;
 /// How long draining may take: the default grace period of pods less five seconds.
@@ -37,15 +39,30 @@ pub struct Config {
     pub listen: SocketAddr,
     pub admin: SocketAddr,
     pub door: PathBuf,
+    /// None: there is no gRPC door.
+    pub grpc: Option<PathBuf>,
     /// Bytes of shared memory for all clients.
     pub arena_bytes: u64,
     pub drain: Duration,
+    /// The pod's loopback is the node's: forwards use unix sockets beside the door.
+    pub host_network: bool,
     /// None outside a cluster.
     pub control: Option<Control>,
     pub roots: Anchors,
     /// The desired state of a sidecar without an operator.
     pub fixed: Option<Desired>,
     pub platform: ProviderInput,
+    /// Where spans go; none are made without.
+    pub traces: Option<Traces>,
+}
+
+/// An OTLP collector.
+#[derive(Debug, Clone)]
+pub struct Traces {
+    /// `http://…` or `https://…`, gRPC.
+    pub endpoint: String,
+    /// PEM of the certificates that may have signed the collector's; needed for `https://`.
+    pub authorities: Option<String>,
 }
 
 /// How to reach the operator.
@@ -100,6 +117,15 @@ pub enum ConfigError {
         #[source]
         source: serde_norway::Error,
     },
+    #[error("{name} cannot be {found} (an example is `forward: {{listen: 18001, target: 8001}}`)")]
+    Port {
+        name: &'static str,
+        found: u32,
+        #[source]
+        source: InvalidPort,
+    },
+    #[error("a session with `forward`: {name} {problem} (an example is `forward: {{listen: 18001, target: 8001}}`)")]
+    Forward { name: &'static str, problem: &'static str },
     #[error("{name} has more than {max} entries")]
     TooMany { name: &'static str, max: usize },
 }

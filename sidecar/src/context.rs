@@ -17,6 +17,8 @@ use crate::handoff::ReplicaId;
 use crate::metrics::Metrics;
 use crate::policy::{Held, PolicyKeeper};
 use crate::session::clock::Clock;
+use crate::trace::Tracer;
+use crate::session::forward::premises::Premises;
 
 const PROCESS_LABEL: &[u8] = b"sealane/1 process";
 
@@ -55,12 +57,15 @@ pub(crate) struct Context {
     pub(crate) prover: Prover,
     pub(crate) judge: Arc<Judge>,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) tracer: Tracer,
     /// The Peer that this pod belongs to, as configured.
     pub(crate) peer: watch::Receiver<Option<PeerName>>,
     /// For newer policies of replicas that the configuration names, whichever side dialled.
     pub(crate) places: Places,
     /// For newer policies of everyone else: strangers cannot use up the places of those that are known.
     pub(crate) places_of_strangers: Places,
+    /// What forwards share.
+    pub(crate) forward: Arc<Premises>,
     /// Told when something that the operator's status shows has changed.
     pub(crate) changed: Arc<Notify>,
 }

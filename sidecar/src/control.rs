@@ -4,7 +4,7 @@
 //! door's volume for a sidecar that restarts meanwhile.
 
 mod client;
-mod convert;
+pub mod convert;
 pub(crate) mod report;
 mod store;
 

@@ -5,8 +5,10 @@
 
 use std::net::SocketAddr;
 
+use sealane_policy::Flow;
 use sealane_types::{
-    Carrier, Cipher, Delivery, PeerName, PolicyName, Provider, Reason, Roots, SessionName, SignedChain,
+    Carrier, Cipher, Delivery, ForwardPort, PeerName, PolicyName, Provider, Reason, Roots, SessionName,
+    SignedChain,
 };
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +24,8 @@ pub const REPLICAS_MAX: usize = 4096;
 pub const ADDRESSES_MAX: usize = 8;
 /// Most replicas of one peer that a replica dials.
 pub const FANOUT_MAX: u32 = 256;
+/// Replicas that a replica dials for a forward, whose connections go to the one with the fewest.
+pub const FORWARD_FANOUT: u32 = 16;
 
 /// Everything that this sidecar should do.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -67,8 +71,7 @@ pub struct Session {
     /// Of the TransferSession object; a new object of the same name is another session.
     pub uid: String,
     pub direction: Direction,
-    pub delivery: Delivery,
-    pub fanout: u32,
+    pub kind: Kind,
     /// None: the sidecar chooses.
     pub carrier: Option<Carrier>,
     /// None: the sidecar chooses within policy.
@@ -84,6 +87,63 @@ impl Session {
     pub fn key(&self) -> SessionKey {
         SessionKey { name: self.name.clone(), direction: self.direction }
     }
+
+    /// What the policy has to permit. Which port is reached is the receiving side's to ask, which reaches it.
+    #[must_use]
+    pub fn flow(&self) -> Flow {
+        match (self.kind, self.direction) {
+            (Kind::Stream { .. }, _) => Flow::Stream,
+            (Kind::Forward(_), Direction::Sending) => Flow::Forward { target: None },
+            (Kind::Forward(forward), Direction::Receiving) => Flow::Forward { target: Some(forward.target) },
+        }
+    }
+
+    /// Replicas of each Peer that are dialled.
+    #[must_use]
+    pub fn fanout(&self) -> u32 {
+        match self.kind {
+            Kind::Stream { fanout, .. } => fanout,
+            // Every replica has a port of its own.
+            Kind::Forward(Forward { per_replica: true, .. }) => FANOUT_MAX,
+            Kind::Forward(_) => FORWARD_FANOUT,
+        }
+    }
+
+    /// Whether `other` can take over without a new start.
+    #[must_use]
+    pub fn continues_as(&self, other: &Self) -> bool {
+        let peers = |session: &Self| -> Vec<PeerName> {
+            session.remotes.iter().map(|remote| remote.peer.clone()).collect()
+        };
+        self.uid == other.uid
+            && match (self.kind, other.kind) {
+                (Kind::Stream { .. }, Kind::Stream { .. }) => true,
+                (Kind::Forward(one), Kind::Forward(two)) => one == two && peers(self) == peers(other),
+                _ => false,
+            }
+    }
+}
+
+/// What a session carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]
+pub enum Kind {
+    /// Tensors.
+    Stream { delivery: Delivery, fanout: u32 },
+    /// TCP connections to one port.
+    Forward(Forward),
+}
+
+/// A forwarded TCP port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Forward {
+    /// On loopback of the sending side.
+    pub listen: ForwardPort,
+    /// On loopback of the receiving side, if the policy permits it.
+    pub target: ForwardPort,
+    /// `listen` plus the ordinal of a StatefulSet's pod reaches that pod.
+    pub per_replica: bool,
 }
 
 /// When keys are updated; zero leaves the protocol's own bound.
@@ -112,6 +172,8 @@ pub struct Replica {
     pub addresses: Vec<SocketAddr>,
     /// The process that registered, where known.
     pub incarnation: Option<[u8; 16]>,
+    /// Of a StatefulSet's pod.
+    pub ordinal: Option<u32>,
 }
 
 impl Replica {

@@ -6,15 +6,18 @@
 //! A tensor going out: `door → handoff → session/outgoing → session/driver → protocol → link`; and in at the peer:
 //! `link → protocol → session/driver → session/incoming → handoff → door`.
 //!
+//! Forwarded TCP connections take the same way between `session/forward` at either end.
+//!
 //! Deliberately absent: any Kubernetes client, any parsing of evidence, any cipher.
 
 mod admin;
 pub mod config;
 mod context;
-mod control;
+pub mod control;
 pub mod desired;
 pub mod door;
 pub mod evidence;
+mod gauges;
 pub mod handoff;
 mod link;
 mod metrics;
@@ -23,6 +26,7 @@ mod policy;
 mod route;
 mod run;
 mod session;
+mod trace;
 mod volume;
 
 pub use run::main_with;

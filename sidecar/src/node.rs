@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -22,14 +23,17 @@ use crate::evidence::judge::Judge;
 use crate::evidence::own::{Appraisal, Own};
 use crate::evidence::prover::{NoEvidence, Prover};
 use crate::evidence::{Platforms, ProviderInput};
-use crate::handoff::{Lanes, lanes};
+use crate::gauges::Gauges;
+use crate::handoff::{Lanes, Sessions, lanes};
 use crate::link::gate::Gate;
 use crate::link::listen;
-use crate::metrics::Metrics;
+use crate::metrics::{self, Metrics};
 use crate::policy::PolicyKeeper;
 use crate::route::Router;
 use crate::session::accept::Acceptor;
 use crate::session::clock::Clock;
+use crate::session::forward::premises::Premises;
+use crate::trace::{TraceError, Tracer};
 
 /// How long the last report and the last close frames may take.
 const FAREWELL: Duration = Duration::from_millis(500);
@@ -37,8 +41,6 @@ const FAREWELL: Duration = Duration::from_millis(500);
 const PLACES: usize = 8;
 /// The same, from addresses that the configuration does not name.
 const PLACES_OF_STRANGERS: usize = 2;
-/// How often gauges are brought up to date.
-const MEASURE_INTERVAL: Duration = Duration::from_secs(5);
 /// How often draining looks whether anything is left.
 const DRAIN_LOOK: Duration = Duration::from_millis(50);
 
@@ -57,6 +59,8 @@ pub enum NodeError {
     Namespace(#[from] InvalidName),
     #[error(transparent)]
     Control(#[from] control::ControlError),
+    #[error(transparent)]
+    Traces(#[from] TraceError),
 }
 
 /// A running sidecar. Dropping it does not stop it; [`Node::drain`] does.
@@ -64,7 +68,7 @@ pub enum NodeError {
 pub struct Node {
     shared: Arc<Shared>,
     health: Arc<Health>,
-    metrics: Arc<Metrics>,
+    gauges: Arc<Gauges>,
     address: SocketAddr,
     drain: Duration,
     draining: watch::Sender<bool>,
@@ -95,29 +99,38 @@ impl Node {
         let static_key = Arc::new(StaticKey::generate(&mut SystemRandom)?);
         let own_static = *static_key.public();
         let changed = Arc::new(Notify::new());
-        let metrics = Arc::new(Metrics::new());
+        let metrics = Arc::new(Metrics::new(clock.unix()));
         let (peer, own_peer) = watch::channel(None);
+        let (address, listener) = listen(config.listen)?;
         let context = Arc::new(Context {
             pod: config.pod.clone(),
             static_key,
             kem: Arc::new(MlKem768),
             clock: Arc::clone(&clock),
             policy: Arc::clone(&policy),
-            prover: Prover::start(config.pod.clone(), own_static),
-            judge: Arc::new(Judge::new(platforms.allow_simulated())),
-            metrics: Arc::clone(&metrics),
+            prover: Prover::start(config.pod.clone(), own_static, metrics.proofs.clone()),
+            judge: Arc::new(Judge::new(platforms.allow_simulated(), metrics.proofs.clone())),
+            tracer: Tracer::start(
+                config.traces.as_ref(),
+                &config.pod,
+                Arc::clone(&clock),
+                metrics.spans.clone(),
+            )?,
+            metrics,
             peer: own_peer.clone(),
             places: Places::new(PLACES),
             places_of_strangers: Places::new(PLACES_OF_STRANGERS),
+            forward: Arc::new(premises(config, address)),
             changed: Arc::clone(&changed),
         });
         let (lanes, requests) = lanes();
         let router = Router::start(Arc::clone(&context), requests);
         let own = Arc::new(Own::new(Arc::clone(&changed)));
         let reporter = Arc::new(Reporter::new(Arc::clone(&context), Arc::clone(&router), Arc::clone(&own)));
-        let (address, listener) = listen(config.listen)?;
         let (draining, drained) = watch::channel(false);
         let gate = Arc::new(Gate::default());
+        let gauges =
+            Gauges::new(Arc::clone(&context), Arc::clone(&router), Arc::clone(&own), Arc::clone(&gate));
         let acceptor = Acceptor {
             context: Arc::clone(&context),
             sessions: Arc::clone(&router) as Arc<_>,
@@ -145,7 +158,6 @@ impl Node {
             applied: Mutex::new(None),
             reporter,
         });
-        tokio::spawn(measure(Arc::clone(&shared.reporter)));
         if let Some(fixed) = &config.fixed {
             shared.apply(fixed.clone());
         }
@@ -153,7 +165,7 @@ impl Node {
             control::start(config, control, address.port(), Arc::clone(&shared))?;
         }
         let health = Arc::new(Health::default());
-        Ok((Self { shared, health, metrics, address, drain: config.drain, draining }, lanes))
+        Ok((Self { shared, health, gauges: Arc::new(gauges), address, drain: config.drain, draining }, lanes))
     }
 
     /// Where other sidecars dial.
@@ -166,8 +178,19 @@ impl Node {
         Arc::clone(&self.health)
     }
 
-    pub(crate) fn metrics(&self) -> Arc<Metrics> {
-        Arc::clone(&self.metrics)
+    pub(crate) fn gauges(&self) -> Arc<Gauges> {
+        Arc::clone(&self.gauges)
+    }
+
+    /// What clients may know of the sessions.
+    #[must_use]
+    pub fn sessions(&self) -> Arc<dyn Sessions> {
+        Arc::clone(&self.shared.router) as Arc<_>
+    }
+
+    /// What doors count in.
+    pub(crate) fn door_metrics(&self) -> metrics::Door {
+        self.shared.context.metrics.door.clone()
     }
 
     /// What `/metrics` serves.
@@ -175,8 +198,7 @@ impl Node {
     /// # Errors
     /// When a value cannot be written, which would be a fault of the library.
     pub fn render_metrics(&self) -> Result<String, std::fmt::Error> {
-        self.shared.reporter.measure();
-        self.metrics.render()
+        self.gauges.render()
     }
 
     /// Follows another desired state; what the operator and the configuration file do.
@@ -190,32 +212,32 @@ impl Node {
         self.shared.context.policy.standing().held().ok().map(|held| held.policy.epoch())
     }
 
-    /// Accepts no more connections, lets lanes finish until the deadline, then says goodbye to every peer.
+    /// Accepts no more connections, lets lanes and forwarded connections finish until the deadline, then says goodbye to every peer.
     pub async fn drain(self) {
         self.health.draining.store(true, Ordering::Release);
         self.draining.send_replace(true);
         let router = &self.shared.router;
+        router.drain();
         let idle = async {
             while !router.is_idle() {
                 tokio::time::sleep(DRAIN_LOOK).await;
             }
         };
         if tokio::time::timeout(self.drain, idle).await.is_err() {
-            tracing::warn!("the drain deadline passed with tensors under way");
+            tracing::warn!("the drain deadline passed with tensors or forwarded connections under way");
         }
         self.shared.reporter.finish();
         router.close(sealane_types::Reason::Draining, "the sidecar is shutting down");
         // Connections say goodbye and the last report goes out meanwhile; nobody is waited for any longer.
         tokio::time::sleep(FAREWELL).await;
+        let _ = tokio::time::timeout(FAREWELL, self.shared.context.tracer.flush()).await;
     }
 }
 
-/// Keeps gauges current for whoever scrapes them.
-async fn measure(reporter: Arc<Reporter>) {
-    loop {
-        tokio::time::sleep(MEASURE_INTERVAL).await;
-        reporter.measure();
-    }
+/// What forwards may use: none of the ports of this process, and unix sockets where loopback is the node's.
+fn premises(config: &Config, data: SocketAddr) -> Premises {
+    let beside_door = || config.door.parent().map(Path::to_owned).unwrap_or_default();
+    Premises::new(vec![data.port(), config.admin.port()], config.host_network.then(beside_door))
 }
 
 /// Opens the data port.

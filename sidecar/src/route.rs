@@ -1,32 +1,27 @@
 //! Which session goes where: the sessions of this sidecar, and the lanes that clients ask for.
 
+mod listing;
 mod request;
+mod side;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sealane_types::{Reason, SessionName};
 use tokio::sync::{mpsc, watch};
 
+use self::side::{Side, Stream};
 use crate::context::Context;
 use crate::desired::{Direction, Session, SessionKey};
-use crate::handoff::{LaneError, LaneRequest};
+use crate::handoff::{LaneRequest, SessionKind};
+use crate::session::inbound::{Accepting, FindSession};
 use crate::session::incoming::Receiving;
-use crate::session::incoming::traffic::FindSession;
-use crate::session::outgoing::Sending;
 use crate::session::readiness::{Observed, Readiness};
 
-/// One side of one session.
-#[derive(Debug, Clone)]
-enum Side {
-    Sending(Arc<Sending>),
-    Receiving(Arc<Receiving>),
-}
-
-/// A session and the object that declared it.
+/// A session as it was declared last.
 #[derive(Debug)]
 struct Entry {
-    uid: String,
+    declared: Session,
     side: Side,
 }
 
@@ -39,7 +34,7 @@ struct Resting {
 #[derive(Debug, Default)]
 struct Inner {
     sessions: BTreeMap<SessionKey, Entry>,
-    suspended: BTreeSet<SessionKey>,
+    suspended: BTreeMap<SessionKey, SessionKind>,
     /// Receiving sides of suspended sessions, which know what was delivered.
     resting: BTreeMap<SessionKey, Resting>,
     /// Whether any configuration arrived.
@@ -69,19 +64,18 @@ impl Router {
     pub(crate) fn apply(&self, sessions: &[Session]) {
         let mut inner = self.lock();
         inner.configured = true;
-        let wanted = |key: &SessionKey| {
-            sessions
-                .iter()
-                .find(|session| session.key() == *key && !session.suspend)
-                .map(|session| &session.uid)
-        };
-        let suspended: BTreeSet<_> =
-            sessions.iter().filter(|session| session.suspend).map(Session::key).collect();
+        let wanted =
+            |key: &SessionKey| sessions.iter().find(|session| session.key() == *key && !session.suspend);
+        let suspended: BTreeMap<_, _> = sessions
+            .iter()
+            .filter(|session| session.suspend)
+            .map(|session| (session.key(), listing::kind(session)))
+            .collect();
         let Inner { sessions: running, resting, .. } = &mut *inner;
         running.retain(|key, entry| {
-            let keep = wanted(key) == Some(&entry.uid);
+            let keep = wanted(key).is_some_and(|session| entry.declared.continues_as(session));
             if !keep {
-                resting.extend(entry.end(key, suspended.contains(key)));
+                resting.extend(entry.end(key, suspended.contains_key(key)));
             }
             keep
         });
@@ -91,21 +85,19 @@ impl Router {
         resting.retain(|key, entry| declared(key, &entry.uid));
         inner.suspended = suspended;
         for session in sessions.iter().filter(|session| !session.suspend) {
-            match inner.sessions.get(&session.key()).map(|entry| &entry.side) {
-                Some(Side::Sending(sending)) => sending.update(session.clone()),
-                Some(Side::Receiving(receiving)) => receiving.update(session.clone()),
-                None => {
-                    let rested = inner.resting.remove(&session.key());
-                    let side = match rested {
-                        Some(Resting { receiving, .. }) => {
-                            receiving.resume(session.clone());
-                            Side::Receiving(receiving)
-                        }
-                        None => Side::start(&self.context, session.clone()),
-                    };
-                    inner.sessions.insert(session.key(), Entry { uid: session.uid.clone(), side });
-                }
+            if let Some(entry) = inner.sessions.get_mut(&session.key()) {
+                entry.declared = session.clone();
+                entry.side.update(session.clone());
+                continue;
             }
+            let side = match inner.resting.remove(&session.key()) {
+                Some(Resting { receiving, .. }) => {
+                    receiving.resume(session.clone());
+                    Side::Receiving(receiving)
+                }
+                None => Side::start(&self.context, session.clone()),
+            };
+            inner.sessions.insert(session.key(), Entry { declared: session.clone(), side });
         }
         drop(inner);
         self.changes.send_modify(|changes| *changes = changes.wrapping_add(1));
@@ -114,42 +106,41 @@ impl Router {
 
     /// Ends every session.
     pub(crate) fn close(&self, reason: Reason, message: &str) {
-        for entry in self.lock().sessions.values() {
-            match &entry.side {
-                Side::Sending(sending) => sending.close(reason, message),
-                Side::Receiving(receiving) => receiving.close(reason, message),
-            }
-        }
+        self.lock().sessions.values().for_each(|entry| entry.side.close(reason, message));
     }
 
-    /// Whether no sending lane has anything left to do.
+    /// Takes nothing new on while what there is finishes.
+    pub(crate) fn drain(&self) {
+        self.lock().sessions.values().for_each(|entry| entry.side.drain());
+    }
+
+    /// Whether no session has anything left to finish.
     pub(crate) fn is_idle(&self) -> bool {
-        self.lock().sessions.values().all(|entry| match &entry.side {
-            Side::Sending(sending) => sending.is_idle(),
-            Side::Receiving(_) => true,
-        })
+        self.lock().sessions.values().all(|entry| entry.side.is_idle())
     }
 
     pub(crate) fn observe(&self) -> Vec<Observed> {
+        self.lock().sessions.values().map(|entry| entry.side.observe()).collect()
+    }
+
+    /// What runs, and what is suspended.
+    fn declared(&self) -> (Vec<(SessionKey, Side)>, Vec<(SessionKey, SessionKind)>) {
         let inner = self.lock();
-        let observe = |entry: &Entry| match &entry.side {
-            Side::Sending(sending) => sending.observe(),
-            Side::Receiving(receiving) => receiving.observe(),
-        };
-        inner.sessions.values().map(observe).collect()
+        let running = inner.sessions.iter().map(|(key, entry)| (key.clone(), entry.side.clone())).collect();
+        (running, inner.suspended.iter().map(|(key, kind)| (key.clone(), *kind)).collect())
     }
 
     fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
 
-    fn side(&self, key: &SessionKey) -> Result<Side, Readiness> {
+    fn stream(&self, key: &SessionKey) -> Result<Stream, Readiness> {
         let inner = self.lock();
         if let Some(entry) = inner.sessions.get(key) {
-            return Ok(entry.side.clone());
+            return entry.side.stream();
         }
         let SessionKey { name, direction } = key;
-        if inner.suspended.contains(key) {
+        if inner.suspended.contains_key(key) {
             let message = format!("the TransferSession `{name}` is suspended");
             return Err(Readiness::waiting(Reason::SessionSuspended, message));
         }
@@ -173,18 +164,7 @@ impl Router {
     async fn watch_policy(self: Arc<Self>) {
         let mut standing = self.context.policy.subscribe();
         while standing.changed().await.is_ok() {
-            for entry in self.lock().sessions.values() {
-                let forbidden = match &entry.side {
-                    Side::Sending(sending) => sending.forbidden(),
-                    Side::Receiving(receiving) => receiving.forbidden(),
-                };
-                let Some(Readiness::Refused { reason, message }) = forbidden else { continue };
-                let error = LaneError::refused(reason, message);
-                match &entry.side {
-                    Side::Sending(sending) => sending.refuse(&error),
-                    Side::Receiving(receiving) => receiving.refuse(&error),
-                }
-            }
+            self.lock().sessions.values().for_each(|entry| entry.side.reconsider());
             self.context.changed.notify_one();
         }
     }
@@ -195,12 +175,9 @@ impl Router {
 }
 
 impl FindSession for Router {
-    fn receiving(&self, name: &SessionName) -> Option<Arc<Receiving>> {
+    fn accepting(&self, name: &SessionName) -> Option<Arc<dyn Accepting>> {
         let key = SessionKey { name: name.clone(), direction: Direction::Receiving };
-        match &self.lock().sessions.get(&key)?.side {
-            Side::Receiving(receiving) => Some(Arc::clone(receiving)),
-            Side::Sending(_) => None,
-        }
+        self.lock().sessions.get(&key)?.side.accepting()
     }
 }
 
@@ -214,37 +191,15 @@ impl Entry {
             (Reason::SessionDeleted, format!("the TransferSession `{name}` was deleted"))
         };
         match &self.side {
-            Side::Sending(sending) => sending.close(reason, &message),
             Side::Receiving(receiving) if suspended => {
                 receiving.suspend(&message);
-                let resting = Resting { uid: self.uid.clone(), receiving: Arc::clone(receiving) };
-                return Some((key.clone(), resting));
+                let resting = Resting { uid: self.declared.uid.clone(), receiving: Arc::clone(receiving) };
+                Some((key.clone(), resting))
             }
-            Side::Receiving(receiving) => receiving.close(reason, &message),
-        }
-        None
-    }
-}
-
-impl Side {
-    fn start(context: &Arc<Context>, session: Session) -> Self {
-        match session.direction {
-            Direction::Sending => Self::Sending(Sending::start(Arc::clone(context), session)),
-            Direction::Receiving => Self::Receiving(Receiving::start(Arc::clone(context), session)),
-        }
-    }
-
-    fn readiness(&self) -> Readiness {
-        match self {
-            Self::Sending(sending) => sending.readiness(),
-            Self::Receiving(receiving) => receiving.readiness(),
-        }
-    }
-
-    fn changes(&self) -> watch::Receiver<u64> {
-        match self {
-            Self::Sending(sending) => sending.changes(),
-            Self::Receiving(receiving) => receiving.changes(),
+            side => {
+                side.close(reason, &message);
+                None
+            }
         }
     }
 }

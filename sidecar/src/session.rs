@@ -1,14 +1,23 @@
 //! Sessions: what this pod sends to whom, and receives from whom.
 //!
-//! [`outgoing`] holds the sending side of a TransferSession, [`incoming`] the receiving side. Both put their frames on
-//! connections that [`driver`] runs, and neither sees a byte before both ends are verified.
+//! [`outgoing`] holds the sending side of a stream of tensors, [`incoming`] its receiving side, and [`forward`] both
+//! sides of a forwarded TCP port. All put their frames on connections that [`driver`] runs, dialled by [`dialer`] or taken
+//! by [`accept`], and none sees a byte before both ends are verified.
 
 pub(crate) mod accept;
 mod answer;
+mod arrival;
 pub(crate) mod clock;
-pub(crate) mod driver;
+mod dialer;
+mod driver;
+pub(crate) mod forward;
+pub(crate) mod inbound;
 pub(crate) mod incoming;
+pub(crate) mod life;
 pub(crate) mod outgoing;
+mod permission;
+mod phase;
 pub(crate) mod readiness;
+mod rendezvous;
 pub(crate) mod traffic;
 mod trust;

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use sealane_types::{PodIdentity, RootSource, Roots};
 
-use super::{ADMIN_PORT, ARENA_BYTES, Anchors, Config, ConfigError, Control, DATA_PORT, DOOR, DRAIN, read};
+use super::{
+    ADMIN_PORT, ARENA_BYTES, Anchors, Config, ConfigError, Control, DATA_PORT, DOOR, DRAIN, GRPC, Traces, read,
+};
 use crate::evidence::ProviderInput;
 
 /// Looks a variable up; `std::env::var(…).ok()` outside tests.
@@ -28,13 +30,40 @@ pub fn parse(lookup: Lookup<'_>) -> Result<Config, ConfigError> {
         listen: SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), data_port),
         admin: SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), admin_port),
         door: lookup("SEALANE_DOOR").map_or_else(|| PathBuf::from(DOOR), PathBuf::from),
+        grpc: Some(lookup("SEALANE_GRPC").map_or_else(|| PathBuf::from(GRPC), PathBuf::from)),
         arena_bytes: number(lookup, "SEALANE_ARENA_BYTES", ARENA_BYTES)?,
+        host_network: flag(lookup, "SEALANE_HOST_NETWORK")?,
         drain: Duration::from_secs(number(lookup, "SEALANE_DRAIN_SECONDS", DRAIN.as_secs())?),
         control: Some(control(lookup)?),
         roots: roots(lookup)?,
         fixed: None,
         platform: platform(lookup)?,
+        traces: traces(lookup)?,
     })
+}
+
+/// Where spans go: our own variable, or the ones that OpenTelemetry's programs read.
+///
+/// # Errors
+/// As [`parse`].
+pub fn traces(lookup: Lookup<'_>) -> Result<Option<Traces>, ConfigError> {
+    let names =
+        ["SEALANE_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"];
+    let set =
+        |name: &&'static str| lookup(name).filter(|value| !value.is_empty()).map(|value| (*name, value));
+    let Some((name, endpoint)) = names.iter().find_map(set) else { return Ok(None) };
+    let authorities = lookup("SEALANE_OTLP_CA").filter(|text| !text.is_empty());
+    if endpoint.starts_with("https://") && authorities.is_none() {
+        return Err(ConfigError::Missing { name: "SEALANE_OTLP_CA" });
+    }
+    if !endpoint.starts_with("http://") && !endpoint.starts_with("https://") {
+        return Err(ConfigError::Malformed {
+            name,
+            expected: "an http:// or https:// address",
+            found: endpoint,
+        });
+    }
+    Ok(Some(Traces { endpoint, authorities }))
 }
 
 fn required(lookup: Lookup<'_>, name: &'static str) -> Result<String, ConfigError> {
@@ -44,6 +73,11 @@ fn required(lookup: Lookup<'_>, name: &'static str) -> Result<String, ConfigErro
 fn number<T: FromStr>(lookup: Lookup<'_>, name: &'static str, default: T) -> Result<T, ConfigError> {
     let Some(text) = lookup(name).filter(|value| !value.is_empty()) else { return Ok(default) };
     text.parse().map_err(|_| ConfigError::Malformed { name, expected: "a number in range", found: text })
+}
+
+fn flag(lookup: Lookup<'_>, name: &'static str) -> Result<bool, ConfigError> {
+    let Some(text) = lookup(name).filter(|value| !value.is_empty()) else { return Ok(false) };
+    text.parse().map_err(|_| ConfigError::Malformed { name, expected: "`true` or `false`", found: text })
 }
 
 fn pod(lookup: Lookup<'_>) -> Result<PodIdentity, ConfigError> {
@@ -153,6 +187,23 @@ mod tests {
     }
 
     #[test]
+    fn spans_go_where_one_of_three_variables_says() {
+        assert!(parse(&complete).unwrap().traces.is_none(), "off by default");
+        let set = |name: &'static str, value: &'static str| {
+            traces(&move |asked| (asked == name).then(|| value.to_owned()))
+        };
+        for name in
+            ["SEALANE_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"]
+        {
+            let found = set(name, "http://collector:4317").unwrap().unwrap();
+            assert_eq!(found.endpoint, "http://collector:4317");
+            assert!(set(name, "").unwrap().is_none());
+            assert!(set(name, "collector:4317").unwrap_err().to_string().contains(name));
+            assert!(set(name, "https://collector:4317").unwrap_err().to_string().contains("SEALANE_OTLP_CA"));
+        }
+    }
+
+    #[test]
     fn malformed_values_are_refused() {
         for (name, value) in [
             ("SEALANE_DATA_PORT", "70000"),
@@ -160,6 +211,7 @@ mod tests {
             ("SEALANE_CONTROL_ADDRESS", "http://sealane-control:14712"),
             ("SEALANE_ROOTS", "[{}]"),
             ("SEALANE_POD_NAME", "Not_A_Name"),
+            ("SEALANE_HOST_NETWORK", "yes"),
         ] {
             let lookup = |asked: &'static str| {
                 if asked == name { Some(value.to_owned()) } else { complete(asked) }

@@ -5,15 +5,15 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use sealane_types::{
-    Cipher, Delivery, PeerName, PodIdentity, PolicyName, Provider, RootSource, Roots, SessionName,
-    SignedChain,
+    Cipher, Delivery, ForwardPort, PeerName, PodIdentity, PolicyName, Provider, RootSource, Roots,
+    SessionName, SignedChain,
 };
 use serde::Deserialize;
 
 use super::{ARENA_BYTES, Anchors, Config, ConfigError, DRAIN, read};
 use crate::desired::{
-    Desired, Direction, FANOUT_MAX, PolicyProposal, REMOTES_MAX, REPLICAS_MAX, Rekey, Remote, Replica,
-    SESSIONS_MAX, Session,
+    Desired, Direction, FANOUT_MAX, Forward, Kind, PolicyProposal, REMOTES_MAX, REPLICAS_MAX, Rekey, Remote,
+    Replica, SESSIONS_MAX, Session,
 };
 use crate::evidence::ProviderInput;
 
@@ -31,8 +31,13 @@ struct File {
     listen: SocketAddr,
     admin: SocketAddr,
     door: PathBuf,
+    /// Without it there is no gRPC door.
+    grpc: Option<PathBuf>,
     arena_bytes: Option<u64>,
     drain_seconds: Option<u64>,
+    /// Forwards use unix sockets beside the door: loopback is the node's.
+    #[serde(default)]
+    host_network: bool,
     peer: PeerName,
     #[serde(default = "auto")]
     provider: Provider,
@@ -53,19 +58,29 @@ struct File {
 struct FileSession {
     name: SessionName,
     direction: Direction,
-    #[serde(default = "round_robin")]
-    delivery: Delivery,
-    #[serde(default = "fanout")]
-    fanout: u32,
+    /// Of a stream of tensors.
+    delivery: Option<Delivery>,
+    fanout: Option<u32>,
+    /// Makes it a forwarded TCP port.
+    forward: Option<FileForward>,
     cipher: Option<Cipher>,
     remotes: Vec<FileRemote>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct FileForward {
+    listen: u32,
+    target: u32,
+    #[serde(default)]
+    per_replica: bool,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct FileRemote {
     peer: PeerName,
-    /// One address per replica; a receiver needs none.
+    /// One address per replica; a receiver needs none. With `forward.perReplica` in the order of ordinals.
     #[serde(default)]
     addresses: Vec<SocketAddr>,
 }
@@ -74,24 +89,29 @@ const fn auto() -> Provider {
     Provider::Auto
 }
 
-const fn round_robin() -> Delivery {
-    Delivery::RoundRobin
-}
+/// Replicas that a stream's sender dials, unless the file says otherwise.
+const FANOUT: u32 = 16;
 
-const fn fanout() -> u32 {
-    16
-}
+/// Reads a whole file; that of the file system outside tests.
+pub type Read<'a> = &'a dyn Fn(&Path) -> Result<Vec<u8>, ConfigError>;
 
 /// Reads and checks a configuration file and the files that it names.
 ///
 /// # Errors
 /// [`ConfigError`] names the file or field.
 pub fn load(path: &Path) -> Result<Config, ConfigError> {
-    let bytes = read(path)?;
+    parse(&read(path)?, path, &read)
+}
+
+/// Reads what stands in the file at `path`; `read` yields the files that it names.
+///
+/// # Errors
+/// See [`load`].
+pub fn parse(bytes: &[u8], path: &Path, read: Read<'_>) -> Result<Config, ConfigError> {
     if bytes.len() > FILE_BYTES_MAX {
         return Err(ConfigError::TooMany { name: "the configuration file's bytes", max: FILE_BYTES_MAX });
     }
-    let file: File = serde_norway::from_slice(&bytes)
+    let file: File = serde_norway::from_slice(bytes)
         .map_err(|source| ConfigError::Yaml { path: path.to_owned(), source })?;
     let directory = path.parent().unwrap_or(Path::new("."));
     let beside = |name: &Path| directory.join(name);
@@ -101,7 +121,7 @@ pub fn load(path: &Path) -> Result<Config, ConfigError> {
         .map_err(|source| ConfigError::Json { name: "rootsFile", source })?;
     let chain: SignedChain = serde_json::from_slice(&read(&beside(&file.policy_file))?)
         .map_err(|source| ConfigError::Json { name: "policyFile", source })?;
-    let simulated = file.simulated_platform.as_deref().map(|name| text(&beside(name))).transpose()?;
+    let simulated = file.simulated_platform.as_deref().map(|name| text(&beside(name), read)).transpose()?;
     let initdata = file.initdata.as_deref().map(|name| read(&beside(name))).transpose()?;
     let sessions = sessions(file.sessions)?;
     Ok(Config {
@@ -111,10 +131,13 @@ pub fn load(path: &Path) -> Result<Config, ConfigError> {
         listen: file.listen,
         admin: file.admin,
         door: beside(&file.door),
+        grpc: file.grpc.as_deref().map(beside),
         arena_bytes: file.arena_bytes.unwrap_or(ARENA_BYTES),
         drain: file.drain_seconds.map_or(DRAIN, Duration::from_secs),
+        host_network: file.host_network,
         control: None,
         roots: Anchors { roots, source: RootSource::File },
+        traces: None,
         fixed: Some(Desired {
             generation: 1,
             peer: Some(file.peer),
@@ -127,8 +150,11 @@ pub fn load(path: &Path) -> Result<Config, ConfigError> {
     })
 }
 
-fn text(path: &Path) -> Result<String, ConfigError> {
-    std::fs::read_to_string(path).map_err(|source| ConfigError::Unreadable { path: path.to_owned(), source })
+fn text(path: &Path, read: Read<'_>) -> Result<String, ConfigError> {
+    String::from_utf8(read(path)?).map_err(|error| ConfigError::Unreadable {
+        path: path.to_owned(),
+        source: std::io::Error::new(std::io::ErrorKind::InvalidData, error),
+    })
 }
 
 fn sessions(sessions: Vec<FileSession>) -> Result<Vec<Session>, ConfigError> {
@@ -142,17 +168,13 @@ fn session(session: FileSession) -> Result<Session, ConfigError> {
     if session.remotes.len() > REMOTES_MAX {
         return Err(ConfigError::TooMany { name: "remotes", max: REMOTES_MAX });
     }
-    if session.fanout == 0 || session.fanout > FANOUT_MAX {
-        let found = session.fanout.to_string();
-        return Err(ConfigError::Malformed { name: "fanout", expected: "between 1 and 256", found });
-    }
+    let kind = kind(&session)?;
     let remotes = session.remotes.into_iter().map(remote).collect::<Result<_, _>>()?;
     Ok(Session {
         uid: session.name.to_string(),
         name: session.name,
         direction: session.direction,
-        delivery: session.delivery,
-        fanout: session.fanout,
+        kind,
         carrier: None,
         cipher: session.cipher,
         rekey: Rekey::default(),
@@ -161,14 +183,41 @@ fn session(session: FileSession) -> Result<Session, ConfigError> {
     })
 }
 
+fn kind(session: &FileSession) -> Result<Kind, ConfigError> {
+    let FileSession { delivery, fanout, forward, remotes, .. } = session;
+    let Some(forward) = forward else {
+        let (delivery, fanout) = (delivery.unwrap_or(Delivery::RoundRobin), fanout.unwrap_or(FANOUT));
+        if fanout == 0 || fanout > FANOUT_MAX {
+            let found = fanout.to_string();
+            return Err(ConfigError::Malformed { name: "fanout", expected: "between 1 and 256", found });
+        }
+        return Ok(Kind::Stream { delivery, fanout });
+    };
+    if delivery.is_some() || fanout.is_some() {
+        return Err(ConfigError::Forward { name: "forward", problem: "goes without delivery and fanout" });
+    }
+    if remotes.len() != 1 {
+        return Err(ConfigError::Forward { name: "remotes", problem: "must name exactly one Peer" });
+    }
+    let port = |name, number| {
+        ForwardPort::new(number).map_err(|source| ConfigError::Port { name, found: number, source })
+    };
+    Ok(Kind::Forward(Forward {
+        listen: port("forward.listen", forward.listen)?,
+        target: port("forward.target", forward.target)?,
+        per_replica: forward.per_replica,
+    }))
+}
+
 fn remote(remote: FileRemote) -> Result<Remote, ConfigError> {
     if remote.addresses.len() > REPLICAS_MAX {
         return Err(ConfigError::TooMany { name: "addresses", max: REPLICAS_MAX });
     }
-    let replica = |address: SocketAddr| Replica {
+    let replica = |(ordinal, address): (u32, SocketAddr)| Replica {
         id: address.to_string(),
         addresses: vec![address],
         incarnation: None,
+        ordinal: Some(ordinal),
     };
-    Ok(Remote { peer: remote.peer, replicas: remote.addresses.into_iter().map(replica).collect() })
+    Ok(Remote { peer: remote.peer, replicas: (0..).zip(remote.addresses).map(replica).collect() })
 }

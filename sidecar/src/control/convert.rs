@@ -4,11 +4,11 @@ use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
 use sealane_sidecar_api::control as wire;
-use sealane_types::{InvalidName, PeerName, PolicyName, Provider, Reason, SessionName};
+use sealane_types::{ForwardPort, InvalidName, InvalidPort, PeerName, PolicyName, Provider, Reason, SessionName};
 
 use crate::desired::{
-    ADDRESSES_MAX, Desired, Direction, FANOUT_MAX, PolicyProposal, REMOTES_MAX, REPLICAS_MAX, Rekey, Remote,
-    Replica, SESSIONS_MAX, Session,
+    ADDRESSES_MAX, Desired, Direction, FANOUT_MAX, Forward, Kind, PolicyProposal, REMOTES_MAX, REPLICAS_MAX,
+    Rekey, Remote, Replica, SESSIONS_MAX, Session,
 };
 
 /// The word that lets the sidecar choose.
@@ -16,7 +16,7 @@ const AUTO: &str = "Auto";
 
 /// The operator sent something that no operator should. The configuration before it stays in effect.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum ConvertError {
+pub enum ConvertError {
     #[error("{field} is not a valid name")]
     Name {
         field: &'static str,
@@ -33,12 +33,19 @@ pub(super) enum ConvertError {
     },
     #[error("{field} is out of range")]
     Range { field: &'static str },
+    #[error("{field}: {problem}")]
+    Port { field: &'static str, problem: InvalidPort },
+    #[error("session.remotes of a forward name one Peer, and these {found}")]
+    Remotes { found: usize },
     #[error("{field} has more than {max} entries")]
     TooMany { field: &'static str, max: usize },
 }
 
 /// Converts a whole configuration or refuses it: half of one would be another than the operator meant.
-pub(super) fn desired(configuration: wire::Configuration) -> Result<Desired, ConvertError> {
+///
+/// # Errors
+/// [`ConvertError`] names the field.
+pub fn desired(configuration: wire::Configuration) -> Result<Desired, ConvertError> {
     let wire::Configuration { generation, peer, reason, provider, policy, sessions } = configuration;
     at_most(sessions.len(), SESSIONS_MAX, "sessions")?;
     let peer = match peer.as_str() {
@@ -85,24 +92,40 @@ fn session(session: wire::Session) -> Result<Session, ConvertError> {
         rekey_seconds,
         suspend,
         remotes,
-        forward: _,
+        forward,
     } = session;
     at_most(remotes.len(), REMOTES_MAX, "session.remotes")?;
-    if fanout == 0 || fanout > FANOUT_MAX {
-        return Err(ConvertError::Range { field: "session.fanout" });
-    }
+    let kind = match forward {
+        Some(_) if remotes.len() != 1 => return Err(ConvertError::Remotes { found: remotes.len() }),
+        Some(forward) => self::forward(&forward).map(Kind::Forward)?,
+        None if fanout == 0 || fanout > FANOUT_MAX => {
+            return Err(ConvertError::Range { field: "session.fanout" });
+        }
+        None => Kind::Stream { delivery: word("session.delivery", &delivery)?, fanout },
+    };
     Ok(Session {
         name: SessionName::new(name)
             .map_err(|source| ConvertError::Name { field: "session.name", source })?,
         uid,
         direction: if sending { Direction::Sending } else { Direction::Receiving },
-        delivery: word("session.delivery", &delivery)?,
-        fanout,
+        kind,
         carrier: choice("session.carrier", &carrier)?,
         cipher: choice("session.cipher", &cipher)?,
         rekey: Rekey { bytes: rekey_bytes, messages: rekey_messages, seconds: rekey_seconds },
         suspend,
         remotes: remotes.into_iter().map(remote).collect::<Result<_, _>>()?,
+    })
+}
+
+fn forward(forward: &wire::Forward) -> Result<Forward, ConvertError> {
+    let wire::Forward { listen, target, per_replica } = *forward;
+    let port = |field, number| {
+        ForwardPort::new(number).map_err(|problem| ConvertError::Port { field, problem })
+    };
+    Ok(Forward {
+        listen: port("session.forward.listen", listen)?,
+        target: port("session.forward.target", target)?,
+        per_replica,
     })
 }
 
@@ -117,7 +140,7 @@ fn remote(remote: wire::Remote) -> Result<Remote, ConvertError> {
 }
 
 fn replica(replica: wire::Replica) -> Result<Replica, ConvertError> {
-    let wire::Replica { pod, uid, addresses, port, incarnation, ordinal: _ } = replica;
+    let wire::Replica { pod, uid, addresses, port, incarnation, ordinal } = replica;
     at_most(addresses.len(), ADDRESSES_MAX, "replica.addresses")?;
     let port = u16::try_from(port).map_err(|_| ConvertError::Range { field: "replica.port" })?;
     let address = |text: String| {
@@ -128,6 +151,7 @@ fn replica(replica: wire::Replica) -> Result<Replica, ConvertError> {
         id: format!("{pod}/{uid}"),
         addresses: addresses.into_iter().map(address).collect::<Result<_, _>>()?,
         incarnation: incarnation.try_into().ok(),
+        ordinal,
     })
 }
 
@@ -184,7 +208,8 @@ mod tests {
         let desired = desired(configuration()).unwrap();
         assert_eq!(desired.provider, Provider::Simulated);
         let session = &desired.sessions[0];
-        assert_eq!((session.delivery, session.carrier), (Delivery::RoundRobin, None));
+        let stream = Kind::Stream { delivery: Delivery::RoundRobin, fanout: 16 };
+        assert_eq!((session.kind, session.carrier), (stream, None));
         assert_eq!(session.cipher, Some(Cipher::Aes256Gcm));
         let replica = &session.remotes[0].replicas[0];
         assert_eq!(replica.id, "ranker-0/77");
@@ -210,5 +235,40 @@ mod tests {
             spoil(&mut configuration);
             assert!(desired(configuration).is_err(), "{index}");
         }
+    }
+    #[test]
+    fn a_forward_converts_and_needs_no_delivery() {
+        let mut configuration = configuration();
+        let session = &mut configuration.sessions[0];
+        session.forward = Some(wire::Forward { listen: 18_001, target: 8_001, per_replica: true });
+        (session.delivery, session.fanout) = (String::new(), 0);
+        session.remotes[0].replicas[0].ordinal = Some(3);
+        let desired = desired(configuration).unwrap();
+        let Kind::Forward(forward) = desired.sessions[0].kind else { panic!("{desired:?}") };
+        assert_eq!((forward.listen.number(), forward.target.number()), (18_001, 8_001));
+        assert!(forward.per_replica);
+        assert_eq!(desired.sessions[0].remotes[0].replicas[0].ordinal, Some(3));
+    }
+
+    #[test]
+    fn forwards_to_reserved_ports_or_two_peers_are_refused() {
+        type Spoil = fn(&mut wire::Forward);
+        let spoils: [Spoil; 4] =
+            [|it| it.listen = 0, |it| it.listen = 14_710, |it| it.target = 8_006, |it| it.target = 70_000];
+        let forwarding = || {
+            let mut configuration = configuration();
+            configuration.sessions[0].forward =
+                Some(wire::Forward { listen: 18_001, target: 8_001, per_replica: false });
+            configuration
+        };
+        for (index, spoil) in spoils.into_iter().enumerate() {
+            let mut configuration = forwarding();
+            spoil(configuration.sessions[0].forward.as_mut().unwrap());
+            assert!(matches!(desired(configuration), Err(ConvertError::Port { .. })), "{index}");
+        }
+        let mut configuration = forwarding();
+        let remote = configuration.sessions[0].remotes[0].clone();
+        configuration.sessions[0].remotes.push(remote);
+        assert!(matches!(desired(configuration), Err(ConvertError::Remotes { found: 2 })));
     }
 }

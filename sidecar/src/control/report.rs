@@ -8,9 +8,7 @@ use sealane_types::Reason;
 use tokio::sync::Notify;
 
 use crate::context::Context;
-use crate::desired::Direction;
 use crate::evidence::own::{Own, OwnEvidence};
-use crate::metrics::{ReasonLabel, SessionLabels};
 use crate::policy::Standing;
 use crate::route::Router;
 use crate::session::readiness::Observed;
@@ -33,6 +31,7 @@ impl Reporter {
     /// A configuration is in effect.
     pub(crate) fn applied(&self, generation: u64) {
         self.generation.store(generation, Ordering::Relaxed);
+        self.context.metrics.control.generation.set(i64::try_from(generation).unwrap_or(i64::MAX));
         self.context.changed.notify_one();
     }
 
@@ -87,36 +86,6 @@ impl Reporter {
             },
         }
     }
-
-    /// Brings the gauges up to date.
-    pub(crate) fn measure(&self) {
-        let own = self.own.last();
-        let metrics = &self.context.metrics;
-        let epoch = self.context.policy.standing().held().map_or(0, |held| held.policy.epoch());
-        metrics.policy_epoch.set(i64::try_from(epoch).unwrap_or(i64::MAX));
-        metrics.degraded.clear();
-        let degrade = |reason: Reason| {
-            metrics.degraded.get_or_create(&ReasonLabel { reason: reason.as_str() }).set(1);
-        };
-        if let OwnEvidence::Verified(peer) = &own {
-            let age = self.context.clock.unix().0.saturating_sub(peer.evidence_time().0);
-            // Ages are far below 2^53 seconds.
-            metrics.evidence_age.set(age as f64);
-            peer.degradations().iter().for_each(|one| degrade(one.reason()));
-        }
-        if self.context.clock.suspect() {
-            degrade(Reason::ClockSuspect);
-        }
-        for session in self.router.observe() {
-            let direction = match session.key.direction {
-                Direction::Sending => "sending",
-                Direction::Receiving => "receiving",
-            };
-            let labels = SessionLabels { session: session.key.name.to_string(), direction };
-            metrics.connections.get_or_create(&labels).set(session.connections.into());
-            session.degraded.into_iter().for_each(degrade);
-        }
-    }
 }
 
 /// The same report without what changes all the time: two that are equal need no haste.
@@ -126,6 +95,7 @@ pub(super) fn conditions(report: &wire::Report) -> wire::Report {
         session.bytes = 0;
         // Whether anything flowed at all is a condition, how much is not.
         session.tensors = session.tensors.min(1);
+        session.forwarded = session.forwarded.min(1);
         session.handshake_micros = 0;
     }
     if let Some(evidence) = &mut report.evidence {
@@ -173,6 +143,7 @@ fn session(observed: Observed) -> wire::SessionReport {
         connections_desired,
         bytes,
         tensors,
+        forwarded,
         carrier,
         cipher,
         post_quantum,
@@ -201,6 +172,6 @@ fn session(observed: Observed) -> wire::SessionReport {
         reason,
         message,
         degraded,
-        forwarded: 0,
+        forwarded,
     }
 }

@@ -6,9 +6,11 @@ use sealane_types::Reason;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{Instant, sleep_until};
 
-use super::{Router, Side};
+use super::Router;
+use super::side::Stream;
 use crate::desired::{Direction, SessionKey};
 use crate::handoff::{LaneError, LaneRequest, ReceiverRequest, SenderRequest};
+use crate::session::life::count_failed;
 use crate::session::readiness::Readiness;
 
 /// Requests that wait at once.
@@ -20,6 +22,7 @@ pub(super) async fn serve(router: Arc<Router>, mut requests: mpsc::Receiver<Lane
     while let Some(request) = requests.recv().await {
         let Ok(permit) = Arc::clone(&waiting).try_acquire_owned() else {
             refuse(
+                &router,
                 request,
                 LaneError::not_ready(Reason::LimitExceeded, "too many lanes are being opened at once"),
             );
@@ -40,14 +43,14 @@ async fn wait(router: &Router, request: LaneRequest) {
     loop {
         changes.mark_unchanged();
         standing.mark_unchanged();
-        let side = router.side(&key);
-        let mut news = side.as_ref().ok().map(Side::changes);
-        let readiness = side.as_ref().map_or_else(Clone::clone, Side::readiness);
-        let error = match (readiness, side) {
-            (Readiness::Ready, Ok(side)) => return open(&side, request),
+        let stream = router.stream(&key);
+        let mut news = stream.as_ref().ok().map(Stream::changes);
+        let readiness = stream.as_ref().map_or_else(Clone::clone, Stream::readiness);
+        let error = match (readiness, stream) {
+            (Readiness::Ready, Ok(stream)) => return open(router, &stream, request),
             (refused @ Readiness::Refused { .. }, _) => {
                 if let Some(error) = refused.error() {
-                    refuse(request, error);
+                    refuse(router, request, error);
                 }
                 return;
             }
@@ -63,7 +66,7 @@ async fn wait(router: &Router, request: LaneRequest) {
         tokio::select! {
             () = sleep_until(deadline) => {
                 if let Some(error) = error {
-                    refuse(request, error);
+                    refuse(router, request, error);
                 }
                 return;
             }
@@ -95,17 +98,18 @@ fn is_abandoned(request: &LaneRequest) -> bool {
     }
 }
 
-fn open(side: &Side, request: LaneRequest) {
-    match (side, request) {
-        (Side::Sending(sending), LaneRequest::Sender(request)) => sending.open(request),
-        (Side::Receiving(receiving), LaneRequest::Receiver(request)) => receiving.open(request),
+fn open(router: &Router, stream: &Stream, request: LaneRequest) {
+    match (stream, request) {
+        (Stream::Sending(sending), LaneRequest::Sender(request)) => sending.open(request),
+        (Stream::Receiving(receiving), LaneRequest::Receiver(request)) => receiving.open(request),
         // Sessions are found by direction, so this cannot come about; the client is told all the same.
-        (_, request) => refuse(request, LaneError::gone()),
+        (_, request) => refuse(router, request, LaneError::gone()),
     }
 }
 
 /// A client that went away needs no answer.
-fn refuse(request: LaneRequest, error: LaneError) {
+fn refuse(router: &Router, request: LaneRequest, error: LaneError) {
+    count_failed(&router.context, describe(&request).0.direction, error.reason);
     match request {
         LaneRequest::Sender(request) => drop(request.answer.send(Err(error))),
         LaneRequest::Receiver(request) => drop(request.answer.send(Err(error))),

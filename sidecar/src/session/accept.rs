@@ -10,12 +10,12 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
 use super::driver::drive;
-use super::incoming::traffic::{FindSession, Inbound};
+use super::inbound::{FindSession, Inbound};
 use crate::context::{Context, SystemRandom};
 use crate::desired::Rekey;
 use crate::link::gate::{Admission, Gate};
 use crate::link::tcp::Link;
-use crate::metrics::ReasonLabel;
+use crate::metrics::labels::TurnedAwayLabels;
 
 /// Wait after the kernel gave no connection, which it does when descriptors run out.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -55,8 +55,8 @@ impl Acceptor {
             }
             Err(refused) => {
                 tracing::debug!(%source, "connection refused: {refused}");
-                let label = ReasonLabel { reason: Reason::LimitExceeded.as_str() };
-                self.context.metrics.refused_connections.get_or_create(&label).inc();
+                let labels = TurnedAwayLabels::new(Reason::LimitExceeded, refused.as_str());
+                self.context.metrics.handshakes.turned_away.get_or_create(&labels).inc();
             }
         }
     }
@@ -71,8 +71,8 @@ async fn drained(draining: &mut watch::Receiver<bool>) {
 async fn serve(context: &Context, sessions: Arc<dyn FindSession>, stream: TcpStream, admission: Admission) {
     let standing = context.policy.standing();
     let (Ok(held), Some(own)) = (standing.held(), context.own_peer()) else {
-        let label = ReasonLabel { reason: Reason::NotConfigured.as_str() };
-        context.metrics.refused_connections.get_or_create(&label).inc();
+        let labels = TurnedAwayLabels::new(Reason::NotConfigured, "");
+        context.metrics.handshakes.turned_away.get_or_create(&labels).inc();
         return;
     };
     let mut local = context.local(held, own.clone(), None, Rekey::default());

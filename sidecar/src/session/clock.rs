@@ -81,6 +81,12 @@ impl Clock {
         certain
     }
 
+    /// What the machine says, for spans: it is not believed in any other place.
+    #[must_use]
+    pub(crate) fn wall(&self) -> SystemTime {
+        SystemTime::now()
+    }
+
     /// Signed material proved that it is at least `date`.
     pub(crate) fn at_least(&self, date: UnixSeconds) {
         let mut anchor = self.anchor.lock().unwrap_or_else(PoisonError::into_inner);

@@ -39,6 +39,7 @@ pub(crate) async fn drive(
 ) -> Ended {
     let mut driver = Driver::new(context, link, connection, traffic);
     driver.run(&mut stop).await;
+    driver.traffic.over();
     driver.farewell().await;
     driver.finish()
 }
@@ -57,12 +58,13 @@ struct Driver<'a> {
 
 impl<'a> Driver<'a> {
     fn new(context: &'a Context, link: Link, connection: Connection, traffic: &'a mut dyn Traffic) -> Self {
+        let trace = context.tracer.connection(traffic.role(), link.dialled());
         Self {
             context,
             link,
             connection,
             traffic,
-            trust: Trust::new(context),
+            trust: Trust::new(context, trace),
             input: vec![0; RECORD_WIRE_BYTES_MAX],
             filled: 0,
             ended: None,
@@ -124,6 +126,7 @@ impl<'a> Driver<'a> {
         }
         let (put, writing) = self.put();
         let taken = self.take();
+        self.trust.count_rekeys(&self.connection);
         self.drain_events();
         (put || taken, writing)
     }
@@ -208,12 +211,10 @@ impl<'a> Driver<'a> {
         let _ = tokio::time::timeout(FAREWELL, flush).await;
     }
 
-    fn finish(self) -> Ended {
-        let (by, reason) = self.ended.unwrap_or((ClosedBy::Local, Reason::Unspecified));
+    fn finish(mut self) -> Ended {
+        let (by, reason) = self.ended.unwrap_or((ClosedBy::Local, Reason::Internal));
         let established = self.trust.is_established();
-        if !established {
-            self.trust.count_refused(self.traffic.role(), reason);
-        }
+        self.trust.over(self.traffic.role(), by, reason);
         Ended { by, reason, established }
     }
 }

@@ -10,7 +10,7 @@ mod sender;
 mod stream;
 #[cfg(test)]
 mod tests;
-pub(crate) mod traffic;
+mod traffic;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,13 +22,15 @@ use sealane_types::{Carrier, PeerName, PodIdentity, Reason};
 use tokio::sync::{Notify, Semaphore, watch};
 
 use self::hub::{Hub, ReceiverId};
-use self::sender::Connected;
 use self::stream::{Attachment, Stream};
+use super::arrival::{Arrival, Connected};
+use super::life::{LaneLife, count_failed};
+use super::permission;
 use super::readiness::{Observed, Readiness};
 use crate::context::Context;
 use crate::desired::{Session, SessionKey};
 use crate::handoff::{DeliveryId, LaneError, ReceiverRequest, Turn, receiver};
-use crate::metrics::SessionLabels;
+use crate::metrics::labels::SessionLabels;
 
 /// How often senders that do not come back are looked for.
 const HOUSEKEEPING: Duration = Duration::from_millis(500);
@@ -60,16 +62,6 @@ struct Inner {
     hub: Hub,
 }
 
-/// A verified connection of a sender.
-#[derive(Debug)]
-pub(crate) struct Arrival {
-    pub(crate) peer: PeerName,
-    pub(crate) pod: PodIdentity,
-    pub(crate) degraded: Vec<Reason>,
-    /// Closes the connection.
-    pub(crate) stop: watch::Sender<Option<Reason>>,
-}
-
 impl Receiving {
     pub(crate) fn start(context: Arc<Context>, session: Session) -> Arc<Self> {
         let receiving = Arc::new(Self {
@@ -88,7 +80,8 @@ impl Receiving {
             loop {
                 tokio::time::sleep(HOUSEKEEPING).await;
                 let Some(receiving) = weak.upgrade() else { return };
-                receiving.lock().hub.give_up_on_lost(context.clock.moment());
+                let lost = receiving.lock().hub.give_up_on_lost(context.clock.moment());
+                receiving.count_interrupted(lost);
             }
         });
         receiving
@@ -102,6 +95,7 @@ impl Receiving {
         inner.hub.keep(|peer| session.remotes.iter().any(|remote| remote.peer == *peer));
         inner.session = session;
         drop(inner);
+        self.context.metrics.traffic.begin(&SessionLabels::of(&self.key));
         self.tell();
     }
 
@@ -133,11 +127,7 @@ impl Receiving {
         self.tell();
     }
 
-    /// Whether `peer` is configured to send in this session.
-    pub(crate) fn expects(&self, peer: &PeerName) -> bool {
-        self.is_for(&self.lock(), peer)
-    }
-
+    /// Whether `peer` is configured to send in this session, which goes on.
     fn is_for(&self, inner: &Inner, peer: &PeerName) -> bool {
         self.stop.borrow().is_none() && inner.session.remotes.iter().any(|remote| remote.peer == *peer)
     }
@@ -161,6 +151,7 @@ impl Receiving {
         if inner.hub.receivers() >= LANES_MAX {
             let message = format!("session `{}` has {LANES_MAX} receiving lanes already", self.key.name);
             let _ = request.answer.send(Err(LaneError::refused(Reason::LimitExceeded, message)));
+            count_failed(&self.context, self.key.direction, Reason::LimitExceeded);
             return;
         }
         let (client, deliveries, outlet) = receiver::lane();
@@ -193,6 +184,7 @@ impl Receiving {
             connections_desired: u32::try_from(inner.hub.listed().max(connected.len())).unwrap_or(u32::MAX),
             bytes: self.bytes.load(Ordering::Relaxed),
             tensors: self.tensors.load(Ordering::Relaxed),
+            forwarded: 0,
             carrier: Carrier::Tcp,
             cipher: suite.map(|suite| suite.cipher),
             post_quantum: suite.is_some_and(Suite::post_quantum),
@@ -213,25 +205,11 @@ impl Receiving {
     }
 
     fn readiness_of(&self, inner: &Inner) -> Option<Readiness> {
-        let Some(own) = self.context.own_peer() else {
-            return Some(Readiness::waiting(Reason::NotConfigured, "this pod belongs to no Peer yet"));
-        };
-        let held = match self.context.policy.standing() {
-            crate::policy::Standing::InForce(held) => held,
-            crate::policy::Standing::Closed { reason: Reason::PolicyMissing, message } => {
-                return Some(Readiness::waiting(Reason::PolicyMissing, message));
-            }
-            crate::policy::Standing::Closed { reason, message } => {
-                return Some(Readiness::refused(reason, message));
-            }
-        };
-        let refused = |peer: &PeerName| held.policy.permits(&self.key.name, peer, &own).err();
-        let error = inner.session.remotes.iter().find_map(|remote| refused(&remote.peer))?;
-        Some(Readiness::refused(error.reason(), error.to_string()))
+        permission::forbidden(&self.context, &inner.session)
     }
 
     /// A verified connection begins. The number names it in [`Receiving::detach`].
-    fn attach(&self, arrival: Arrival) -> Result<u64, Reason> {
+    fn admit(&self, arrival: Arrival) -> Result<u64, Reason> {
         let mut inner = self.lock();
         // Under the lock that ends the session, so that no connection outlives it.
         if !self.is_for(&inner, &arrival.peer) {
@@ -326,8 +304,13 @@ impl Receiving {
     }
 
     /// A client is gone: what it had and did not take is lost.
-    fn leave(&self, receiver: ReceiverId) {
-        let untaken = self.lock().hub.leave(receiver);
+    fn leave(&self, receiver: ReceiverId, life: &mut LaneLife) {
+        let mut inner = self.lock();
+        if let Some(reason) = inner.hub.failure(receiver) {
+            life.fail(reason);
+        }
+        let untaken = inner.hub.leave(receiver);
+        drop(inner);
         for delivered in untaken {
             delivered.stream.lost(delivered.sequence);
         }
@@ -342,15 +325,21 @@ impl Receiving {
         }
         inner.hub.end_if_all_have();
         drop(inner);
+        self.count_interrupted(usize::from(interrupted));
         self.tell();
+    }
+
+    fn count_interrupted(&self, senders: usize) {
+        let labels = SessionLabels::of(&self.key);
+        self.context.metrics.traffic.interrupted.get_or_create(&labels).inc_by(senders as u64);
     }
 
     fn count(&self, tensors: u64, bytes: u64) {
         self.tensors.fetch_add(tensors, Ordering::Relaxed);
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        let labels = SessionLabels { session: self.key.name.to_string(), direction: "receiving" };
-        self.context.metrics.tensors.get_or_create(&labels).inc_by(tensors);
-        self.context.metrics.bytes.get_or_create(&labels).inc_by(bytes);
+        let labels = SessionLabels::of(&self.key);
+        self.context.metrics.traffic.tensors.get_or_create(&labels).inc_by(tensors);
+        self.context.metrics.traffic.bytes.get_or_create(&labels).inc_by(bytes);
     }
 
     fn tell(&self) {

@@ -5,15 +5,14 @@
 
 pub(crate) mod association;
 mod backlog;
-mod dialer;
 mod generations;
+mod kept;
 mod lane;
 mod ledger;
 mod news;
-mod phase;
-mod rendezvous;
 mod schedule;
 mod stream;
+mod taking;
 mod traffic;
 mod unsent;
 
@@ -26,13 +25,16 @@ use sealane_types::{Carrier, Delivery, PeerName, Reason};
 use tokio::sync::{mpsc, watch};
 
 use self::association::{Association, LaneLink};
+use self::kept::Kept;
 use self::news::LaneNews;
-use self::phase::Phase;
-use super::readiness::{Observed, Readiness, is_refusal};
+use super::life::count_failed;
+use super::phase::Phase;
+use super::readiness::{Observed, Readiness};
+use super::{dialer, permission, rendezvous};
 use crate::context::Context;
-use crate::desired::{Session, SessionKey};
+use crate::desired::{Kind, Session, SessionKey};
 use crate::handoff::{LaneError, SenderRequest, sender};
-use crate::metrics::SessionLabels;
+use crate::metrics::labels::SessionLabels;
 
 /// Sending lanes of one session at once.
 const LANES_MAX: usize = 256;
@@ -99,7 +101,7 @@ impl Sending {
         for remote in &session.remotes {
             let known = inner.entries.iter().find(|entry| entry.peer == remote.peer);
             let known = known.map_or(&[][..], |entry| &entry.associations);
-            let chosen = rendezvous::choose(own, &remote.replicas, session.fanout, |id| {
+            let chosen = rendezvous::choose(own, &remote.replicas, session.fanout(), |id| {
                 known.iter().any(|association| association.id() == id && !association.is_leaving())
             });
             let mut associations = Vec::new();
@@ -116,7 +118,7 @@ impl Sending {
                         Arc::clone(&self.context.clock),
                     );
                     inner.lanes.iter().for_each(|(id, lane)| association.open(*id, lane));
-                    dialer::start(self, &association);
+                    self.dial(&association);
                     association
                 });
                 association.locate(replica.addresses.clone());
@@ -139,7 +141,14 @@ impl Sending {
         inner.entries = entries;
         inner.session = session;
         drop(inner);
+        self.context.metrics.traffic.begin(&self.labels());
         self.tell();
+    }
+
+    /// Starts the task that keeps a replica connected.
+    fn dial(self: &Arc<Self>, association: &Arc<Association>) {
+        let kept = Kept { sending: Arc::downgrade(self), association: Arc::clone(association) };
+        dialer::start(Arc::clone(&self.context), kept, self.stop.subscribe());
     }
 
     /// Ends the session: its connections are closed and its lanes fail.
@@ -183,6 +192,7 @@ impl Sending {
         if inner.lanes.len() >= LANES_MAX {
             let message = format!("session `{}` has {LANES_MAX} sending lanes already", self.key.name);
             let _ = request.answer.send(Err(LaneError::refused(Reason::LimitExceeded, message)));
+            count_failed(&self.context, self.key.direction, Reason::LimitExceeded);
             return;
         }
         let (lane, events, intake) = sender::lane(request.incarnation, request.base);
@@ -219,6 +229,7 @@ impl Sending {
         handshakes.sort_unstable();
         let suite = phases.iter().find_map(Phase::suite);
         let desired = associations().filter(|association| !association.is_leaving()).count();
+        let stalled = associations().find(|association| association.has_stalled()).map(|_| Reason::Stalled);
         let problem = match forbidden {
             Some(Readiness::Refused { reason, message }) => Some((reason, message)),
             _ => phases.iter().find_map(Phase::problem),
@@ -230,34 +241,20 @@ impl Sending {
             connections_desired: count(desired),
             bytes: self.bytes.load(Ordering::Relaxed),
             tensors: self.tensors.load(Ordering::Relaxed),
+            forwarded: 0,
             carrier: Carrier::Tcp,
             cipher: suite.map(|suite| suite.cipher),
             post_quantum: suite.is_some_and(|suite| suite.post_quantum()),
             handshake_micros: handshakes.get(handshakes.len() / 2).copied().unwrap_or(0),
             ended: inner.opened > 0 && inner.opened == inner.closed,
             problem,
-            degraded: phases.iter().flat_map(Phase::degraded).collect(),
+            degraded: phases.iter().flat_map(Phase::degraded).chain(stalled).collect(),
         }
     }
 
     /// Why the policy forbids this session, if it does.
     pub(crate) fn forbidden(&self) -> Option<Readiness> {
-        let standing = self.context.policy.standing();
-        let held = match &standing {
-            crate::policy::Standing::InForce(held) => held,
-            crate::policy::Standing::Closed { reason: Reason::PolicyMissing, message } => {
-                return Some(Readiness::waiting(Reason::PolicyMissing, message.clone()));
-            }
-            crate::policy::Standing::Closed { reason, message } => {
-                return Some(Readiness::refused(*reason, message.clone()));
-            }
-        };
-        let Some(own) = self.context.own_peer() else {
-            return Some(Readiness::waiting(Reason::NotConfigured, "this pod belongs to no Peer yet"));
-        };
-        let refused = |peer: &PeerName| held.policy.permits(&self.key.name, &own, peer).err();
-        let error = self.lock().session.remotes.iter().find_map(|remote| refused(&remote.peer))?;
-        Some(Readiness::refused(error.reason(), error.to_string()))
+        permission::forbidden(&self.context, &self.session())
     }
 
     fn session(&self) -> Session {
@@ -265,7 +262,11 @@ impl Sending {
     }
 
     fn delivery(&self) -> Delivery {
-        self.lock().session.delivery
+        match self.lock().session.kind {
+            Kind::Stream { delivery, .. } => delivery,
+            // The router gives this side streams only.
+            Kind::Forward(_) => Delivery::RoundRobin,
+        }
     }
 
     fn entries(&self) -> Vec<Entry> {
@@ -286,16 +287,16 @@ impl Sending {
         self.tensors.fetch_add(tensors, Ordering::Relaxed);
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         let labels = self.labels();
-        self.context.metrics.tensors.get_or_create(&labels).inc_by(tensors);
-        self.context.metrics.bytes.get_or_create(&labels).inc_by(bytes);
+        self.context.metrics.traffic.tensors.get_or_create(&labels).inc_by(tensors);
+        self.context.metrics.traffic.bytes.get_or_create(&labels).inc_by(bytes);
     }
 
     fn count_uncertain(&self, tensors: u64) {
-        self.context.metrics.uncertain.get_or_create(&self.labels()).inc_by(tensors);
+        self.context.metrics.traffic.uncertain.get_or_create(&self.labels()).inc_by(tensors);
     }
 
     fn labels(&self) -> SessionLabels {
-        SessionLabels { session: self.key.name.to_string(), direction: "sending" }
+        SessionLabels::of(&self.key)
     }
 
     fn tell(&self) {
@@ -310,26 +311,8 @@ impl Sending {
 
 impl Entry {
     fn readiness(&self) -> Readiness {
-        let peer = &self.peer;
         let phases: Vec<Phase> = self.associations.iter().map(|association| association.phase()).collect();
-        if phases.iter().any(Phase::is_established) {
-            return Readiness::Ready;
-        }
-        let Some((reason, message)) = phases.iter().find_map(Phase::problem) else {
-            let (reason, message) = if phases.is_empty() {
-                (Reason::NoReplicas, format!("Peer `{peer}` has no replica yet"))
-            } else {
-                (Reason::Unreachable, format!("no replica of Peer `{peer}` is connected yet"))
-            };
-            return Readiness::Waiting { reason, message };
-        };
-        let message = format!("no replica of Peer `{peer}` is connected: {message}");
-        let refused = |phase: &Phase| phase.problem().is_some_and(|(reason, _)| is_refusal(reason));
-        if phases.iter().all(refused) {
-            Readiness::Refused { reason, message }
-        } else {
-            Readiness::Waiting { reason, message }
-        }
+        permission::connected(&self.peer, &phases)
     }
 }
 

@@ -30,6 +30,14 @@ impl Readiness {
         Self::Refused { reason, message: message.into() }
     }
 
+    /// What a status shows; None when there is nothing to show.
+    pub(crate) fn problem(self) -> Option<(Reason, String)> {
+        match self {
+            Self::Ready => None,
+            Self::Waiting { reason, message } | Self::Refused { reason, message } => Some((reason, message)),
+        }
+    }
+
     /// What a lane that does not open is told; None when it may open.
     pub(crate) fn error(self) -> Option<LaneError> {
         match self {
@@ -90,6 +98,8 @@ pub(crate) struct Observed {
     pub(crate) connections_desired: u32,
     pub(crate) bytes: u64,
     pub(crate) tensors: u64,
+    /// TCP connections carried, of a forward.
+    pub(crate) forwarded: u64,
     pub(crate) carrier: Carrier,
     /// Of the connections that there are.
     pub(crate) cipher: Option<Cipher>,

@@ -10,10 +10,15 @@ use sealane_protocol::handshake::Suite;
 use sealane_types::Reason;
 use tokio::sync::Notify;
 
+use crate::desired::Direction;
+
 /// What a connection carries.
 pub(crate) trait Traffic: Sink + Send {
     /// The label of metrics and logs: `initiator` or `responder`.
     fn role(&self) -> &'static str;
+
+    /// Which side of its session this is.
+    fn direction(&self) -> Direction;
 
     /// Whether the remote may go on with what it claims to be; names only, nothing is proved yet.
     fn introduced(&mut self, introduction: &Introduction) -> Result<(), Reason>;
@@ -30,6 +35,9 @@ pub(crate) trait Traffic: Sink + Send {
 
     /// Queues what is ready to go, until the output is full or nothing is left.
     fn fill(&mut self, connection: &mut Connection) -> Result<(), Reason>;
+
+    /// The connection is over: what it carried ends now, before the remote is told why.
+    fn over(&mut self) {}
 
     /// Told when [`Traffic::fill`] has something new to do.
     fn wake(&self) -> Arc<Notify>;

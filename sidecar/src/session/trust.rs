@@ -17,8 +17,9 @@ use super::answer::{self, Answer};
 use super::traffic::{Established, Traffic};
 use crate::context::{Context, view};
 use crate::evidence::judge::judge_again;
-use crate::metrics::HandshakeLabels;
+use crate::metrics::labels::{HandshakeLabels, SessionLabels, Way};
 use crate::policy::{Held, Standing};
+use crate::trace::{ConnectionTrace, Step};
 
 /// Stored claims are looked at this often even if nothing changes: collateral and policy expire.
 const RECHECK: Duration = Duration::from_secs(30);
@@ -39,6 +40,11 @@ pub(super) struct Trust<'a> {
     recheck: Interval,
     started: Moment,
     established: bool,
+    /// Once established, unless it is an audit.
+    labels: Option<SessionLabels>,
+    /// Key updates counted, of this side and of the remote.
+    rekeys: (u64, u64),
+    trace: ConnectionTrace,
     /// Epoch that the remote is known to hold.
     remote_epoch: u64,
     offers: Offers,
@@ -72,7 +78,7 @@ impl Offers {
 }
 
 impl<'a> Trust<'a> {
-    pub(super) fn new(context: &'a Context) -> Self {
+    pub(super) fn new(context: &'a Context, trace: ConnectionTrace) -> Self {
         let mut standing = context.policy.subscribe();
         // The connection was set up before: what was adopted in between must not count as seen.
         standing.mark_changed();
@@ -83,6 +89,9 @@ impl<'a> Trust<'a> {
             recheck: tokio::time::interval(RECHECK),
             started: context.clock.moment(),
             established: false,
+            labels: None,
+            rekeys: (0, 0),
+            trace,
             remote_epoch: 0,
             offers: Offers::default(),
         }
@@ -92,10 +101,33 @@ impl<'a> Trust<'a> {
         self.established
     }
 
-    /// A handshake came to nothing.
-    pub(super) fn count_refused(&self, role: &'static str, reason: Reason) {
-        let labels = labels(role, "refused", reason.as_str());
-        self.context.metrics.handshakes.get_or_create(&labels).inc();
+    /// The connection is over, or its handshake came to nothing.
+    pub(super) fn over(&mut self, role: &'static str, by: ClosedBy, reason: Reason) {
+        self.trace.ended(by, reason);
+        let metrics = &self.context.metrics;
+        match &self.labels {
+            Some(labels) => {
+                metrics.connections.ended.get_or_create(&labels.clone().because(reason)).inc();
+            }
+            None => {
+                metrics.handshakes.ended.get_or_create(&HandshakeLabels::refused(role, reason)).inc();
+            }
+        }
+    }
+
+    /// Looks whether keys were replaced.
+    pub(super) fn count_rekeys(&mut self, connection: &Connection) {
+        let (sealed, opened) = connection.key_updates();
+        let rekeys = &self.context.metrics.connections.rekeys;
+        let count = |way: Way, before: &mut u64, now: u64| {
+            // A connection that is over has no keys left to tell of.
+            if now > *before {
+                rekeys.get_or_create(&way.into()).inc_by(now - *before);
+                *before = now;
+            }
+        };
+        count(Way::Sent, &mut self.rekeys.0, sealed);
+        count(Way::Received, &mut self.rekeys.1, opened);
     }
 
     /// Answers the protocol, at once or later. Some: the connection is over.
@@ -108,6 +140,7 @@ impl<'a> Trust<'a> {
         let outcome = match event {
             Event::Introduced(introduction) => {
                 self.remote_epoch = introduction.epoch;
+                self.trace.introduced(connection.public_id(), &introduction);
                 traffic.introduced(&introduction)
             }
             Event::PolicyWanted => self.supply_policy(connection),
@@ -120,12 +153,14 @@ impl<'a> Trust<'a> {
             }
             Event::AuditorIntroduced => self.on_auditor(connection),
             Event::EvidenceWanted(wanted) => self.permitted(connection, traffic).map(|held| {
+                self.trace.start(Step::Evidence);
                 let prover = self.context.prover.clone();
                 let digest = held.policy.digest();
                 self.answers
                     .push(Box::pin(async move { Answer::Proved(prover.prove(wanted.leaf, digest).await) }));
             }),
             Event::EvidenceReceived(received) => self.permitted(connection, traffic).map(|held| {
+                self.trace.start(Step::Verification);
                 let context = &self.context;
                 let acceptable = held.acceptable(context.clock.moment());
                 let (judge, now) = (Arc::clone(&context.judge), context.clock.unix());
@@ -159,6 +194,7 @@ impl<'a> Trust<'a> {
                 {
                     self.adopt(chain);
                 }
+                self.trace_answer(&answer);
                 on_answer(answer, connection, traffic);
             }
             News::Policy { alive: true } => self.on_standing(connection, traffic),
@@ -167,7 +203,20 @@ impl<'a> Trust<'a> {
         }
     }
 
-    fn adopt(&self, chain: Vec<u8>) {
+    fn trace_answer(&mut self, answer: &Answer) {
+        match answer {
+            Answer::Proved(proved) => {
+                self.trace.end(Step::Evidence, proved.as_ref().err().map(|missing| missing.reason));
+            }
+            Answer::Judged(verdict) => {
+                self.trace.end(Step::Verification, verdict.as_ref().as_ref().err().copied());
+            }
+            Answer::Adopted(adopted) => self.trace.end(Step::Policy, adopted.as_ref().err().copied()),
+        }
+    }
+
+    fn adopt(&mut self, chain: Vec<u8>) {
+        self.trace.start(Step::Policy);
         self.answers.push(answer::adopt(Arc::clone(&self.context.policy), chain));
     }
 
@@ -219,8 +268,12 @@ impl<'a> Trust<'a> {
         traffic.established(&Established { introduction, peer, suite, handshake })?;
         self.established = true;
         let metrics = &self.context.metrics;
-        metrics.handshake_seconds.observe(handshake.as_secs_f64());
-        metrics.handshakes.get_or_create(&labels(traffic.role(), "established", "")).inc();
+        metrics.handshakes.seconds.observe(handshake.as_secs_f64());
+        metrics.handshakes.ended.get_or_create(&HandshakeLabels::established(traffic.role())).inc();
+        let labels = SessionLabels::new(&introduction.session, traffic.direction());
+        metrics.connections.established.get_or_create(&labels).inc();
+        self.labels = Some(labels);
+        self.trace.established(suite);
         // The policy may have changed since the verdict.
         self.reconsider(connection, traffic);
         Ok(())
@@ -297,10 +350,6 @@ fn on_answer(answer: Answer, connection: &mut Connection, traffic: &mut dyn Traf
         // The connection closed while the answer was being made: there is nobody to give it to.
         tracing::debug!(%misuse, "an answer came too late");
     }
-}
-
-fn labels(role: &'static str, outcome: &'static str, reason: &'static str) -> HandshakeLabels {
-    HandshakeLabels { role, outcome, reason }
 }
 
 #[cfg(test)]

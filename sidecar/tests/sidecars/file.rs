@@ -4,6 +4,7 @@ use std::path::Path;
 
 use rustix::process::{Pid, Signal, kill_process};
 use sealane_sidecar::config::{Config, ConfigError, file};
+use sealane_sidecar::desired::Kind;
 use sealane_sidecar::node::Node;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -78,6 +79,7 @@ async fn the_binary_starts_answers_probes_and_stops() {
     })
     .await;
     assert!(directory.path().join("embedder.sock").exists(), "the door listens");
+    assert!(directory.path().join("embedder.grpc.sock").exists(), "the gRPC door listens");
     let metrics = within("metrics", get(admin, "/metrics")).await;
     assert!(metrics.contains("sealane_policy_epoch"), "{metrics}");
     assert!(within("readiness", get(admin, "/readyz")).await.starts_with("HTTP/1.1 200"));
@@ -124,6 +126,35 @@ fn mistakes_in_the_file_are_named() {
         std::fs::write(&path, good.replacen(from, to, 1)).unwrap();
         let error: ConfigError = file::load(&path).unwrap_err();
         assert!(error.to_string().contains(expected), "{to}: {error}");
+    }
+}
+
+#[test]
+fn a_file_can_declare_a_forward() {
+    let directory = examples();
+    let path = directory.path().join("embedder.yaml");
+    let good = std::fs::read_to_string(&path).unwrap();
+    let declared = |lines: &str| {
+        std::fs::write(&path, format!("{good}  {lines}\nhostNetwork: true\n")).unwrap();
+        file::load(&path)
+    };
+    let config = declared("forward: {listen: 18001, target: 8001, perReplica: true}").unwrap();
+    assert!(config.host_network);
+    let session = &config.fixed.unwrap().sessions[0];
+    let Kind::Forward(forward) = session.kind else { panic!("{session:?}") };
+    let ports = (forward.listen.number(), forward.target.number(), forward.per_replica);
+    assert_eq!(ports, (18_001, 8_001, true));
+    assert_eq!(session.remotes[0].replicas[0].ordinal, Some(0));
+    // Mistakes name the field, say what is wrong and show what is right.
+    for (lines, field) in [
+        ("forward: {listen: 18001, target: 14710}", "forward.target"),
+        ("forward: {listen: 0, target: 8001}", "forward.listen"),
+        ("forward: {listen: 18001, target: 70000}", "forward.target"),
+        ("forward: {listen: 18001, target: 8001}\n  delivery: Broadcast", "delivery"),
+        ("forward: {listen: 18001, target: 8001}\n  fanout: 3", "fanout"),
+    ] {
+        let error = declared(lines).unwrap_err().to_string();
+        assert!(error.contains(field) && error.contains("listen: 18001, target: 8001"), "{lines}: {error}");
     }
 }
 

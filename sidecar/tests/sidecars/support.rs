@@ -11,8 +11,10 @@ use base64::engine::general_purpose::STANDARD;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use sealane_policy::{SigningKey, Timestamp, canonical, sign};
-use sealane_sidecar::config::{Anchors, Config, Control};
-use sealane_sidecar::desired::{Desired, Direction, PolicyProposal, Rekey, Remote, Replica, Session};
+use sealane_sidecar::config::{Anchors, Config, Control, Traces};
+use sealane_sidecar::desired::{
+    Desired, Direction, Forward, Kind, PolicyProposal, Rekey, Remote, Replica, Session,
+};
 use sealane_sidecar::evidence::{Platforms, Provider, ProviderError, ProviderInput, Quote};
 use sealane_sidecar::handoff::Lanes;
 use sealane_sidecar::node::{Node, NodeError};
@@ -173,6 +175,12 @@ pub(crate) struct Plan {
     /// Where it asks for its configuration; without, it has one from the start.
     pub(crate) control: Option<Control>,
     pub(crate) door: PathBuf,
+    /// In place of the stream `activations`: the forward `inference`.
+    pub(crate) forward: Option<Forward>,
+    pub(crate) host_network: bool,
+    pub(crate) drain: Duration,
+    /// Where its spans go.
+    pub(crate) traces: Option<Traces>,
 }
 
 /// An address of its own for every sidecar: dialling sockets take their ports from 127.0.0.1, and none of them shall have
@@ -193,9 +201,13 @@ impl Plan {
             chain: signed(&document(1), &[1, 2]),
             delivery: Delivery::RoundRobin,
             remotes: vec![],
+            traces: None,
             platforms: with_simulation(),
             control: None,
             door: "/nowhere/door.sock".into(),
+            forward: None,
+            host_network: false,
+            drain: Duration::from_secs(1),
         }
     }
 
@@ -215,19 +227,24 @@ impl Plan {
             "embedder" => (Direction::Sending, "ranker"),
             _ => (Direction::Receiving, "embedder"),
         };
-        let replica = |address: &SocketAddr| Replica {
+        let replica = |(ordinal, address): (u32, &SocketAddr)| Replica {
             id: address.to_string(),
             addresses: vec![*address],
             incarnation: None,
+            ordinal: Some(ordinal),
         };
-        let remote =
-            Remote { peer: remote.parse().unwrap(), replicas: self.remotes.iter().map(replica).collect() };
+        let remote = Remote {
+            peer: remote.parse().unwrap(),
+            replicas: (0..).zip(&self.remotes).map(replica).collect(),
+        };
         let session = Session {
-            name: "activations".parse().unwrap(),
+            name: if self.forward.is_some() { "inference" } else { "activations" }.parse().unwrap(),
             uid: "1".to_owned(),
             direction,
-            delivery: self.delivery,
-            fanout: 16,
+            kind: match self.forward {
+                Some(forward) => Kind::Forward(forward),
+                None => Kind::Stream { delivery: self.delivery, fanout: 16 },
+            },
             carrier: None,
             cipher: None,
             rekey: Rekey::default(),
@@ -257,8 +274,10 @@ impl Plan {
             listen: self.listen,
             admin: loopback(),
             door: self.door.clone(),
+            grpc: None,
             arena_bytes: 0,
-            drain: Duration::from_secs(1),
+            drain: self.drain,
+            host_network: self.host_network,
             control: self.control.clone(),
             roots: Anchors { roots: vec![roots()], source: RootSource::File },
             fixed: self.control.is_none().then(|| self.desired()),
@@ -266,6 +285,7 @@ impl Plan {
                 simulated: Some(material().to_json().unwrap()),
                 initdata: Some(initdata(self.proves)),
             },
+            traces: self.traces.clone(),
         };
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use sealane_protocol::Moment;
 use sealane_types::{PeerName, PodIdentity, Reason};
 
-use super::Arrival;
 use super::arriving::Place;
-use super::sender::{Connected, Sender};
+use super::sender::Sender;
 use super::stream::{Arrived, Stream, Waiting};
 use crate::handoff::receiver::Turns;
 use crate::handoff::{Delivery, DeliveryId, LaneError, NoSlot, Sequence, TakeArena, Turn};
+use crate::session::arrival::{Arrival, Connected};
 
 /// Interruptions kept for a receiver that opens later.
 const INTERRUPTIONS_MAX: usize = 64;
@@ -46,6 +46,8 @@ struct Receiver {
     delivered: BTreeMap<DeliveryId, Delivered>,
     /// Nothing more comes; what it has can still be taken.
     ended: bool,
+    /// Why, if it did not end well.
+    failure: Option<Reason>,
 }
 
 /// State of a receiving session.
@@ -138,8 +140,8 @@ impl Hub {
         if !sender.is_on(connection) { Err(Reason::LinkLost) } else { sender.stream(incarnation) }
     }
 
-    /// Tells receivers of senders that did not come back.
-    pub(super) fn give_up_on_lost(&mut self, now: Moment) {
+    /// Tells receivers of senders that did not come back; how many there were.
+    pub(super) fn give_up_on_lost(&mut self, now: Moment) -> usize {
         let lost: Vec<_> = self
             .senders
             .iter()
@@ -156,6 +158,7 @@ impl Hub {
         if !lost.is_empty() {
             self.end_if_all_have();
         }
+        lost.len()
     }
 
     /// A receiving lane opens.
@@ -165,7 +168,8 @@ impl Hub {
             // A client that is gone already is noticed by its lane's task.
             let _ = turns.give(Turn::Interrupted { sender });
         }
-        self.receivers.insert(id, Receiver { turns, arena, delivered: BTreeMap::new(), ended: false });
+        self.receivers
+            .insert(id, Receiver { turns, arena, delivered: BTreeMap::new(), ended: false, failure: None });
         id
     }
 
@@ -173,6 +177,11 @@ impl Hub {
     pub(super) fn leave(&mut self, id: ReceiverId) -> Vec<Delivered> {
         let receiver = self.receivers.remove(&id);
         receiver.map(|receiver| receiver.delivered.into_values().collect()).unwrap_or_default()
+    }
+
+    /// Why a receiving lane ended, if it did not end well.
+    pub(super) fn failure(&self, id: ReceiverId) -> Option<Reason> {
+        self.receivers.get(&id).and_then(|receiver| receiver.failure)
     }
 
     pub(super) fn has_ended(&self, id: ReceiverId) -> bool {
@@ -262,8 +271,9 @@ impl Hub {
     fn give_up_on_memory(&mut self, id: ReceiverId) {
         let Some(receiver) = self.receivers.get_mut(&id).filter(|receiver| !receiver.ended) else { return };
         receiver.ended = true;
+        receiver.failure = Some(Reason::MemoryUnusable);
         let message = "this client's shared memory cannot be written; open the lane again";
-        let _ = receiver.turns.give(super::over(&LaneError::closed(Reason::Unspecified, message)));
+        let _ = receiver.turns.give(super::over(&LaneError::closed(Reason::MemoryUnusable, message)));
     }
 
     /// A sender is gone without ending its stream.
@@ -305,6 +315,7 @@ impl Hub {
     pub(super) fn fail(&mut self, error: &LaneError) {
         for receiver in self.receivers.values_mut().filter(|receiver| !receiver.ended) {
             receiver.ended = true;
+            receiver.failure = Some(error.reason);
             let _ = receiver.turns.give(super::over(error));
         }
     }

@@ -8,13 +8,15 @@ use super::Receiving;
 use super::hub::ReceiverId;
 use crate::handoff::DeliveryId;
 use crate::handoff::receiver::Outlet;
+use crate::session::life::LaneLife;
 
 /// Starts the task of a lane. `freed` tells when the client's memory has room again.
 pub(super) fn start(receiving: &Arc<Receiving>, id: ReceiverId, outlet: Outlet, freed: Arc<Notify>) {
     let receiving = Arc::clone(receiving);
+    let mut life = LaneLife::begin(&receiving.context, &receiving.key);
     tokio::spawn(async move {
         run(&receiving, id, outlet, &freed).await;
-        receiving.leave(id);
+        receiving.leave(id, &mut life);
     });
 }
 

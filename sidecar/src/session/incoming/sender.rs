@@ -2,16 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use sealane_protocol::Moment;
-use sealane_protocol::handshake::Suite;
 use sealane_protocol::limits::STREAMS_MAX;
 use sealane_types::{PeerName, PodIdentity, Reason};
 use tokio::sync::watch;
 
-use super::Arrival;
 use super::stream::{Standing, Stream};
+use crate::session::arrival::{Arrival, Connected};
 
 /// How long a cut stream may take to come back before the receivers are told that it is lost: a sidecar's restart.
 pub(super) const RESUME_MICROS_MAX: u64 = 15_000_000;
@@ -19,13 +17,6 @@ pub(super) const RESUME_MICROS_MAX: u64 = 15_000_000;
 const SETTLED_MAX: usize = 64;
 /// Streams that are remembered although they are over: a sender comes back with all that it had open at once.
 const OVER_MAX: usize = STREAMS_MAX + SETTLED_MAX;
-
-/// What is known of a connection once it is established.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Connected {
-    pub(super) suite: Suite,
-    pub(super) handshake: Duration,
-}
 
 #[derive(Debug)]
 struct Connection {

@@ -4,25 +4,28 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::AtomicBool;
 
-use sealane_protocol::connection::Places;
+use sealane_protocol::connection::{Places, Sink};
 use sealane_protocol::frame::{Chunk, End, Frame, Incarnation, Sequence, Shape, StreamId, TensorHeader};
 use sealane_protocol::keys::{MlKem768, StaticKey};
 use sealane_protocol::limits::{STAGING_BYTES, STREAMS_MAX, WINDOW_TENSORS};
 use sealane_protocol::transfer::Reply;
-use sealane_types::{Delivery, Dtype, Namespace, RootSource};
+use sealane_types::{Delivery, Dtype, Namespace, RootSource, UnixSeconds};
 
 use super::stream::{Answer, Standing};
 use super::traffic::Attached;
 use super::*;
 use crate::config::Anchors;
 use crate::context::SystemRandom;
-use crate::desired::{Direction, Rekey, Remote};
+use crate::desired::{Direction, Kind, Rekey, Remote};
 use crate::evidence::judge::Judge;
 use crate::evidence::prover::Prover;
 use crate::handoff::{Deliveries, NoSlot, ReceiverLane, SlotId, TakeArena};
 use crate::metrics::Metrics;
 use crate::policy::PolicyKeeper;
+use crate::session::inbound::Accepting;
 use crate::session::clock::Clock;
+use crate::session::forward::premises::Premises;
+use crate::trace::Tracer;
 
 #[derive(Debug)]
 struct Arena {
@@ -84,8 +87,7 @@ fn session() -> Session {
         name: "activations".parse().unwrap(),
         uid: "1".to_owned(),
         direction: Direction::Receiving,
-        delivery: Delivery::RoundRobin,
-        fanout: 16,
+        kind: Kind::Stream { delivery: Delivery::RoundRobin, fanout: 16 },
         carrier: None,
         cipher: None,
         rekey: Rekey::default(),
@@ -100,18 +102,21 @@ fn receiving() -> Arc<Receiving> {
     let policy = Arc::new(PolicyKeeper::new(Arc::clone(&clock), Namespace::new("demo").unwrap(), anchors));
     let static_key = Arc::new(StaticKey::generate(&mut SystemRandom).unwrap());
     let pod = PodIdentity::new("demo", "ranker-0", "r").unwrap();
+    let metrics = Arc::new(Metrics::new(UnixSeconds(0)));
     let context = Context {
-        prover: Prover::start(pod.clone(), *static_key.public()),
+        prover: Prover::start(pod.clone(), *static_key.public(), metrics.proofs.clone()),
         pod,
         static_key,
         kem: Arc::new(MlKem768),
         clock,
         policy,
-        judge: Arc::new(Judge::new(false)),
-        metrics: Arc::new(Metrics::new()),
+        judge: Arc::new(Judge::new(false, metrics.proofs.clone())),
+        metrics,
+        tracer: Tracer::default(),
         peer: watch::channel(None).1,
         places: Places::new(1),
         places_of_strangers: Places::new(1),
+        forward: Arc::new(Premises::new(vec![], None)),
         changed: Arc::default(),
     };
     Receiving::start(Arc::new(context), session())
@@ -129,17 +134,16 @@ fn arrival() -> Arrival {
 /// A verified connection of the sender.
 struct Wire {
     attached: Attached,
-    wake: Arc<Notify>,
 }
 
 impl Wire {
     fn connect(receiving: &Arc<Receiving>) -> Self {
-        let attached = Attached::new(Arc::clone(receiving), arrival()).unwrap();
-        Self { attached, wake: Arc::default() }
+        let attached = Attached::new(Arc::clone(receiving), arrival(), Arc::default()).unwrap();
+        Self { attached }
     }
 
     fn says(&mut self, frame: Frame<'_>) -> Result<(), Reason> {
-        self.attached.on_frame(frame, Arc::clone(&self.wake))
+        self.attached.on_frame(frame)
     }
 
     /// Opens a lane under the number `stream`.
@@ -394,9 +398,12 @@ async fn an_ended_session_gains_no_connection() {
     let receiving = receiving();
     assert!(receiving.expects(&"embedder".parse().unwrap()));
     let other = Arrival { peer: "ranker".parse().unwrap(), ..arrival() };
-    assert_eq!(Attached::new(Arc::clone(&receiving), other).map(drop), Err(Reason::SessionUnknown));
+    assert_eq!(
+        Attached::new(Arc::clone(&receiving), other, Arc::default()).map(drop),
+        Err(Reason::SessionUnknown)
+    );
     receiving.close(Reason::SessionDeleted, "deleted");
-    assert_eq!(Attached::new(receiving, arrival()).map(drop), Err(Reason::SessionUnknown));
+    assert_eq!(Attached::new(receiving, arrival(), Arc::default()).map(drop), Err(Reason::SessionUnknown));
 }
 
 #[tokio::test]
@@ -410,7 +417,10 @@ async fn a_session_that_was_suspended_knows_what_it_delivered() {
     assert_eq!(client.turns(), ["0", "1"]);
     receiving.suspend("suspended");
     assert_eq!(client.turns(), ["failed"]);
-    assert_eq!(Attached::new(Arc::clone(&receiving), arrival()).map(drop), Err(Reason::SessionUnknown));
+    assert_eq!(
+        Attached::new(Arc::clone(&receiving), arrival(), Arc::default()).map(drop),
+        Err(Reason::SessionUnknown)
+    );
     assert_eq!(remote.puts(1, 2, b"late"), Err(Reason::LinkLost));
     drop(remote);
     receiving.resume(session());

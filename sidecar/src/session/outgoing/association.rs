@@ -13,10 +13,11 @@ use tokio::sync::{Notify, mpsc, watch};
 
 use super::backlog::{Backlog, Outcome};
 use super::news::{LaneNews, Serial};
-use super::phase::Phase;
 use super::stream::StreamKey;
+use super::taking::Taking;
 use crate::handoff::{LaneIncarnation, Parcel, ReplicaId};
 use crate::session::clock::Clock;
+use crate::session::phase::Phase;
 
 /// A receiver of a broadcast that has had no room for this long is dropped, if another one has.
 const STALL_MICROS_MAX: u64 = 15_000_000;
@@ -64,6 +65,7 @@ struct State {
     full_since: Option<Moment>,
     /// It stalled a broadcast, and takes no part in any until then.
     excluded_until: Option<Moment>,
+    taking: Taking,
 }
 
 impl Association {
@@ -91,6 +93,7 @@ impl Association {
                 had_room: false,
                 full_since: None,
                 excluded_until: None,
+                taking: Taking::default(),
             }),
             clock,
             wake: Arc::new(Notify::new()),
@@ -153,6 +156,12 @@ impl Association {
     /// Whether it is connected and another tensor may be given to it.
     pub(super) fn has_room(&self) -> bool {
         self.lock().has_room()
+    }
+
+    /// Whether it is connected and takes nothing of what it has.
+    pub(super) fn has_stalled(&self) -> bool {
+        let state = self.lock();
+        state.phase.is_established() && state.taking.has_stalled(self.clock.moment())
     }
 
     /// Whether a broadcast is to reach it.
@@ -345,6 +354,7 @@ impl State {
     /// Whether there is room that lanes have not been told of.
     fn look(&mut self, now: Moment) -> bool {
         let room = self.has_room();
+        self.taking.look(self.backlog.holds_tensors(), now);
         self.full_since = if room { None } else { self.full_since.or(Some(now)) };
         let had_room = std::mem::replace(&mut self.had_room, room);
         room && !had_room
@@ -369,7 +379,10 @@ impl State {
     fn report(&mut self, association: Serial) {
         while let Some((lane, outcome)) = self.backlog.poll_outcome() {
             let news = match outcome {
-                Outcome::Taken(sequences) => LaneNews::Taken { association, sequences },
+                Outcome::Taken(sequences) => {
+                    self.taking.took();
+                    LaneNews::Taken { association, sequences }
+                }
                 Outcome::Lost(sequences) => LaneNews::Lost { association, sequences },
                 Outcome::Ended => LaneNews::Ended,
             };

@@ -75,6 +75,11 @@ impl Backlog {
         self.streams.is_empty() && self.aborts.is_empty() && self.promised.tensors == 0
     }
 
+    /// Whether the receiver has, or is to get, tensors that it has not taken.
+    pub(super) fn holds_tensors(&self) -> bool {
+        self.streams.values().any(|stream| !stream.parcels.is_empty())
+    }
+
     /// Counts a tensor that will be pushed soon.
     pub(super) fn promise(&mut self, length: u64) {
         self.promised.add(length);

@@ -18,6 +18,7 @@ use super::schedule::{Choice, Promised, Schedule, drop_stalled};
 use super::stream::StreamKey;
 use crate::handoff::sender::{Intake, News, Wish};
 use crate::handoff::{LaneError, Parcel, SenderEvent};
+use crate::session::life::LaneLife;
 use crate::session::readiness::Readiness;
 
 /// How often a lane that waits looks whether it waits in vain.
@@ -49,6 +50,7 @@ pub(super) fn start(
         uncertain: false,
         refusals: 0,
         stage: Stage::Open,
+        life: LaneLife::begin(&sending.context, &sending.key),
     };
     tokio::spawn(lane.run(wishes, inbox));
 }
@@ -99,6 +101,7 @@ struct Lane {
     /// Looks in a row that found every replica refused.
     refusals: u32,
     stage: Stage,
+    life: LaneLife,
 }
 
 /// Why a lane's task ends.
@@ -375,6 +378,7 @@ impl Lane {
             }
         }
         if let Over::Failed(error) = over {
+            self.life.fail(error.reason);
             for flush in self.flushes.drain(..) {
                 let _ = flush.send(Err(error.clone()));
             }

@@ -152,7 +152,7 @@ impl Stream {
         sequence: WireSequence,
         connection: &mut Connection,
     ) -> Result<bool, Reason> {
-        let held = self.parcels.get_mut(&Sequence(sequence.0)).ok_or(Reason::Unspecified)?;
+        let held = self.parcels.get_mut(&Sequence(sequence.0)).ok_or(Reason::Internal)?;
         let header = &held.parcel.header;
         let shape = Shape::new(&header.shape).map_err(|_| Reason::LimitExceeded)?;
         let header = TensorHeader {
@@ -183,7 +183,7 @@ impl Stream {
         length_max: u64,
         connection: &mut Connection,
     ) -> Result<bool, Reason> {
-        let held = self.parcels.get_mut(&Sequence(sequence.0)).ok_or(Reason::Unspecified)?;
+        let held = self.parcels.get_mut(&Sequence(sequence.0)).ok_or(Reason::Internal)?;
         let Parcel { source, offset: start, length, .. } = &held.parcel;
         let read = |into: &mut [u8]| source.read_at(start.saturating_add(offset), into);
         match connection.send_chunk(stream, sequence, offset, length_max, read) {
@@ -198,11 +198,11 @@ impl Stream {
             Err(ChunkError::Send(SendError::NoRoom)) => Ok(false),
             Err(ChunkError::Send(SendError::Misuse(misuse))) => {
                 tracing::error!(%misuse, "a chunk was not accepted");
-                Err(Reason::Unspecified)
+                Err(Reason::Internal)
             }
             Err(ChunkError::Source(error)) => {
                 tracing::error!(%error, "a client's memory cannot be read");
-                Err(Reason::Unspecified)
+                Err(Reason::MemoryUnusable)
             }
         }
     }
@@ -231,7 +231,7 @@ pub(super) fn queued(sent: Result<(), SendError>) -> Result<bool, Reason> {
         Err(SendError::NoRoom) => Ok(false),
         Err(SendError::Misuse(misuse)) => {
             tracing::error!(%misuse, "a frame was not accepted");
-            Err(Reason::Unspecified)
+            Err(Reason::Internal)
         }
     }
 }

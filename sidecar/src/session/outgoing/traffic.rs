@@ -6,22 +6,21 @@ use sealane_attestation::VerifiedPeer;
 use sealane_policy::VerifiedPolicy;
 use sealane_protocol::connection::{Connection, Introduction, Sink};
 use sealane_protocol::frame::Frame;
-use sealane_types::{PeerName, Reason, SessionName};
+use sealane_types::Reason;
 use tokio::sync::Notify;
 
 use super::association::Association;
-use super::phase::Phase;
 use crate::context::process;
+use crate::desired::Direction;
+use crate::session::dialer::Purpose;
+use crate::session::phase::Phase;
 use crate::session::traffic::{Established, Traffic};
 
 /// Tensors of one session towards one replica.
 #[derive(Debug)]
 pub(super) struct Outbound {
     pub(super) association: Arc<Association>,
-    pub(super) session: SessionName,
-    /// This pod's Peer when the connection was dialled.
-    pub(super) own: PeerName,
-    pub(super) namespace: String,
+    pub(super) purpose: Purpose,
 }
 
 impl Sink for Outbound {
@@ -35,24 +34,22 @@ impl Traffic for Outbound {
         "initiator"
     }
 
-    fn introduced(&mut self, introduction: &Introduction) -> Result<(), Reason> {
-        let same = introduction.peer == *self.association.peer()
-            && introduction.session == self.session
-            && introduction.pod.namespace() == self.namespace;
-        if same { Ok(()) } else { Err(Reason::PeerUnknown) }
+    fn direction(&self) -> Direction {
+        Direction::Sending
     }
 
-    fn permitted(&self, policy: &VerifiedPolicy, introduction: &Introduction) -> Result<(), Reason> {
-        policy.permits(&self.session, &self.own, &introduction.peer).map_err(|error| error.reason())
+    fn introduced(&mut self, introduction: &Introduction) -> Result<(), Reason> {
+        self.purpose.is_met_by(introduction)
+    }
+
+    fn permitted(&self, policy: &VerifiedPolicy, _: &Introduction) -> Result<(), Reason> {
+        self.purpose.permitted(policy)
     }
 
     fn verified(&mut self, _: &VerifiedPeer) {}
 
     fn established(&mut self, connection: &Established<'_>) -> Result<(), Reason> {
-        let mut degraded: Vec<_> = connection.peer.degradations().iter().map(|one| one.reason()).collect();
-        degraded.dedup();
-        let phase = Phase::Established { suite: connection.suite, handshake: connection.handshake, degraded };
-        self.association.attach(process(&connection.introduction.static_key), phase);
+        self.association.attach(process(&connection.introduction.static_key), Phase::of(connection));
         Ok(())
     }
 

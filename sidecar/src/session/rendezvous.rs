@@ -8,7 +8,7 @@ use aws_lc_rs::digest::{Context, SHA256};
 use crate::desired::Replica;
 
 /// The `fanout` replicas for `own`. Those that are kept already stay, so that a new one interrupts no stream.
-pub(super) fn choose<'a>(
+pub(crate) fn choose<'a>(
     own: &str,
     replicas: &'a [Replica],
     fanout: u32,
@@ -36,8 +36,12 @@ mod tests {
     use super::*;
 
     fn replicas(count: usize) -> Vec<Replica> {
-        let replica =
-            |number| Replica { id: format!("ranker-{number}/u"), addresses: vec![], incarnation: None };
+        let replica = |number| Replica {
+            id: format!("ranker-{number}/u"),
+            addresses: vec![],
+            incarnation: None,
+            ordinal: None,
+        };
         (0..count).map(replica).collect()
     }
 

@@ -1,0 +1,24 @@
+//! What is known of an accepted connection whose replica is verified.
+
+use std::time::Duration;
+
+use sealane_protocol::handshake::Suite;
+use sealane_types::{PeerName, PodIdentity, Reason};
+use tokio::sync::watch;
+
+/// A verified connection of a replica that dialled.
+#[derive(Debug)]
+pub(crate) struct Arrival {
+    pub(crate) peer: PeerName,
+    pub(crate) pod: PodIdentity,
+    pub(crate) degraded: Vec<Reason>,
+    /// Closes the connection.
+    pub(crate) stop: watch::Sender<Option<Reason>>,
+}
+
+/// What is known of it once it is established.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Connected {
+    pub(crate) suite: Suite,
+    pub(crate) handshake: Duration,
+}

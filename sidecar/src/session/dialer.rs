@@ -1,0 +1,199 @@
+//! Keeps one replica connected: dials, runs the connection, waits, dials again.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sealane_policy::{Flow, VerifiedPolicy};
+use sealane_protocol::connection::{ClosedBy, Connection, Introduction, Setup};
+use sealane_protocol::handshake::Kind;
+use sealane_types::{PeerName, Reason, SessionName};
+use tokio::sync::{Notify, watch};
+
+use super::driver::{Ended, drive};
+use super::traffic::Traffic;
+use crate::context::{Context, SystemRandom};
+use crate::desired::Session;
+use crate::link::tcp::dial;
+use crate::metrics::labels::OutcomeLabel;
+
+/// First wait after a connection that did not come about or broke.
+const BACKOFF_MIN: Duration = Duration::from_millis(100);
+/// A connection that lived this long was worth having: the next attempt comes soon.
+const LIVED_MICROS_MIN: u64 = 2_000_000;
+/// Longest wait between attempts.
+const BACKOFF_MAX: Duration = Duration::from_secs(10);
+
+/// One replica of one session, to be kept connected.
+pub(crate) trait Keep: Send + Sync + 'static {
+    fn peer(&self) -> &PeerName;
+
+    /// Of the replica in the configuration.
+    fn id(&self) -> &str;
+
+    fn addresses(&self) -> Vec<SocketAddr>;
+
+    /// The configuration does not list it any more: once it is not connected, it is over.
+    fn is_leaving(&self) -> bool;
+
+    /// Told when it has other addresses, or is leaving.
+    fn moved(&self) -> &Notify;
+
+    /// What it is connected for; None when that is gone.
+    fn session(&self) -> Option<Session>;
+
+    /// What the next connection carries; None when what it is for is gone.
+    fn traffic(&self, purpose: Purpose) -> Option<Box<dyn Traffic>>;
+
+    /// The connection is over, or none came about.
+    fn detach(&self, problem: (Reason, String));
+
+    /// Nobody keeps it connected any more.
+    fn end(&self);
+}
+
+/// What a connection is dialled for.
+#[derive(Debug)]
+pub(crate) struct Purpose {
+    session: SessionName,
+    flow: Flow,
+    /// This pod's Peer when the connection was dialled.
+    own: PeerName,
+    remote: PeerName,
+    namespace: String,
+}
+
+impl Purpose {
+    /// Whether it was the one that was meant who answered, as far as it says.
+    pub(crate) fn is_met_by(&self, introduction: &Introduction) -> Result<(), Reason> {
+        let same = introduction.peer == self.remote
+            && introduction.session == self.session
+            && introduction.pod.namespace() == self.namespace;
+        if same { Ok(()) } else { Err(Reason::PeerUnknown) }
+    }
+
+    /// Whether `policy` permits it.
+    pub(crate) fn permitted(&self, policy: &VerifiedPolicy) -> Result<(), Reason> {
+        let Self { session, flow, own, remote, .. } = self;
+        policy.permits(session, own, remote, *flow).map_err(|error| error.reason())
+    }
+}
+
+/// Starts the task that keeps a replica connected until it leaves or `stop` says so.
+pub(crate) fn start(context: Arc<Context>, kept: impl Keep, stop: watch::Receiver<Option<Reason>>) {
+    let dialer = Dialer { context, kept, stop, backoff: BACKOFF_MIN };
+    tokio::spawn(dialer.run());
+}
+
+struct Dialer<K> {
+    context: Arc<Context>,
+    kept: K,
+    stop: watch::Receiver<Option<Reason>>,
+    backoff: Duration,
+}
+
+impl<K: Keep> Dialer<K> {
+    async fn run(mut self) {
+        let mut standing = self.context.policy.subscribe();
+        while !self.is_over() {
+            standing.mark_unchanged();
+            let began = self.context.clock.moment();
+            let problem = match self.attempt().await {
+                Ok(ended) => {
+                    let lived = self.context.clock.moment().micros_since(began);
+                    if ended.established && lived > LIVED_MICROS_MIN {
+                        self.backoff = BACKOFF_MIN;
+                    }
+                    (ended.reason, describe(&ended))
+                }
+                Err(problem) => problem,
+            };
+            let peer = self.kept.peer();
+            let session = self.kept.session().map(|session| session.name.to_string());
+            tracing::info!(session, %peer, replica = self.kept.id(), reason = %problem.0, "not connected: {}", problem.1);
+            self.kept.detach(problem);
+            self.context.changed.notify_one();
+            if self.is_over() {
+                break;
+            }
+            let wait = jittered(self.backoff);
+            self.backoff = (self.backoff * 2).min(BACKOFF_MAX);
+            let stop = self.stop.clone();
+            tokio::select! {
+                () = tokio::time::sleep(wait) => {}
+                () = self.kept.moved().notified() => {}
+                // A policy that has just changed is the likeliest reason to try at once.
+                changed = standing.changed() => if changed.is_err() { break },
+                () = stopped(stop) => break,
+            }
+        }
+        self.kept.end();
+        self.context.changed.notify_one();
+    }
+
+    /// Whether there is nothing left to keep connected. A leaving replica that is not connected will not come back.
+    fn is_over(&self) -> bool {
+        self.stop.borrow().is_some() || self.kept.is_leaving() || self.kept.session().is_none()
+    }
+
+    async fn attempt(&self) -> Result<Ended, (Reason, String)> {
+        let (setup, purpose) = self.setup()?;
+        let dialled = dial(&self.kept.addresses()).await;
+        let outcome = if dialled.is_ok() { "connected" } else { "failed" };
+        self.context.metrics.handshakes.dials.get_or_create(&OutcomeLabel { outcome }).inc();
+        let link =
+            dialled.map_err(|error| (Reason::Unreachable, format!("it cannot be reached: {error}")))?;
+        let connection = Connection::initiate(setup, &mut SystemRandom, self.context.clock.moment())
+            .map_err(|error| (Reason::SuiteRefused, error.to_string()))?;
+        let over = || (Reason::SessionDeleted, "the session is over".to_owned());
+        let mut traffic = self.kept.traffic(purpose).ok_or_else(over)?;
+        self.context.changed.notify_one();
+        Ok(drive(&self.context, link, connection, &mut *traffic, self.stop.clone()).await)
+    }
+
+    /// What to dial with, if policy and configuration let us.
+    fn setup(&self) -> Result<(Setup, Purpose), (Reason, String)> {
+        let missing = || (Reason::NotConfigured, "this pod belongs to no Peer yet".to_owned());
+        let own = self.context.own_peer().ok_or_else(missing)?;
+        let standing = self.context.policy.standing();
+        let held = standing.held().map_err(|reason| (reason, "there is no policy in force".to_owned()))?;
+        let session = self.kept.session().ok_or_else(missing)?;
+        let (remote, flow) = (self.kept.peer().clone(), session.flow());
+        held.policy
+            .permits(&session.name, &own, &remote, flow)
+            .map_err(|error| (error.reason(), error.to_string()))?;
+        let setup = Setup {
+            local: self.context.local(held, own.clone(), session.cipher, session.rekey),
+            kind: Kind::Full,
+            expected: remote.clone(),
+            session: session.name.clone(),
+        };
+        let namespace = self.context.pod.namespace().to_owned();
+        Ok((setup, Purpose { session: session.name, flow, own, remote, namespace }))
+    }
+}
+
+/// What a person should know about a connection that is over.
+fn describe(ended: &Ended) -> String {
+    let Ended { by, reason, .. } = ended;
+    match by {
+        ClosedBy::Local => format!("this sidecar closed the connection: {reason}"),
+        ClosedBy::Remote => format!("the other sidecar closed the connection: {reason}"),
+        ClosedBy::Unauthenticated => {
+            format!("something refused the handshake before keys were shared: {reason}")
+        }
+        ClosedBy::Cut => "the connection broke".to_owned(),
+    }
+}
+
+/// Between half of `wait` and all of it, so that many sidecars do not come back at one moment.
+fn jittered(wait: Duration) -> Duration {
+    let mut byte = [0];
+    // Without random numbers nothing works; the jitter need not be the one to say so.
+    let _ = aws_lc_rs::rand::fill(&mut byte);
+    wait / 2 + wait / 2 * u32::from(byte[0]) / 255
+}
+
+async fn stopped(mut stop: watch::Receiver<Option<Reason>>) {
+    let _ = stop.wait_for(Option::is_some).await;
+}

@@ -1,0 +1,251 @@
+//! The `to` side of a forward: reaches the server for TCP connections that attested replicas bring.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use sealane_attestation::binding::Role;
+use sealane_policy::Flow;
+use sealane_protocol::connection::{Connection, Sink};
+use sealane_protocol::frame::Frame;
+use sealane_protocol::handshake::Suite;
+use sealane_types::{Carrier, PeerName, PodIdentity, Reason};
+use tokio::sync::{Notify, watch};
+
+use super::address::Address;
+use super::pipes::Pipes;
+use super::tally::Tally;
+use crate::context::Context;
+use crate::desired::{Forward, Session, SessionKey};
+use crate::session::arrival::{Arrival, Connected};
+use crate::session::inbound::{Accepted, Accepting};
+use crate::session::permission;
+use crate::session::readiness::{Observed, Readiness};
+
+/// The serving side of one forward.
+#[derive(Debug)]
+pub(crate) struct Serving {
+    context: Arc<Context>,
+    key: SessionKey,
+    forward: Forward,
+    tally: Arc<Tally>,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    session: Session,
+    connections: BTreeMap<PodIdentity, Link>,
+    /// Names connections.
+    numbers: u64,
+    /// Nothing new is accepted, and connections that carry nothing end.
+    draining: bool,
+    over: bool,
+}
+
+/// The connection of a replica.
+#[derive(Debug)]
+struct Link {
+    number: u64,
+    peer: PeerName,
+    known: Option<Connected>,
+    degraded: Vec<Reason>,
+    stop: watch::Sender<Option<Reason>>,
+    wake: Arc<Notify>,
+}
+
+impl Serving {
+    pub(crate) fn start(context: Arc<Context>, session: Session, forward: Forward) -> Arc<Self> {
+        context.forward.prepare();
+        let key = session.key();
+        Arc::new(Self {
+            tally: Tally::new(&key, &context),
+            context,
+            key,
+            forward,
+            inner: Mutex::new(Inner {
+                session,
+                connections: BTreeMap::new(),
+                numbers: 0,
+                draining: false,
+                over: false,
+            }),
+        })
+    }
+
+    pub(crate) fn update(&self, session: Session) {
+        let mut inner = self.lock();
+        for link in inner.connections.values() {
+            if !session.remotes.iter().any(|remote| remote.peer == link.peer) {
+                link.stop.send_replace(Some(Reason::SessionDeleted));
+            }
+        }
+        inner.session = session;
+    }
+
+    /// Ends the session: its connections are closed and what they carry is reset.
+    pub(crate) fn close(&self, reason: Reason) {
+        let mut inner = self.lock();
+        inner.over = true;
+        for link in inner.connections.values() {
+            link.stop.send_replace(Some(reason));
+        }
+        drop(inner);
+        self.context.changed.notify_one();
+    }
+
+    /// Accepts no more; what is carried may finish.
+    pub(crate) fn drain(&self) {
+        let mut inner = self.lock();
+        inner.draining = true;
+        inner.connections.values().for_each(|link| link.wake.notify_one());
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        self.tally.is_idle()
+    }
+
+    /// Why the policy forbids this session, if it does.
+    pub(crate) fn forbidden(&self) -> Option<Readiness> {
+        let session = self.lock().session.clone();
+        permission::forbidden(&self.context, &session)
+    }
+
+    pub(crate) fn observe(&self) -> Observed {
+        let forbidden = self.forbidden().and_then(Readiness::problem);
+        let reserved = || self.target_address().err();
+        let inner = self.lock();
+        let known: Vec<Connected> = inner.connections.values().filter_map(|link| link.known).collect();
+        let mut handshakes: Vec<Duration> = known.iter().map(|known| known.handshake).collect();
+        handshakes.sort_unstable();
+        let median = handshakes.get(handshakes.len() / 2).map_or(0, Duration::as_micros);
+        let suite = known.first().map(|known| known.suite);
+        let listed: usize = inner.session.remotes.iter().map(|remote| remote.replicas.len()).sum();
+        let nobody = || {
+            let peers = inner.session.remotes.iter().map(|remote| remote.peer.as_str());
+            let message =
+                format!("no replica of Peer `{}` has connected yet", peers.collect::<Vec<_>>().join("`, `"));
+            known.is_empty().then_some((Reason::NoReplicas, message))
+        };
+        Observed {
+            key: self.key.clone(),
+            uid: inner.session.uid.clone(),
+            connections: u32::try_from(known.len()).unwrap_or(u32::MAX),
+            connections_desired: u32::try_from(listed.max(known.len())).unwrap_or(u32::MAX),
+            bytes: self.tally.bytes(),
+            tensors: 0,
+            forwarded: self.tally.forwarded(),
+            carrier: Carrier::Tcp,
+            cipher: suite.map(|suite| suite.cipher),
+            post_quantum: suite.is_some_and(Suite::post_quantum),
+            handshake_micros: u64::try_from(median).unwrap_or(u64::MAX),
+            ended: false,
+            problem: forbidden.or_else(reserved).or_else(|| self.tally.problem()).or_else(nobody),
+            degraded: inner.connections.values().flat_map(|link| link.degraded.clone()).collect(),
+        }
+    }
+
+    /// Where a TCP connection that `peer` brings goes. Nothing of it comes from the wire, and the signed policy has the
+    /// last word on the port.
+    fn target(&self, peer: &PeerName) -> Result<Address, Reason> {
+        let own = self.context.own_peer().ok_or(Reason::NotConfigured)?;
+        if self.lock().draining {
+            return Err(Reason::Draining);
+        }
+        let standing = self.context.policy.standing();
+        let flow = Flow::Forward { target: Some(self.forward.target) };
+        let permitted = standing.held()?.policy.permits(&self.key.name, peer, &own, flow);
+        permitted.map_err(|error| error.reason())?;
+        self.target_address().map_err(|(reason, _)| reason)
+    }
+
+    fn target_address(&self) -> Result<Address, (Reason, String)> {
+        let address = self.context.forward.target(&self.key.name, self.forward);
+        address.map_err(|problem| (Reason::PortReserved, problem.to_string()))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    fn is_for(&self, peer: &PeerName) -> bool {
+        !self.over && !self.draining && self.session.remotes.iter().any(|remote| remote.peer == *peer)
+    }
+}
+
+impl Accepting for Serving {
+    fn expects(&self, peer: &PeerName) -> bool {
+        self.lock().is_for(peer)
+    }
+
+    fn flow(&self) -> Flow {
+        Flow::Forward { target: Some(self.forward.target) }
+    }
+
+    fn attach(self: Arc<Self>, arrival: Arrival, wake: Arc<Notify>) -> Result<Box<dyn Accepted>, Reason> {
+        let Arrival { peer, pod, degraded, stop } = arrival;
+        let mut inner = self.lock();
+        // Under the lock that ends the session, so that no connection outlives it.
+        if !inner.is_for(&peer) {
+            return Err(Reason::SessionUnknown);
+        }
+        inner.numbers += 1;
+        let number = inner.numbers;
+        let link = Link { number, peer: peer.clone(), known: None, degraded, stop, wake: Arc::clone(&wake) };
+        if let Some(older) = inner.connections.insert(pod.clone(), link) {
+            // A replica has one connection at a time: what the older one carries is lost to it.
+            older.stop.send_replace(Some(Reason::LinkLost));
+        }
+        drop(inner);
+        let (premises, tally) = (Arc::clone(&self.context.forward), Arc::clone(&self.tally));
+        let pipes = Pipes::new(Role::Responder, premises, tally, wake);
+        Ok(Box::new(Attached { serving: self, peer, pod, number, pipes }))
+    }
+}
+
+/// TCP connections that one replica brings.
+struct Attached {
+    serving: Arc<Serving>,
+    peer: PeerName,
+    pod: PodIdentity,
+    number: u64,
+    pipes: Pipes,
+}
+
+impl Sink for Attached {
+    fn on_frame(&mut self, frame: Frame<'_>) -> Result<(), Reason> {
+        match frame {
+            Frame::PipeOpen(id) => self.pipes.on_open(id, self.serving.target(&self.peer)),
+            frame => self.pipes.on_frame(frame),
+        }
+    }
+}
+
+impl Accepted for Attached {
+    fn established(&mut self, known: Connected) {
+        if let Some(link) = self.serving.lock().connections.get_mut(&self.pod)
+            && link.number == self.number
+        {
+            link.known = Some(known);
+        }
+        self.serving.context.changed.notify_one();
+    }
+
+    fn fill(&mut self, connection: &mut Connection) -> Result<(), Reason> {
+        self.pipes.fill(connection)?;
+        if self.pipes.is_empty() && self.serving.lock().draining { Err(Reason::Draining) } else { Ok(()) }
+    }
+}
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        let mut inner = self.serving.lock();
+        if inner.connections.get(&self.pod).is_some_and(|link| link.number == self.number) {
+            inner.connections.remove(&self.pod);
+        }
+        drop(inner);
+        self.serving.context.changed.notify_one();
+    }
+}

@@ -1,0 +1,156 @@
+//! What an accepted connection carries: it finds its session by name, and joins it once its replica is verified.
+
+use std::sync::Arc;
+
+use sealane_attestation::VerifiedPeer;
+use sealane_policy::{Flow, VerifiedPolicy};
+use sealane_protocol::connection::{Connection, Introduction, Sink};
+use sealane_protocol::frame::Frame;
+use sealane_protocol::handshake::Kind;
+use sealane_types::{PeerName, Reason, SessionName};
+use tokio::sync::{Notify, watch};
+
+use super::arrival::{Arrival, Connected};
+use super::traffic::{Established, Traffic};
+use crate::desired::Direction;
+use crate::link::gate::Admission;
+
+/// Finds the accepting side of a session by its name.
+pub(crate) trait FindSession: Send + Sync {
+    fn accepting(&self, name: &SessionName) -> Option<Arc<dyn Accepting>>;
+}
+
+/// The accepting side of a session, whatever it carries.
+pub(crate) trait Accepting: Send + Sync {
+    /// Whether `peer` is configured to dial in this session.
+    fn expects(&self, peer: &PeerName) -> bool;
+
+    /// What the policy has to permit.
+    fn flow(&self) -> Flow;
+
+    /// A verified connection begins. `wake` makes it look for something to send.
+    fn attach(self: Arc<Self>, arrival: Arrival, wake: Arc<Notify>) -> Result<Box<dyn Accepted>, Reason>;
+}
+
+/// A verified connection within its session, which it leaves when it is dropped. Frames of another kind of session are
+/// refused by its [`Sink`].
+pub(crate) trait Accepted: Sink + Send {
+    fn established(&mut self, known: Connected);
+
+    /// As [`Traffic::fill`].
+    fn fill(&mut self, connection: &mut Connection) -> Result<(), Reason>;
+}
+
+/// An accepted connection.
+pub(crate) struct Inbound {
+    sessions: Arc<dyn FindSession>,
+    own: PeerName,
+    namespace: String,
+    /// Held until the remote is verified.
+    admission: Option<Admission>,
+    stop: watch::Sender<Option<Reason>>,
+    wake: Arc<Notify>,
+    session: Option<Arc<dyn Accepting>>,
+    /// Until its first frame, or until the connection is established.
+    verified: Option<VerifiedPeer>,
+    accepted: Option<Box<dyn Accepted>>,
+}
+
+impl Inbound {
+    pub(crate) fn new(
+        sessions: Arc<dyn FindSession>,
+        own: PeerName,
+        namespace: String,
+        admission: Admission,
+        stop: watch::Sender<Option<Reason>>,
+    ) -> Self {
+        Self {
+            sessions,
+            own,
+            namespace,
+            admission: Some(admission),
+            stop,
+            wake: Arc::new(Notify::new()),
+            session: None,
+            verified: None,
+            accepted: None,
+        }
+    }
+
+    /// Joins the session, once the remote is verified.
+    fn accepted(&mut self) -> Result<&mut Box<dyn Accepted>, Reason> {
+        if let Some(peer) = self.verified.take() {
+            let session = self.session.clone().ok_or(Reason::SessionUnknown)?;
+            let mut degraded: Vec<_> = peer.degradations().iter().map(|one| one.reason()).collect();
+            degraded.dedup();
+            let (pod, stop) = (peer.pod().clone(), self.stop.clone());
+            let arrival = Arrival { peer: peer.peer().clone(), pod, degraded, stop };
+            self.accepted = Some(session.attach(arrival, Arc::clone(&self.wake))?);
+        }
+        self.accepted.as_mut().ok_or(Reason::FrameMalformed)
+    }
+}
+
+impl Sink for Inbound {
+    fn on_frame(&mut self, frame: Frame<'_>) -> Result<(), Reason> {
+        self.accepted()?.on_frame(frame)
+    }
+}
+
+impl Traffic for Inbound {
+    fn role(&self) -> &'static str {
+        "responder"
+    }
+
+    fn direction(&self) -> Direction {
+        Direction::Receiving
+    }
+
+    fn introduced(&mut self, introduction: &Introduction) -> Result<(), Reason> {
+        if introduction.pod.namespace() != self.namespace {
+            return Err(Reason::PeerUnknown);
+        }
+        if introduction.kind == Kind::Audit {
+            return Ok(());
+        }
+        let session = self.sessions.accepting(&introduction.session).ok_or(Reason::SessionUnknown)?;
+        if !session.expects(&introduction.peer) {
+            return Err(Reason::PeerUnknown);
+        }
+        self.session = Some(session);
+        Ok(())
+    }
+
+    fn permitted(&self, policy: &VerifiedPolicy, introduction: &Introduction) -> Result<(), Reason> {
+        if introduction.kind == Kind::Audit {
+            return Ok(());
+        }
+        let flow = self.session.as_ref().ok_or(Reason::SessionUnknown)?.flow();
+        policy
+            .permits(&introduction.session, &introduction.peer, &self.own, flow)
+            .map_err(|error| error.reason())
+    }
+
+    fn verified(&mut self, peer: &VerifiedPeer) {
+        self.verified = Some(peer.clone());
+    }
+
+    fn established(&mut self, connection: &Established<'_>) -> Result<(), Reason> {
+        let known = Connected { suite: connection.suite, handshake: connection.handshake };
+        self.accepted()?.established(known);
+        self.admission = None;
+        Ok(())
+    }
+
+    fn fill(&mut self, connection: &mut Connection) -> Result<(), Reason> {
+        self.accepted.as_mut().map_or(Ok(()), |accepted| accepted.fill(connection))
+    }
+
+    fn over(&mut self) {
+        self.accepted = None;
+    }
+
+    fn wake(&self) -> Arc<Notify> {
+        Arc::clone(&self.wake)
+    }
+}

@@ -1,0 +1,54 @@
+//! Whether policy and configuration permit a session, as far as this side can tell before anybody is connected.
+
+use sealane_types::{PeerName, Reason};
+
+use super::phase::Phase;
+use super::readiness::{Readiness, is_refusal};
+use crate::context::Context;
+use crate::desired::{Direction, Session};
+use crate::policy::Standing;
+
+/// Why a session is not permitted, or not yet; None when it is.
+pub(crate) fn forbidden(context: &Context, session: &Session) -> Option<Readiness> {
+    let held = match context.policy.standing() {
+        Standing::InForce(held) => held,
+        Standing::Closed { reason: Reason::PolicyMissing, message } => {
+            return Some(Readiness::waiting(Reason::PolicyMissing, message));
+        }
+        Standing::Closed { reason, message } => return Some(Readiness::refused(reason, message)),
+    };
+    let Some(own) = context.own_peer() else {
+        return Some(Readiness::waiting(Reason::NotConfigured, "this pod belongs to no Peer yet"));
+    };
+    let refused = |peer: &PeerName| {
+        let (from, to) = match session.direction {
+            Direction::Sending => (&own, peer),
+            Direction::Receiving => (peer, &own),
+        };
+        held.policy.permits(&session.name, from, to, session.flow()).err()
+    };
+    let error = session.remotes.iter().find_map(|remote| refused(&remote.peer))?;
+    Some(Readiness::refused(error.reason(), error.to_string()))
+}
+
+/// Whether one of the replicas of `peer` that are dialled is connected, or why none is.
+pub(crate) fn connected(peer: &PeerName, phases: &[Phase]) -> Readiness {
+    if phases.iter().any(Phase::is_established) {
+        return Readiness::Ready;
+    }
+    let Some((reason, message)) = phases.iter().find_map(Phase::problem) else {
+        let (reason, message) = if phases.is_empty() {
+            (Reason::NoReplicas, format!("Peer `{peer}` has no replica yet"))
+        } else {
+            (Reason::Unreachable, format!("no replica of Peer `{peer}` is connected yet"))
+        };
+        return Readiness::Waiting { reason, message };
+    };
+    let message = format!("no replica of Peer `{peer}` is connected: {message}");
+    let refused = |phase: &Phase| phase.problem().is_some_and(|(reason, _)| is_refusal(reason));
+    if phases.iter().all(refused) {
+        Readiness::Refused { reason, message }
+    } else {
+        Readiness::Waiting { reason, message }
+    }
+}
