@@ -17,8 +17,8 @@ use crate::handoff::ReplicaId;
 use crate::metrics::Metrics;
 use crate::policy::{Held, PolicyKeeper};
 use crate::session::clock::Clock;
-use crate::trace::Tracer;
 use crate::session::forward::premises::Premises;
+use crate::trace::Tracer;
 
 const PROCESS_LABEL: &[u8] = b"sealane/1 process";
 
@@ -131,4 +131,40 @@ fn preferred(floor: &Floor) -> Vec<Cipher> {
         ciphers.sort_by_key(|cipher| *cipher != Cipher::ChaCha20Poly1305);
     }
     ciphers
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use sealane_protocol::keys::MlKem768;
+    use sealane_types::{Namespace, RootSource, UnixSeconds};
+
+    use super::*;
+    use crate::config::Anchors;
+
+    /// Of a pod that belongs to `peer` and has no policy.
+    pub(crate) fn context(peer: Option<&str>) -> Context {
+        let clock = Arc::new(Clock::new());
+        let anchors = Anchors { roots: vec![], source: RootSource::File };
+        let namespace = Namespace::new("demo").unwrap();
+        let policy = Arc::new(PolicyKeeper::new(Arc::clone(&clock), namespace, anchors));
+        let static_key = Arc::new(StaticKey::generate(&mut SystemRandom).unwrap());
+        let pod = PodIdentity::new("demo", "ranker-0", "r").unwrap();
+        let metrics = Arc::new(Metrics::new(UnixSeconds(0)));
+        Context {
+            prover: Prover::start(pod.clone(), *static_key.public(), metrics.proofs.clone()),
+            pod,
+            static_key,
+            kem: Arc::new(MlKem768),
+            clock,
+            policy,
+            judge: Arc::new(Judge::new(false, metrics.proofs.clone())),
+            metrics,
+            tracer: Tracer::default(),
+            peer: watch::channel(peer.map(|peer| peer.parse().unwrap())).1,
+            places: Places::new(1),
+            places_of_strangers: Places::new(1),
+            forward: Arc::new(Premises::new(vec![], None)),
+            changed: Arc::default(),
+        }
+    }
 }

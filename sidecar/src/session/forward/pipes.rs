@@ -350,3 +350,6 @@ fn queued(connection: &mut Connection, frame: &Frame<'_>) -> Result<bool, Reason
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

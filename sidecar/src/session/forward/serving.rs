@@ -249,3 +249,70 @@ impl Drop for Attached {
         self.serving.context.changed.notify_one();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use sealane_types::ForwardPort;
+
+    use super::*;
+    use crate::context::tests::context;
+    use crate::desired::{Direction, Kind, Rekey, Remote};
+
+    fn serving(peer: Option<&str>) -> Arc<Serving> {
+        let port = |number| ForwardPort::new(number).unwrap();
+        let forward = Forward { listen: port(18_001), target: port(8_001), per_replica: false };
+        let session = Session {
+            name: "inference".parse().unwrap(),
+            uid: "1".to_owned(),
+            direction: Direction::Receiving,
+            kind: Kind::Forward(forward),
+            carrier: None,
+            cipher: None,
+            rekey: Rekey::default(),
+            suspend: false,
+            remotes: vec![Remote { peer: "embedder".parse().unwrap(), replicas: vec![] }],
+        };
+        Serving::start(Arc::new(context(peer)), session, forward)
+    }
+
+    fn arrival(peer: &str) -> Arrival {
+        let pod = PodIdentity::new("demo", "embedder-0", "e").unwrap();
+        Arrival { peer: peer.parse().unwrap(), pod, degraded: vec![], stop: watch::channel(None).0 }
+    }
+
+    #[tokio::test]
+    async fn every_connection_is_asked_of_the_policy_of_its_moment() {
+        let embedder = "embedder".parse().unwrap();
+        assert_eq!(serving(Some("ranker")).target(&embedder), Err(Reason::PolicyMissing));
+        assert_eq!(serving(None).target(&embedder), Err(Reason::NotConfigured));
+    }
+
+    #[tokio::test]
+    async fn no_connection_joins_a_forward_that_is_over_draining_or_for_others() {
+        let joins = |serving: &Arc<Serving>, peer| {
+            Arc::clone(serving).attach(arrival(peer), Arc::default()).map(drop)
+        };
+        let serving = || serving(Some("ranker"));
+        assert_eq!(joins(&serving(), "embedder"), Ok(()));
+        assert_eq!(joins(&serving(), "trainer"), Err(Reason::SessionUnknown));
+        let over = serving();
+        over.close(Reason::SessionDeleted);
+        assert_eq!(joins(&over, "embedder"), Err(Reason::SessionUnknown));
+        let draining = serving();
+        draining.drain();
+        assert_eq!(joins(&draining, "embedder"), Err(Reason::SessionUnknown));
+    }
+
+    #[tokio::test]
+    async fn a_replica_that_comes_again_replaces_itself() {
+        let serving = serving(Some("ranker"));
+        let (first, second) = (arrival("embedder"), arrival("embedder"));
+        let (stop, newer) = (first.stop.clone(), second.stop.clone());
+        let older = Arc::clone(&serving).attach(first, Arc::default()).unwrap();
+        let _second = Arc::clone(&serving).attach(second, Arc::default()).unwrap();
+        assert_eq!(*stop.borrow(), Some(Reason::LinkLost));
+        drop(older);
+        serving.close(Reason::SessionDeleted);
+        assert_eq!(*newer.borrow(), Some(Reason::SessionDeleted), "the older one's end is not its own");
+    }
+}

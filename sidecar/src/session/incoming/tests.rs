@@ -4,28 +4,19 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::AtomicBool;
 
-use sealane_protocol::connection::{Places, Sink};
+use sealane_protocol::connection::Sink;
 use sealane_protocol::frame::{Chunk, End, Frame, Incarnation, Sequence, Shape, StreamId, TensorHeader};
-use sealane_protocol::keys::{MlKem768, StaticKey};
 use sealane_protocol::limits::{STAGING_BYTES, STREAMS_MAX, WINDOW_TENSORS};
 use sealane_protocol::transfer::Reply;
-use sealane_types::{Delivery, Dtype, Namespace, RootSource, UnixSeconds};
+use sealane_types::{Delivery, Dtype};
 
 use super::stream::{Answer, Standing};
 use super::traffic::Attached;
 use super::*;
-use crate::config::Anchors;
-use crate::context::SystemRandom;
+use crate::context::tests::context;
 use crate::desired::{Direction, Kind, Rekey, Remote};
-use crate::evidence::judge::Judge;
-use crate::evidence::prover::Prover;
 use crate::handoff::{Deliveries, NoSlot, ReceiverLane, SlotId, TakeArena};
-use crate::metrics::Metrics;
-use crate::policy::PolicyKeeper;
 use crate::session::inbound::Accepting;
-use crate::session::clock::Clock;
-use crate::session::forward::premises::Premises;
-use crate::trace::Tracer;
 
 #[derive(Debug)]
 struct Arena {
@@ -97,29 +88,7 @@ fn session() -> Session {
 }
 
 fn receiving() -> Arc<Receiving> {
-    let clock = Arc::new(Clock::new());
-    let anchors = Anchors { roots: vec![], source: RootSource::File };
-    let policy = Arc::new(PolicyKeeper::new(Arc::clone(&clock), Namespace::new("demo").unwrap(), anchors));
-    let static_key = Arc::new(StaticKey::generate(&mut SystemRandom).unwrap());
-    let pod = PodIdentity::new("demo", "ranker-0", "r").unwrap();
-    let metrics = Arc::new(Metrics::new(UnixSeconds(0)));
-    let context = Context {
-        prover: Prover::start(pod.clone(), *static_key.public(), metrics.proofs.clone()),
-        pod,
-        static_key,
-        kem: Arc::new(MlKem768),
-        clock,
-        policy,
-        judge: Arc::new(Judge::new(false, metrics.proofs.clone())),
-        metrics,
-        tracer: Tracer::default(),
-        peer: watch::channel(None).1,
-        places: Places::new(1),
-        places_of_strangers: Places::new(1),
-        forward: Arc::new(Premises::new(vec![], None)),
-        changed: Arc::default(),
-    };
-    Receiving::start(Arc::new(context), session())
+    Receiving::start(Arc::new(context(None)), session())
 }
 
 fn arrival() -> Arrival {
