@@ -2,6 +2,7 @@
 
 mod declared;
 mod gather;
+mod group;
 mod judge;
 mod names;
 mod policies;
@@ -71,7 +72,7 @@ impl Line {
 pub(crate) fn run(arguments: &Arguments, connection: &Connection) -> Result<()> {
     let release = arguments.release_namespace.as_str();
     let facts = connection.with_client(async |client, _| gather::facts(&client, release).await)?;
-    let lines = judge::judge(&facts, release, clock::now());
+    let lines = group::group(judge::judge(&facts, release, clock::now()));
     match arguments.output {
         Format::Text => output::print(&text(&lines))?,
         Format::Json => output::print_json(&lines)?,

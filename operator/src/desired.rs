@@ -20,7 +20,7 @@ impl Desired {
     pub fn received(&self) -> impl Iterator<Item = &str> {
         let sessions: &[Session] = match self {
             Self::NoPeer => &[],
-            Self::Member(membership) => &*membership.sessions,
+            Self::Member(membership) => &membership.sessions,
         };
         sessions.iter().filter(|session| !session.sending).map(|session| session.uid.as_str())
     }

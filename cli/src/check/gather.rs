@@ -65,7 +65,8 @@ pub(super) async fn facts(client: &Client, release: &str) -> Result<Facts> {
     let peers: Fact<Vec<Peer>> = all(&Api::all(client.clone()), &everything).await;
     let opted_in = namespaces.as_deref().map(opted_in).unwrap_or_default();
     let concerned = concerned(&opted_in, peers.as_deref().unwrap_or_default());
-    let injection = match opted_in.first() {
+    let alive = namespaces.as_deref().map(alive).unwrap_or_default();
+    let injection = match opted_in.iter().find(|namespace| alive.contains(*namespace)) {
         Some(namespace) => Some(probe::injection(client, namespace).await),
         None => None,
     };
@@ -99,6 +100,12 @@ pub(super) fn opted_in(namespaces: &[Namespace]) -> Vec<String> {
             .is_some_and(|value| value == "enabled")
     };
     namespaces.iter().filter(enabled).filter_map(|namespace| namespace.metadata.name.clone()).collect()
+}
+
+/// Names of the namespaces in which something can be made.
+fn alive(namespaces: &[Namespace]) -> BTreeSet<String> {
+    let stays = |namespace: &&Namespace| namespace.metadata.deletion_timestamp.is_none();
+    namespaces.iter().filter(stays).filter_map(|namespace| namespace.metadata.name.clone()).collect()
 }
 
 fn concerned(opted_in: &[String], peers: &[Peer]) -> BTreeSet<String> {

@@ -1,7 +1,5 @@
 //! Every word that somebody may meet has a section with cause and remedy, and no section is about a word of the past.
 
-#![expect(clippy::unwrap_used, reason = "a test may stop at once")]
-
 use std::collections::BTreeSet;
 
 use sealane_operator_api::{explain, explanations, word};

@@ -30,8 +30,8 @@ pub struct Context {
     /// What ran when this term began.
     pub(super) inherited: Inherited,
     held: Mutex<Held>,
-    /// When the counters of an object were written last, by object uid.
-    counted: Mutex<BTreeMap<String, Instant>>,
+    /// By object uid.
+    written: Mutex<Written>,
     /// When the current second began, and the counters written in it.
     counter_writes: Mutex<(Instant, u32)>,
 }
@@ -63,7 +63,7 @@ impl Context {
             metrics,
             recorder,
             held: Mutex::default(),
-            counted: Mutex::default(),
+            written: Mutex::default(),
             counter_writes: Mutex::new((Instant::now(), 0)),
         }
     }
@@ -87,8 +87,8 @@ impl Context {
     /// How long the counters of an object must still wait.
     #[must_use]
     pub fn counters_wait(&self, uid: &str) -> Option<Duration> {
-        let written = *locked(&self.counted).get(uid)?;
-        COUNTERS_PERIOD.checked_sub(written.elapsed()).filter(|wait| !wait.is_zero())
+        let at = locked(&self.written).statuses.get(uid)?.at;
+        COUNTERS_PERIOD.checked_sub(at.elapsed()).filter(|wait| !wait.is_zero())
     }
 
     /// Takes one of this second's writes of counters, if one is left.
@@ -103,12 +103,39 @@ impl Context {
         free
     }
 
-    /// The object's counters were written now.
-    pub fn counted(&self, uid: &str) {
-        let mut counted = locked(&self.counted);
-        counted.retain(|_, written| written.elapsed() < COUNTERS_PERIOD);
-        counted.insert(uid.to_owned(), Instant::now());
+    /// Whether the object, as the cache has it, was answered with this very status already: the cache is behind.
+    #[must_use]
+    pub fn was_written(&self, uid: &str, version: &str, digest: u64) -> bool {
+        let written = locked(&self.written);
+        written.statuses.get(uid).is_some_and(|status| status.version == version && status.digest == digest)
     }
+
+    /// The status with `digest` was written over `version` of the object.
+    pub fn wrote(&self, uid: &str, version: &str, digest: u64) {
+        let mut written = locked(&self.written);
+        if written.swept.is_none_or(|swept| swept.elapsed() >= COUNTERS_PERIOD) {
+            written.statuses.retain(|_, status| status.at.elapsed() < COUNTERS_PERIOD);
+            written.swept = Some(Instant::now());
+        }
+        let status = WrittenStatus { at: Instant::now(), version: version.to_owned(), digest };
+        written.statuses.insert(uid.to_owned(), status);
+    }
+}
+
+/// What was written lately.
+#[derive(Debug, Default)]
+struct Written {
+    statuses: BTreeMap<String, WrittenStatus>,
+    /// When old ones were forgotten last.
+    swept: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct WrittenStatus {
+    at: Instant,
+    /// `resourceVersion` of the object that it was written over.
+    version: String,
+    digest: u64,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

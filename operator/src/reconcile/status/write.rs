@@ -1,6 +1,7 @@
 //! The last step: writes statuses that changed.
 
 use std::fmt::Debug;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -132,14 +133,17 @@ impl Pass<'_> {
         S: Status,
     {
         let none = S::default();
+        let context = self.context;
         let mut changed: Vec<Change<'_, K, S>> = wanted
             .into_iter()
             .map(|(object, live, wanted)| (object, live.unwrap_or(&none), wanted))
             .filter(|(_, live, wanted)| *live != wanted)
             .map(|(object, live, wanted)| {
                 let only_counters = wanted.clone().with_counters_of(live) == *live;
-                Change { object, live, wanted, only_counters }
+                let digest = digest(&wanted);
+                Change { object, live, wanted, only_counters, digest }
             })
+            .filter(|change| !context.was_written(uid(change.object), version(change.object), change.digest))
             .collect();
         changed.sort_by_key(|change| change.only_counters);
         let (mut left, mut running) = (changed.iter(), FuturesUnordered::new());
@@ -147,7 +151,7 @@ impl Pass<'_> {
             while running.len() < WRITES_MAX
                 && let Some(change) = left.next()
             {
-                running.push(change.write(self.context, self.until));
+                running.push(change.write(context, self.until));
             }
             match running.next().await {
                 Some(Ok(wait)) => self.outcome.again = earlier(self.outcome.again, wait),
@@ -164,6 +168,7 @@ struct Change<'a, K, S> {
     live: &'a S,
     wanted: S,
     only_counters: bool,
+    digest: u64,
 }
 
 impl<K, S> Change<'_, K, S>
@@ -184,17 +189,30 @@ where
         if self.only_counters && !context.may_count() {
             return Ok(Some(COUNTERS_PAUSE));
         }
-        object_status(context, self.object, self.live, &self.wanted).await?;
+        if object_status(context, self.object, self.live, &self.wanted).await? {
+            context.wrote(uid(self.object), version(self.object), self.digest);
+        }
         Ok(None)
     }
+}
+
+fn version<K: Resource>(object: &K) -> &str {
+    object.meta().resource_version.as_deref().unwrap_or_default()
+}
+
+/// Tells statuses apart within this process.
+fn digest(status: &impl Serialize) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    serde_json::to_vec(status).unwrap_or_default().hash(&mut hasher);
+    hasher.finish()
 }
 
 fn uid<K: Resource>(object: &K) -> &str {
     object.meta().uid.as_deref().unwrap_or_default()
 }
 
-/// Writes one status, and an event for every condition that turned.
-async fn object_status<K, S>(context: &Context, object: &K, live: &S, wanted: &S) -> Result<(), WriteError>
+/// Writes one status, and an event for every condition that turned; false when the object is gone.
+async fn object_status<K, S>(context: &Context, object: &K, live: &S, wanted: &S) -> Result<bool, WriteError>
 where
     K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + DeserializeOwned + Debug,
     S: Status,
@@ -214,7 +232,7 @@ where
         Ok(_) => context.metrics.status_written(&K::kind(&()), StatusWrite::Written),
         Err(kube::Error::Api(status)) if status.code == 404 || status.code == 409 => {
             context.metrics.status_written(&K::kind(&()), StatusWrite::Gone);
-            return Ok(());
+            return Ok(false);
         }
         Err(source) => {
             context.metrics.status_written(&K::kind(&()), StatusWrite::Failed);
@@ -226,9 +244,8 @@ where
             });
         }
     }
-    context.counted(uid);
     announce(context, &object.object_ref(&()), live.conditions(), wanted.conditions()).await;
-    Ok(())
+    Ok(true)
 }
 
 #[cfg(test)]

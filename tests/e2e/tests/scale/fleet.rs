@@ -1,0 +1,358 @@
+//! Hundreds of sidecars in one program, as far as the operator can tell: each has a connection, a token and a stream of
+//! its own, reports what it was told, and counts.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result, bail};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use prost::Message;
+use sealane_sidecar_api::control::control_client::ControlClient;
+use sealane_sidecar_api::control::{
+    Configuration, EvidenceReport, FromSidecar, PolicyReport, Register, Report, SessionReport, from_operator,
+    from_sidecar,
+};
+use serde::{Deserialize, Serialize};
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::{Certificate, ClientTlsConfig, Endpoint};
+use tonic::{Code, Request};
+
+use crate::world::World;
+
+/// Names the file with the plan to the program that is the fleet.
+pub(crate) const VARIABLE: &str = "SEALANE_FLEET";
+/// As often as a sidecar tells counters.
+const COUNTERS: Duration = Duration::from_secs(15);
+const AGAIN: Duration = Duration::from_millis(500);
+const PATIENCE: Duration = Duration::from_secs(300);
+const NAME: &str = "sealane-control.sealane-system.svc";
+/// What the sidecar accepts.
+const MESSAGE_BYTES_MAX: usize = 16 << 20;
+/// Sent before a snapshot, so that it is told from what the test harness prints.
+const MARK: &str = "fleet:";
+
+/// Milliseconds since 1970 by this machine's clock, which both programs read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+pub(crate) struct Moment(u64);
+
+impl Moment {
+    pub(crate) fn now() -> Self {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    pub(crate) const fn since(self, earlier: Self) -> u64 {
+        self.0.saturating_sub(earlier.0)
+    }
+}
+
+/// Where the operator is, and who attaches.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Plan {
+    pub(crate) address: String,
+    pub(crate) authorities: String,
+    pub(crate) members: Vec<Member>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Member {
+    pub(crate) namespace: String,
+    pub(crate) pod: String,
+    pub(crate) uid: String,
+    pub(crate) node: String,
+    pub(crate) address: String,
+    pub(crate) token: String,
+}
+
+/// What a sidecar was told last.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(crate) struct Seen {
+    pub(crate) pod: String,
+    pub(crate) sessions: usize,
+    pub(crate) replicas: usize,
+    /// Of the newest configuration.
+    pub(crate) bytes: u64,
+    /// When the number of sessions and replicas last changed.
+    pub(crate) complete: Option<Moment>,
+    /// A digest of the policy's chain.
+    pub(crate) policy: Option<u64>,
+    pub(crate) policy_since: Moment,
+    pub(crate) failure: Option<String>,
+}
+
+impl Seen {
+    /// Whether the policy with this document is the one that it was told last.
+    pub(crate) fn holds(&self, document: &str) -> bool {
+        self.policy == Some(digest(document))
+    }
+
+    fn take(&mut self, configuration: &Configuration, bytes: u64) {
+        let replicas = configuration.sessions.iter().flat_map(|session| &session.remotes);
+        let (sessions, replicas) =
+            (configuration.sessions.len(), replicas.map(|remote| remote.replicas.len()).sum());
+        if (self.sessions, self.replicas) != (sessions, replicas) {
+            self.complete = Some(Moment::now());
+        }
+        (self.sessions, self.replicas, self.bytes) = (sessions, replicas, bytes);
+        let policy = configuration.policy.as_ref().map(|policy| {
+            let chain: serde_json::Value = serde_json::from_str(&policy.chain).unwrap_or_default();
+            digest(chain["document"].as_str().unwrap_or_default())
+        });
+        if self.policy != policy {
+            (self.policy, self.policy_since) = (policy, Moment::now());
+        }
+    }
+}
+
+fn digest(text: &str) -> u64 {
+    use std::hash::{DefaultHasher, Hash, Hasher};
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// The fleet as the test holds it.
+pub(crate) struct Fleet {
+    child: Child,
+    says: ChildStdin,
+    hears: Lines<BufReader<ChildStdout>>,
+    _plan: TempDir,
+}
+
+impl Fleet {
+    pub(crate) async fn start(world: &World<'_>) -> Result<Self> {
+        let folder = TempDir::new()?;
+        let file = folder.path().join("fleet.json");
+        std::fs::write(&file, serde_json::to_vec(&world.plan)?)?;
+        let own = std::env::current_exe()?;
+        let variable = format!("{VARIABLE}={}", file.display());
+        let own = own.to_string_lossy();
+        let words = ["env", &variable, &own, "scale_fleet", "--exact", "--ignored", "--nocapture"];
+        let (program, arguments) = world.cluster().on_node("node1", &words)?;
+        let mut child = Command::new(program)
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()?;
+        let says = child.stdin.take().context("no way to speak to the fleet")?;
+        let hears = BufReader::new(child.stdout.take().context("no way to hear the fleet")?).lines();
+        Ok(Self { child, says, hears, _plan: folder })
+    }
+
+    pub(crate) async fn say(&mut self, word: &str) -> Result<()> {
+        self.says.write_all(format!("{word}\n").as_bytes()).await?;
+        Ok(())
+    }
+
+    async fn snapshot(&mut self) -> Result<Vec<Seen>> {
+        self.say("snapshot").await?;
+        while let Some(line) = self.hears.next_line().await? {
+            if let Some(text) = line.split_once(MARK).map(|(_, text)| text) {
+                return Ok(serde_json::from_str(text)?);
+            }
+        }
+        bail!("the fleet has ended")
+    }
+
+    /// Waits until every sidecar has seen what is asked for.
+    pub(crate) async fn wait(&mut self, done: impl Fn(&[Seen]) -> bool) -> Result<Vec<Seen>> {
+        let began = std::time::Instant::now();
+        loop {
+            let seen = self.snapshot().await?;
+            if done(&seen) {
+                return Ok(seen);
+            }
+            if began.elapsed() > PATIENCE {
+                let example = seen.iter().find(|sidecar| !done(std::slice::from_ref(sidecar)));
+                bail!("not within {PATIENCE:?}; for example {example:?}");
+            }
+            tokio::time::sleep(AGAIN).await;
+        }
+    }
+
+    pub(crate) async fn end(mut self) -> Result<()> {
+        self.say("end").await?;
+        self.child.wait().await?;
+        Ok(())
+    }
+}
+
+/// Is the fleet until it is told to end.
+pub(crate) async fn run(file: &Path) -> Result<()> {
+    let plan: Plan = serde_json::from_slice(&std::fs::read(file)?)?;
+    let counting = Arc::new(AtomicBool::new(false));
+    let all = Arc::new(Mutex::new(vec![Seen::default(); plan.members.len()]));
+    let tls =
+        ClientTlsConfig::new().ca_certificate(Certificate::from_pem(&plan.authorities)).domain_name(NAME);
+    let endpoint = Endpoint::from_shared(plan.address)?.tls_config(tls)?;
+    for (index, member) in plan.members.into_iter().enumerate() {
+        let sidecar = Sidecar {
+            index,
+            member,
+            endpoint: endpoint.clone(),
+            all: Arc::clone(&all),
+            counting: Arc::clone(&counting),
+        };
+        tokio::spawn(sidecar.live());
+    }
+    // Reading blocks, and so has a thread of its own.
+    tokio::task::spawn_blocking(move || obey(&all, &counting)).await?
+}
+
+/// Does what the test says, one word a line, until it is told to end.
+fn obey(all: &Mutex<Vec<Seen>>, counting: &AtomicBool) -> Result<()> {
+    for word in std::io::stdin().lines() {
+        match word?.as_str() {
+            "load" => counting.store(true, Ordering::Relaxed),
+            "end" => return Ok(()),
+            _ => {
+                let text = serde_json::to_string(&*all.lock().unwrap_or_else(PoisonError::into_inner))?;
+                let mut stdout = std::io::stdout().lock();
+                writeln!(stdout, "{MARK}{text}")?;
+                stdout.flush()?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// One sidecar, as the operator knows it.
+struct Sidecar {
+    index: usize,
+    member: Member,
+    endpoint: Endpoint,
+    all: Arc<Mutex<Vec<Seen>>>,
+    counting: Arc<AtomicBool>,
+}
+
+impl Sidecar {
+    async fn live(self) {
+        self.note(|seen| seen.pod = self.member.pod.clone());
+        loop {
+            let ended = self.attach().await;
+            let failure = ended.err().map(|error| format!("{error:#}"));
+            self.note(|seen| seen.failure = failure.clone());
+            tokio::time::sleep(AGAIN).await;
+        }
+    }
+
+    fn note(&self, change: impl FnOnce(&mut Seen)) {
+        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(seen) = all.get_mut(self.index) {
+            change(seen);
+        }
+    }
+
+    async fn attach(&self) -> Result<()> {
+        let channel = self.endpoint.connect().await?;
+        let (says, messages) = mpsc::channel(4);
+        says.send(FromSidecar { message: Some(from_sidecar::Message::Register(self.register())) }).await?;
+        let mut request = Request::new(ReceiverStream::new(messages));
+        request.metadata_mut().insert("authorization", format!("Bearer {}", self.member.token).parse()?);
+        let mut client = ControlClient::new(channel).max_decoding_message_size(MESSAGE_BYTES_MAX);
+        let mut hears = match client.attach(request).await {
+            Ok(answer) => answer.into_inner(),
+            Err(status) if status.code() == Code::Unavailable => bail!("not the leader: {status}"),
+            Err(status) => return Err(status.into()),
+        };
+        // Sidecars do not all count at one moment.
+        let first = tokio::time::Instant::now() + COUNTERS.mul_f64((self.index % 100) as f64 / 100.0);
+        let mut counters = tokio::time::interval_at(first, COUNTERS);
+        let (mut told, mut epoch, mut rounds) = (Configuration::default(), 0, 0_u64);
+        loop {
+            tokio::select! {
+                message = hears.message() => {
+                    let Some(message) = message?.and_then(|message| message.message) else { return Ok(()) };
+                    let from_operator::Message::Configuration(configuration) = message else { bail!("refused: {message:?}") };
+                    let bytes = configuration.encoded_len() as u64;
+                    self.note(|seen| seen.take(&configuration, bytes));
+                    epoch = epoch_of(&configuration).unwrap_or(0);
+                    told = configuration;
+                }
+                _ = counters.tick() => {
+                    if !self.counting.load(Ordering::Relaxed) {
+                        continue;
+                    }
+                    rounds += 1;
+                }
+            }
+            says.send(FromSidecar {
+                message: Some(from_sidecar::Message::Report(report(&told, epoch, rounds))),
+            })
+            .await?;
+        }
+    }
+
+    fn register(&self) -> Register {
+        let Member { namespace, pod, uid, node, address, token: _ } = self.member.clone();
+        let mut incarnation = vec![0; 16];
+        incarnation[..8].copy_from_slice(&(self.index as u64).to_be_bytes());
+        Register {
+            version: "0.1.0".to_owned(),
+            namespace,
+            pod,
+            uid,
+            node,
+            addresses: vec![address],
+            data_port: 14710,
+            static_key: vec![7; 32],
+            incarnation,
+        }
+    }
+}
+
+fn epoch_of(configuration: &Configuration) -> Option<u64> {
+    let chain: serde_json::Value = serde_json::from_str(&configuration.policy.as_ref()?.chain).ok()?;
+    let document = BASE64_STANDARD.decode(chain["document"].as_str()?).ok()?;
+    let document: serde_json::Value = serde_json::from_slice(&document).ok()?;
+    document["epoch"].as_u64()
+}
+
+/// Everything is well, and every session is connected to everybody.
+fn report(told: &Configuration, epoch: u64, rounds: u64) -> Report {
+    let sessions = told.sessions.iter().map(|session| {
+        let replicas: usize = session.remotes.iter().map(|remote| remote.replicas.len()).sum();
+        let connections = u32::try_from(replicas).unwrap_or(u32::MAX);
+        SessionReport {
+            name: session.name.clone(),
+            uid: session.uid.clone(),
+            connections,
+            connections_desired: connections,
+            bytes: rounds * 1_000_000,
+            tensors: rounds * 10,
+            carrier: "Tcp".to_owned(),
+            cipher: "Aes256Gcm".to_owned(),
+            post_quantum: true,
+            handshake_micros: 1500,
+            ..SessionReport::default()
+        }
+    });
+    Report {
+        generation: told.generation,
+        policy: Some(PolicyReport {
+            verified: told.policy.is_some(),
+            epoch,
+            root_source: "Injected".to_owned(),
+            ..PolicyReport::default()
+        }),
+        evidence: Some(EvidenceReport {
+            verified: true,
+            platform: "Simulated".to_owned(),
+            assurance: "Simulated".to_owned(),
+            tcb_status: "UpToDate".to_owned(),
+            ..EvidenceReport::default()
+        }),
+        sessions: sessions.collect(),
+        finished: false,
+    }
+}

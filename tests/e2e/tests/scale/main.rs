@@ -1,0 +1,137 @@
+//! One operator under 200 Peers, 2,000 TransferSessions and 500 sidecars: what it needs, how fast it tells everybody,
+//! and how often it writes. The API server, admission, tokens and control channel are real; the pods are not: they are
+//! bound to a node that no machine stands behind, and one program speaks for all of their sidecars.
+
+mod fleet;
+mod measure;
+mod world;
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use sealane_e2e::{Cluster, Signing};
+use serde_json::{Value, json};
+
+use self::fleet::{Fleet, Moment, Seen};
+use self::measure::{Operator, Writes, percentile};
+use self::world::{PEERS, PODS, SESSIONS, World};
+
+/// How long the operator is watched, in each state.
+const MINUTE: Duration = Duration::from_secs(60);
+/// Statuses whose counters alone changed, per second (`operator/src/limits.rs`), and room for conditions that turn.
+const COUNTER_WRITES_PER_MINUTE_MAX: u64 = 20 * 60;
+const OTHER_WRITES_PER_MINUTE_MAX: u64 = 60;
+/// A policy change has to reach everybody in a time in which owners would wait for it, on a busy machine too.
+const PUSH_MILLIS_MAX: u64 = 60_000;
+/// What the chart gives the operator.
+const MEMORY_MIB_MAX: u64 = 256;
+
+#[tokio::test]
+#[ignore = "long: hundreds of pods and thousands of objects"]
+async fn scale_of_one_operator() -> Result<()> {
+    let cluster = Cluster::connect()?;
+    world::clean(&cluster).await?;
+    let world = World::build(&cluster).await?;
+    let operator = Operator::find(&cluster).await?;
+    let writes = Writes::watch(&world).await?;
+    let before = operator.usage()?;
+
+    let mut fleet = Fleet::start(&world).await?;
+    let began = Moment::now();
+    let seen = fleet.wait(|seen| seen.iter().all(|sidecar| world.is_complete(sidecar))).await?;
+    let held_by_all =
+        seen.iter().filter_map(|sidecar| sidecar.complete).max().map_or(0, |at| at.since(began));
+    writes.settle().await;
+    let attached = operator.usage()?;
+
+    let push = push(&world, &mut fleet).await?;
+    writes.settle().await;
+
+    let idle = writes.during(MINUTE).await;
+    let idle_cpu = operator.cpu_during(Duration::from_secs(10)).await?;
+    fleet.say("load").await?;
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    let loaded = writes.during(MINUTE).await;
+    let loaded_cpu = operator.cpu_during(Duration::from_secs(30)).await?;
+    let push_loaded = self::push(&world, &mut fleet).await?;
+    let after = operator.usage()?;
+    fleet.end().await?;
+
+    let report = json!({
+        "peers": PEERS, "sessions": SESSIONS, "sidecars": PODS,
+        "podAdmissionMillis": {"p50": percentile(&world.admissions, 50), "max": percentile(&world.admissions, 100)},
+        "heldByAllMillis": held_by_all,
+        "attachCpuSeconds": attached.cpu_seconds - before.cpu_seconds,
+        "policyPushMillis": summary(&push), "policyPushUnderLoadMillis": summary(&push_loaded),
+        "configurationBytes": {"p50": percentile(&sizes(&seen), 50), "max": percentile(&sizes(&seen), 100)},
+        "statusWritesPerMinute": {"idle": idle, "counting": loaded,
+                                  "bound": COUNTER_WRITES_PER_MINUTE_MAX + OTHER_WRITES_PER_MINUTE_MAX},
+        "cores": {"idle": idle_cpu, "counting": loaded_cpu},
+        "residentMib": {"before": before.resident_mib, "attached": attached.resident_mib,
+                        "after": after.resident_mib, "peak": after.peak_mib},
+    });
+    show(&report)?;
+    world::clean(&cluster).await?;
+
+    ensure!(idle <= OTHER_WRITES_PER_MINUTE_MAX, "{idle} status writes in a minute in which nothing changed");
+    let bound = COUNTER_WRITES_PER_MINUTE_MAX + OTHER_WRITES_PER_MINUTE_MAX;
+    ensure!(loaded <= bound, "{loaded} status writes in a minute of counting; at most {bound} are allowed");
+    ensure!(loaded > 0, "counters never reached a status");
+    for push in [&push, &push_loaded] {
+        ensure!(
+            push.len() == PODS && percentile(push, 100) <= PUSH_MILLIS_MAX,
+            "the policy reached {} of {PODS}",
+            push.len()
+        );
+    }
+    ensure!(after.peak_mib < MEMORY_MIB_MAX, "{} MiB are more than the chart gives", after.peak_mib);
+    Ok(())
+}
+
+/// Applies the next epoch; milliseconds until each sidecar has it.
+async fn push(world: &World<'_>, fleet: &mut Fleet) -> Result<Vec<u64>> {
+    let manifest = world.sandbox.policy(Signing::Quorum, |draft| {
+        draft["epoch"] = Value::from(world.next_epoch());
+    });
+    let manifest = manifest.await?;
+    let document = manifest["spec"]["document"].as_str().unwrap_or_default().to_owned();
+    let began = Moment::now();
+    world.replace_policy(&manifest).await?;
+    let seen = fleet.wait(|seen| seen.iter().all(|sidecar| sidecar.holds(&document))).await?;
+    Ok(seen.iter().map(|sidecar| sidecar.policy_since.since(began)).collect())
+}
+
+fn sizes(seen: &[Seen]) -> Vec<u64> {
+    seen.iter().map(|sidecar| sidecar.bytes).collect()
+}
+
+fn summary(millis: &[u64]) -> Value {
+    json!({"p50": percentile(millis, 50), "p95": percentile(millis, 95), "max": percentile(millis, 100)})
+}
+
+fn show(report: &Value) -> Result<()> {
+    let text = serde_json::to_string_pretty(report)?;
+    #[expect(clippy::print_stdout, reason = "the figures are what the test is for")]
+    {
+        println!("{text}");
+        for (name, value) in report.as_object().into_iter().flatten() {
+            println!("{name:28} {value}");
+        }
+    }
+    if let Some(folder) = std::env::var_os("OUT") {
+        std::fs::create_dir_all(&folder)?;
+        std::fs::write(std::path::Path::new(&folder).join("scale.json"), text)?;
+    }
+    Ok(())
+}
+
+/// The program that speaks for all sidecars; [`Fleet::start`] runs it inside a node, where the operator is reached as
+/// sidecars reach it.
+#[tokio::test]
+#[ignore = "a part of scale_of_one_operator"]
+async fn scale_fleet() -> Result<()> {
+    match std::env::var_os(fleet::VARIABLE) {
+        Some(file) => fleet::run(file.as_ref()).await,
+        None => Ok(()),
+    }
+}
