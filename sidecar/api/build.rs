@@ -1,8 +1,19 @@
 //! Compiles the protocol files with protox, so that no protoc is needed.
 
+use std::path::PathBuf;
+
+use prost::Message as _;
+
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("cargo::rerun-if-changed=proto");
-    let descriptors = protox::compile(["control.proto"], ["proto"])?;
-    tonic_prost_build::configure().compile_fds(descriptors)?;
+    let control = protox::compile(["control.proto"], ["proto"])?;
+    tonic_prost_build::configure().compile_fds(control)?;
+    let mut door = protox::compile(["door.proto"], ["proto"])?;
+    // Tensor bytes stay where they were received.
+    tonic_prost_build::configure().bytes(".sealane.door.v1").compile_fds(door.clone())?;
+    // Reflection tells names and types; the comments are for readers of the file.
+    door.file.iter_mut().for_each(|file| file.source_code_info = None);
+    let path = PathBuf::from(std::env::var("OUT_DIR")?).join("door.bin");
+    std::fs::write(path, door.encode_to_vec())?;
     Ok(())
 }

@@ -24,12 +24,14 @@ pub mod arena;
 pub mod failure;
 pub mod receiver;
 pub mod sender;
+pub mod session;
 pub mod tensor;
 
 pub use arena::{NoSlot, ReadAt, SlotId, TakeArena};
 pub use failure::{LaneError, LaneFailure};
 pub use receiver::{Deliveries, Delivery, DeliveryId, ReceiverLane, Turn};
 pub use sender::{Parcel, ReplicaId, SenderEvent, SenderEvents, SenderLane};
+pub use session::{SessionKind, SessionView, Sessions};
 pub use tensor::{DIMENSIONS_MAX, LaneIncarnation, Sequence, TENSOR_NAME_BYTES_MAX, TensorHeader};
 
 /// Requests for lanes that wait to be looked at by the sessions.

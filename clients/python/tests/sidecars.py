@@ -112,6 +112,7 @@ class Sidecar:
         self.admin = f"127.0.0.1:{free_port()}"
         self.name = f"{peer}/{pod}"
         self.path = str(world.directory / f"{pod}.sock")
+        self.grpc = str(world.directory / f"{pod}.grpc.sock")
         self.log = world.directory / f"{pod}.log"
         (world.directory / f"{pod}.initdata").write_bytes(initdata(proves or peer))
         config = {
@@ -121,6 +122,7 @@ class Sidecar:
             "listen": self.listen,
             "admin": self.admin,
             "door": self.path,
+            "grpc": self.grpc,
             "arenaBytes": arena_bytes,
             "drainSeconds": 2,
             "peer": peer,

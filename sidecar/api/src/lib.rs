@@ -1,4 +1,4 @@
-//! Messages and services between sidecar and operator, generated from `proto/`.
+//! Messages and services between sidecar and operator, and of the gRPC door, generated from `proto/`.
 //!
 //! Invariant: nothing here is trusted by its receiver. Deliberately absent: behaviour.
 
@@ -13,4 +13,21 @@
 )]
 pub mod control {
     tonic::include_proto!("sealane.control.v1");
+}
+
+/// The gRPC door; `proto/door.proto` says what its messages mean.
+#[allow(
+    missing_debug_implementations,
+    unreachable_pub,
+    clippy::all,
+    clippy::use_self,
+    clippy::large_futures,
+    clippy::allow_attributes_without_reason,
+    reason = "generated code"
+)]
+pub mod door {
+    tonic::include_proto!("sealane.door.v1");
+
+    /// The encoded file descriptor set, for reflection.
+    pub const FILE_DESCRIPTOR_SET: &[u8] = tonic::include_file_descriptor_set!("door");
 }

@@ -35,7 +35,8 @@ pub(super) fn parcel(
     Ok(Parcel { sequence: Sequence(sequence), header, source, offset, length, assigned })
 }
 
-fn bytes_of(dtype: Dtype, shape: &[u64]) -> Option<u64> {
+/// Length in bytes; None when it cannot be counted.
+pub(super) fn bytes_of(dtype: Dtype, shape: &[u64]) -> Option<u64> {
     // A zero anywhere makes the tensor empty, also beside dimensions whose product would overflow.
     if shape.contains(&0) {
         return Some(0);

@@ -40,23 +40,28 @@ pub(super) struct Socket {
     socket: UnixStream,
 }
 
-fn open() -> io::Result<OwnedFd> {
+fn open(kind: SocketType) -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    Ok(rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?)
+    Ok(rustix::net::socket_with(AddressFamily::UNIX, kind, flags, None)?)
+}
+
+/// Listens on `path`, which every container of the pod may use.
+pub(super) fn listen(path: &Path, kind: SocketType) -> Result<UnixListener, DoorError> {
+    clear_stale(path)?;
+    let failed = |source| DoorError::Listen { path: path.to_owned(), source };
+    let listen = || -> io::Result<UnixListener> {
+        let socket = open(kind)?;
+        rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+        fs::set_permissions(path, fs::Permissions::from_mode(MODE))?;
+        rustix::net::listen(&socket, BACKLOG)?;
+        UnixListener::from_std(net::UnixListener::from(socket))
+    };
+    listen().map_err(failed)
 }
 
 impl Listener {
     pub(super) fn bind(path: &Path) -> Result<Self, DoorError> {
-        clear_stale(path)?;
-        let failed = |source| DoorError::Listen { path: path.to_owned(), source };
-        let listen = || -> io::Result<UnixListener> {
-            let socket = open()?;
-            rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
-            fs::set_permissions(path, fs::Permissions::from_mode(MODE))?;
-            rustix::net::listen(&socket, BACKLOG)?;
-            UnixListener::from_std(net::UnixListener::from(socket))
-        };
-        Ok(Self { socket: listen().map_err(failed)?, path: path.to_owned() })
+        Ok(Self { socket: listen(path, SocketType::SEQPACKET)?, path: path.to_owned() })
     }
 
     /// Cancel safe.
@@ -84,7 +89,8 @@ fn clear_stale(path: &Path) -> Result<(), DoorError> {
     if !kind.is_socket() {
         return Err(DoorError::NotASocket { path: path.to_owned() });
     }
-    let probe = open().map_err(failed)?;
+    // A socket of another type answers otherwise than one that nobody listens on.
+    let probe = open(SocketType::SEQPACKET).map_err(failed)?;
     let address = SocketAddrUnix::new(path).map_err(|error| failed(error.into()))?;
     match rustix::net::connect(&probe, &address) {
         Err(rustix::io::Errno::CONNREFUSED) => fs::remove_file(path).map_err(failed),

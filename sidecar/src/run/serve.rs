@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 
 use anyhow::Context as _;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::probe;
@@ -30,23 +31,28 @@ pub(super) fn run(config: &Config, platforms: Platforms) -> anyhow::Result<()> {
 
 async fn serve(config: &Config, platforms: Platforms) -> anyhow::Result<()> {
     let (node, lanes) = Node::start(config, platforms)?;
-    let door = Door::bind(&config.door, config.arena_bytes, lanes)?;
+    let door = Door::counting(&config.door, config.arena_bytes, lanes, node.door_metrics())?;
     probe::forget(&config.door)?;
     let leaving = CancellationToken::new();
-    let clients = tokio::spawn(door.serve(leaving.clone()));
+    let grpc = config.grpc.as_deref().map(|path| door.grpc(path, node.sessions())).transpose()?;
+    let mut clients = JoinSet::new();
+    clients.spawn(door.serve(leaving.clone()));
+    if let Some(grpc) = grpc {
+        clients.spawn(grpc.serve(leaving.clone()));
+    }
     let health = node.health();
-    let admin = admin::serve(config.admin, node.health(), node.metrics())?;
+    let admin = admin::serve(config.admin, node.health(), node.gauges())?;
     if config.admin.port() == 0 {
         probe::tell(&config.door, admin.port())?;
     }
-    // Only now: configuration is parsed, and both the door and the data port listen.
+    // Only now: configuration is parsed, and both doors and the data port listen.
     health.started.store(true, Ordering::Release);
     tracing::info!(pod = %config.pod, data = %node.address(), %admin, door = %config.door.display(), "started");
     stopped().await?;
     tracing::info!("draining");
     leaving.cancel();
     node.drain().await;
-    clients.abort();
+    clients.shutdown().await;
     tracing::info!("stopped");
     Ok(())
 }

@@ -51,6 +51,12 @@ const RESERVED: &[Reserved] = &[
         why: "only session/clock reads the wall clock",
     },
     Reserved {
+        within: "sidecar/src",
+        word: "sealane_sidecar_api",
+        only: &["sidecar/src/control", "sidecar/src/door/grpc/convert", "sidecar/src/door/grpc/service"],
+        why: "only control/ and the gRPC door's convert and service see protobuf",
+    },
+    Reserved {
         within: "operator/src/reconcile/plan",
         word: "Client",
         only: &[],

@@ -1,0 +1,228 @@
+//! One take call: tensors go out, word of what was taken comes in.
+
+use std::collections::HashMap;
+use std::io;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::{Stream, StreamExt};
+use sealane_types::SessionName;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout};
+
+use super::fault::Fault;
+use super::limits;
+use super::memory::{Buffers, Store, Stored};
+use super::shared::Shared;
+use crate::door::budget::Side;
+use crate::handoff::{Deliveries, Delivery, DeliveryId, ReceiverLane, Turn};
+
+/// What a client says.
+#[derive(Debug)]
+pub(super) enum Ask {
+    Open(Open),
+    Taken(Vec<DeliveryId>),
+}
+
+/// Which lane.
+#[derive(Debug)]
+pub(super) struct Open {
+    pub(super) session: SessionName,
+    pub(super) timeout: Duration,
+    /// A tensor counts as taken when it was handed to the connection.
+    pub(super) automatic: bool,
+}
+
+/// What a client is told.
+#[derive(Debug)]
+pub(super) enum News {
+    Opened {
+        tensor_bytes_max: u64,
+    },
+    /// The slot named in the delivery is none of the client's business.
+    Tensor {
+        delivery: Delivery,
+        data: Bytes,
+    },
+    Chunk {
+        offset: u64,
+        data: Bytes,
+    },
+    Interrupted {
+        sender: String,
+    },
+    Ended,
+}
+
+/// The way to the client.
+pub(super) type Outbox = mpsc::Sender<Result<News, Fault>>;
+
+/// Serves a call until its lane or its client ends it.
+pub(super) async fn serve<A>(shared: Arc<Shared>, asks: A, news: Outbox)
+where
+    A: Stream<Item = Result<Ask, Fault>> + Send + Unpin,
+{
+    let left = news.clone();
+    tokio::select! {
+        ended = run(&shared, asks, news.clone()) => if let Err(fault) = ended {
+            tracing::debug!(%fault, "a take call failed");
+            // Nobody is left to be told when this fails.
+            let _ = news.send(Err(fault)).await;
+        },
+        () = left.closed() => tracing::debug!("a client left its take call"),
+    }
+}
+
+async fn run<A>(shared: &Shared, mut asks: A, news: Outbox) -> Result<(), Fault>
+where
+    A: Stream<Item = Result<Ask, Fault>> + Send + Unpin,
+{
+    let first = timeout(limits::FIRST_MESSAGE_WAIT, asks.next()).await.map_err(|_| Fault::OpenTimeout)?;
+    let Ask::Open(open) = first.ok_or(Fault::NotOpened)?? else { return Err(Fault::NotOpened) };
+    let deadline = Instant::now() + open.timeout;
+    let store = Store::new(Side::Take, &shared.budget).await;
+    let opening = shared.lanes.open_receiver(open.session, store.arena(), deadline);
+    let (receiver, deliveries) = opening.await?;
+    let tensor_bytes_max = store.bytes_max();
+    let lane = Lane {
+        news,
+        store,
+        receiver,
+        automatic: open.automatic,
+        buffers: Buffers::default(),
+        held: Mutex::default(),
+        ended: AtomicBool::new(false),
+    };
+    lane.say(News::Opened { tensor_bytes_max }).await;
+    lane.work(deliveries, asks).await
+}
+
+struct Lane {
+    news: Outbox,
+    store: Store,
+    receiver: ReceiverLane,
+    automatic: bool,
+    buffers: Buffers,
+    /// Tensors that the client has and has not said to have taken: their places are used until it does.
+    held: Mutex<HashMap<DeliveryId, Stored>>,
+    /// Nothing more is delivered.
+    ended: AtomicBool,
+}
+
+impl Lane {
+    /// Both directions, until everything was delivered and taken.
+    async fn work<A>(&self, deliveries: Deliveries, asks: A) -> Result<(), Fault>
+    where
+        A: Stream<Item = Result<Ask, Fault>> + Send + Unpin,
+    {
+        let mut delivering = pin!(self.deliver_all(deliveries));
+        let mut hearing = pin!(self.hear(asks));
+        let mut silent = false;
+        loop {
+            tokio::select! {
+                delivered = &mut delivering => {
+                    delivered?;
+                    break;
+                }
+                heard = &mut hearing, if !silent => {
+                    heard?;
+                    // A client may have said all that it has to say before the last tensor came.
+                    silent = true;
+                }
+            }
+        }
+        self.ended.store(true, Ordering::Relaxed);
+        if !silent && !self.held().is_empty() {
+            hearing.await?;
+        }
+        let untaken = self.held().len();
+        if untaken == 0 { Ok(()) } else { Err(Fault::Untaken(untaken)) }
+    }
+
+    async fn deliver_all(&self, mut deliveries: Deliveries) -> Result<(), Fault> {
+        while let Some(turn) = deliveries.next().await {
+            match turn {
+                Turn::Tensor(delivery) => self.deliver(delivery).await?,
+                Turn::Interrupted { sender } => self.say(News::Interrupted { sender }).await,
+                Turn::End => {
+                    self.say(News::Ended).await;
+                    return Ok(());
+                }
+                Turn::Failed(error) => return Err(error.into()),
+            }
+        }
+        Err(crate::handoff::LaneError::gone().into())
+    }
+
+    /// Sends one tensor, in as many messages as it takes.
+    async fn deliver(&self, delivery: Delivery) -> Result<(), Fault> {
+        let broken = |error: io::Error| Fault::Broken(error.to_string());
+        let (id, length) = (delivery.id, delivery.length);
+        let stored = self.store.stored(delivery.slot);
+        let mut offset = 0;
+        let mut head = Some(delivery);
+        loop {
+            let bytes = usize::try_from(length - offset).unwrap_or(usize::MAX).min(limits::CHUNK_BYTES);
+            let data = self.buffers.read(&stored, offset, bytes).map_err(broken)?;
+            let news = match head.take() {
+                Some(delivery) => News::Tensor { delivery, data },
+                None => News::Chunk { offset, data },
+            };
+            offset += bytes as u64;
+            if offset == length {
+                // Before the last message, because its answer may come before the next line runs.
+                self.hold(id, stored);
+                self.say(news).await;
+                break;
+            }
+            self.say(news).await;
+        }
+        if self.automatic {
+            self.take(&[id])?;
+        }
+        Ok(())
+    }
+
+    /// Hears what was taken until the client has no more to say, or everything was delivered and taken.
+    async fn hear<A>(&self, mut asks: A) -> Result<(), Fault>
+    where
+        A: Stream<Item = Result<Ask, Fault>> + Send + Unpin,
+    {
+        while let Some(ask) = asks.next().await {
+            match ask? {
+                Ask::Open(_) => return Err(Fault::OpenedTwice),
+                Ask::Taken(deliveries) => self.take(&deliveries)?,
+            }
+            if self.ended.load(Ordering::Relaxed) && self.held().is_empty() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn hold(&self, id: DeliveryId, stored: Stored) {
+        self.held().insert(id, stored);
+    }
+
+    /// The client has these: their senders may forget them, and their places are free.
+    fn take(&self, deliveries: &[DeliveryId]) -> Result<(), Fault> {
+        for id in deliveries {
+            let stored = self.held().remove(id).ok_or(Fault::UnknownDelivery(id.0))?;
+            self.receiver.taken(&[*id]);
+            drop(stored);
+        }
+        Ok(())
+    }
+
+    async fn say(&self, news: News) {
+        // A client that left is noticed by `serve`, which ends this lane.
+        let _ = self.news.send(Ok(news)).await;
+    }
+
+    fn held(&self) -> MutexGuard<'_, HashMap<DeliveryId, Stored>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
