@@ -177,7 +177,7 @@ async fn what_a_lost_receiver_had_and_did_not_take_is_uncertain() {
     }
     drop(taker);
     assert_eq!(putter.flush().await, 2);
-    assert_eq!(putter.settled.iter().map(|(_, taken)| *taken).collect::<Vec<_>>(), [true, false, false]);
+    assert_eq!(putter.settled.values().copied().collect::<Vec<_>>(), [true, false, false]);
     // What comes afterwards goes to the next receiver.
     let mut taker = Taker::open(&to.channel().await, SESSION).await.unwrap();
     let sequence = putter.put(1000).await;
