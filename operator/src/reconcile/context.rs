@@ -141,3 +141,38 @@ struct WrittenStatus {
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::testing::{cluster, list};
+    use crate::watch;
+
+    fn context() -> Context {
+        let (client, _) = cluster(|_| list(json!([])));
+        let (stores, _) = watch::start(&client, &Arc::default());
+        Context::new(client, stores, Arc::default(), Arc::default(), "operator-0")
+    }
+
+    #[tokio::test]
+    async fn what_the_cache_has_not_seen_yet_is_remembered() {
+        let context = context();
+        assert!(!context.was_written("u", "1", 7));
+        context.wrote("u", "1", 7);
+        assert!(context.was_written("u", "1", 7));
+        assert!(!context.was_written("u", "2", 7), "the object has changed since");
+        assert!(!context.was_written("u", "1", 8), "another status is wanted by now");
+        assert!(context.counters_wait("u").is_some() && context.counters_wait("other").is_none());
+    }
+
+    #[tokio::test]
+    async fn counters_are_written_a_bounded_number_of_times() {
+        let context = context();
+        let granted = (0..10 * COUNTER_WRITES_PER_SECOND_MAX).filter(|_| context.may_count()).count();
+        // Two, because a second may pass meanwhile.
+        let bound = 2 * COUNTER_WRITES_PER_SECOND_MAX as usize;
+        assert!((COUNTER_WRITES_PER_SECOND_MAX as usize..=bound).contains(&granted), "{granted}");
+    }
+}
