@@ -29,7 +29,6 @@ impl Payloads {
         Self((0..PAYLOADS).map(payload).collect())
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "the remainder is below the number of payloads")]
     pub(crate) fn message(&self, number: u64) -> &Bytes {
         &self.0[(number % self.0.len() as u64) as usize]
     }
@@ -115,14 +114,12 @@ impl Inbox {
         }
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "the remainders are below a usize")]
     fn place(&self, number: u64) -> std::ops::Range<usize> {
         let length = self.payloads.length();
         let start = (number % PAYLOADS as u64) as usize * length;
         start..start + length
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "the remainder is below a usize")]
     fn differs(&self, bytes: &[u8]) -> Option<&'static str> {
         let expected = self.payloads.message(self.next);
         if bytes.len() != expected.len() {

@@ -110,7 +110,7 @@ impl Wire for Sealed {
             ensure!(read > 0, "the other end is gone");
             self.input.filled(read);
             let now = self.clock.now();
-            let mut sink = self.tensors.into_inbox(inbox);
+            let mut sink = self.tensors.filling(inbox);
             let used = self.connection.handle_input(now, self.input.unread(), &mut sink)?;
             self.input.consumed(used);
         }

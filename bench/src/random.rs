@@ -21,7 +21,6 @@ impl SplitMix {
     }
 
     /// A number below `bound`, which is not zero. The bias of the remainder is below 2^-40 for any sample count.
-    #[expect(clippy::cast_possible_truncation, reason = "the remainder is below a usize")]
     pub(crate) const fn below(&mut self, bound: usize) -> usize {
         (self.next() % bound as u64) as usize
     }

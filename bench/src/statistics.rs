@@ -109,12 +109,6 @@ fn sorted(values: &[f64]) -> Vec<f64> {
     sorted
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    clippy::cast_precision_loss,
-    reason = "a position among values in memory"
-)]
 fn at(sorted: &[f64], share: f64) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;
     let position = share.clamp(0.0, 1.0) * last as f64;

@@ -1,5 +1,5 @@
 //! Every suite once with tiny counts: it runs, and every result is right. Figures are not looked at.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -109,6 +109,21 @@ fn a_suite_that_cannot_run_says_why_and_the_run_is_unsound() {
     assert!(!outcome.is_sound());
     assert!(outcome.failures.iter().all(|failure| failure.suite == Suite::Lane), "{:?}", outcome.failures);
     assert_eq!(outcome.rows, []);
+}
+
+#[test]
+fn a_failure_exits_with_1_and_leaves_its_report() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_sealane-bench"))
+        .args(["run", "--smoke", "--suite", "lane", "--sidecar", "/nowhere/sidecar", "-o", "json", "--out"])
+        .arg(folder.path())
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let printed: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(printed["sound"], false);
+    assert!(printed["failures"][0]["error"].as_str().unwrap().contains("/nowhere/sidecar is missing"));
+    assert_eq!(std::fs::read(folder.path().join("report.json")).unwrap(), output.stdout);
 }
 
 #[test]

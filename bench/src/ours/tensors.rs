@@ -20,7 +20,7 @@ pub(super) struct IntoInbox<'a> {
 }
 
 impl Tensors {
-    pub(super) const fn into_inbox<'a>(&'a mut self, inbox: &'a mut Inbox) -> IntoInbox<'a> {
+    pub(super) const fn filling<'a>(&'a mut self, inbox: &'a mut Inbox) -> IntoInbox<'a> {
         IntoInbox { tensors: self, inbox }
     }
 }

@@ -238,7 +238,6 @@ fn count(length: Duration) -> u64 {
     u64::try_from(length.as_millis()).unwrap_or(u64::MAX) * u64::from(TENSORS_PER_SECOND) / 1_000
 }
 
-#[expect(clippy::cast_precision_loss, reason = "counts of connections are far below 2^53")]
 fn number(count: u64) -> f64 {
     count as f64
 }

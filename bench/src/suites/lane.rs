@@ -136,17 +136,10 @@ impl Ends {
     }
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    clippy::cast_precision_loss,
-    reason = "a count of tensors, from a measured duration"
-)]
 fn scaled(seconds: f64, target: Duration) -> u64 {
     (THOROUGH as f64 * target.as_secs_f64() / seconds.max(1e-6)).max(1.0) as u64
 }
 
-#[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
 fn gigabytes(bytes: usize, count: u64) -> f64 {
     bytes as f64 * count as f64 / 1e9
 }

@@ -149,18 +149,11 @@ impl Burst {
     }
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    clippy::cast_precision_loss,
-    reason = "a count of messages, from a measured duration"
-)]
 fn scaled(count: u64, took: Duration, target: Duration) -> u64 {
     let wanted = count as f64 * target.as_secs_f64() / took.as_secs_f64().max(1e-9);
     (wanted as u64).clamp(1, BURST_MAX)
 }
 
-#[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
 fn gigabytes(bytes: usize, count: u64) -> f64 {
     bytes as f64 * count as f64 / 1e9
 }

@@ -87,8 +87,12 @@ fn a_report_keeps_to_the_schema_and_reads_back() {
 }
 
 #[test]
-fn a_failed_suite_makes_the_report_unsound() {
+fn a_failed_suite_or_a_wrong_result_makes_a_run_unsound() {
     assert!(!report().sound);
+    let mut outcome = Outcome { rows: report().rows, ..Outcome::default() };
+    assert!(outcome.is_sound());
+    outcome.rows[1].correct = false;
+    assert!(!outcome.is_sound());
 }
 
 #[test]
