@@ -6,6 +6,7 @@
 
 pub mod authenticate;
 pub mod convert;
+mod outgoing;
 pub mod registry;
 pub mod report;
 mod server;

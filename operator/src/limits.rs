@@ -20,6 +20,10 @@ pub const TOKEN_REVIEWS_MAX: usize = 32;
 pub const REGISTER_TIME: Duration = Duration::from_secs(10);
 /// Largest message from a sidecar.
 pub const SIDECAR_MESSAGE_BYTES_MAX: usize = 1 << 20;
+/// Configurations that are encoded and not sent yet, in all streams together.
+pub const SENDING_KIB_MAX: u32 = 32 * 1024;
+/// A sidecar that has not read its configuration by then gives its place to others.
+pub const SENDING_TIME: Duration = Duration::from_secs(5);
 /// Addresses of one pod.
 pub const ADDRESSES_MAX: usize = 16;
 /// Sessions whose totals are kept after a sidecar's process is gone.

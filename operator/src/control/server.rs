@@ -4,19 +4,18 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::{Stream, StreamExt};
+use futures::Stream;
 use sealane_sidecar_api::control::control_server::{Control, ControlServer};
 use sealane_sidecar_api::control::{
     FromOperator, FromSidecar, Refusal, Register, from_operator, from_sidecar,
 };
 use sealane_types::{PodIdentity, Reason};
-use tokio_stream::wrappers::WatchStream;
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::authenticate::{AuthenticationError, Authenticator, Cluster};
-use super::convert::configuration;
-use super::registry::{Attachment, Change, Registry, Told};
+use super::outgoing::{Room, configurations};
+use super::registry::{Attachment, Change, Registry};
 use super::report::{Registration, bounded};
 use crate::causes::Causes;
 use crate::limits::{COUNTERS_PERIOD, DEBOUNCE, DETACHED_GRACE, REGISTER_TIME, SIDECAR_MESSAGE_BYTES_MAX};
@@ -35,6 +34,7 @@ pub struct Server<C> {
     registry: Arc<Registry>,
     queue: Arc<Queue>,
     metrics: Arc<Metrics>,
+    room: Room,
 }
 
 /// Serves sidecars until `stop`; ending every stream is the registry's part.
@@ -57,8 +57,8 @@ pub async fn serve<C: Cluster>(
 
 impl<C: Cluster> Server<C> {
     #[must_use]
-    pub const fn new(cluster: C, registry: Arc<Registry>, queue: Arc<Queue>, metrics: Arc<Metrics>) -> Self {
-        Self { authenticator: Authenticator::new(cluster), registry, queue, metrics }
+    pub fn new(cluster: C, registry: Arc<Registry>, queue: Arc<Queue>, metrics: Arc<Metrics>) -> Self {
+        Self { authenticator: Authenticator::new(cluster), registry, queue, metrics, room: Room::default() }
     }
 
     /// Authenticates and registers: the beginning of every stream.
@@ -170,15 +170,6 @@ fn refused(refusal: Refusal) -> Answers {
     Box::pin(futures::stream::once(async { Ok(message) }))
 }
 
-fn configurations(outgoing: super::registry::Outgoing) -> Answers {
-    let told = WatchStream::new(outgoing).filter_map(|told| async {
-        let Told { generation, desired } = told?;
-        let configuration = configuration(&desired, generation);
-        Some(Ok(FromOperator { message: Some(from_operator::Message::Configuration(configuration)) }))
-    });
-    Box::pin(told)
-}
-
 #[tonic::async_trait]
 impl<C: Cluster> Control for Server<C> {
     type AttachStream = Answers;
@@ -206,6 +197,6 @@ impl<C: Cluster> Control for Server<C> {
         self.queue.request(identity.namespace(), DEBOUNCE);
         let Attachment { id, outgoing, ended } = attachment;
         self.listen(identity, id, ended, messages);
-        Ok(Response::new(configurations(outgoing)))
+        Ok(Response::new(Box::pin(configurations(outgoing, self.room.clone()))))
     }
 }
