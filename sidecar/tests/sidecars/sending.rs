@@ -68,6 +68,80 @@ async fn a_broadcast_goes_on_without_a_receiver_that_stalls() {
 }
 
 #[tokio::test]
+async fn a_broadcast_goes_on_without_a_receiver_that_has_memory_and_takes_nothing() {
+    /// As many as a client may have under way.
+    const WINDOW: usize = 1024;
+    const TENSORS: u64 = 1100;
+    let one = Plan::receiver().start();
+    let other = Plan { pod: "ranker-1", uid: "s", ..Plan::receiver() }.start();
+    let to = [one.address, other.address];
+    let from = Plan { delivery: Delivery::Broadcast, ..Plan::sender(&to) }.start();
+    let (lane, events) = sender(&from.lanes).await;
+    let events = passing_on(events);
+    let mut quick = Receiver::open(&one.lanes, 64 << 20).await;
+    let _still = Receiver::open(&other.lanes, 64 << 20).await;
+    let metrics = || from.node.render_metrics().unwrap();
+    until("both connections", || metrics().contains(r#"direction="sending"} 2"#)).await;
+
+    let settled = || -> usize {
+        let run = |event: &SenderEvent| match event {
+            SenderEvent::Taken { first, last } => (last.0 - first.0 + 1) as usize,
+            _ => 0,
+        };
+        events.lock().unwrap().iter().map(run).sum()
+    };
+    let put = async {
+        for sequence in 0..TENSORS {
+            while sequence as usize >= settled() + WINDOW {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            lane.offer(parcel(sequence, 1000)).await.unwrap();
+        }
+    };
+    let take = async {
+        for _ in 0..TENSORS {
+            let turn = tokio::time::timeout(2 * LIMIT, quick.deliveries.next()).await.unwrap();
+            let Some(Turn::Tensor(delivery)) = turn else { panic!("{turn:?}") };
+            quick.take(&delivery);
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(90), async { tokio::join!(put, take) })
+        .await
+        .expect("a client's window is not used up by a receiver that takes nothing");
+}
+
+#[tokio::test]
+async fn a_receiver_that_takes_nothing_leaves_the_lane_to_the_others() {
+    const TENSORS: u64 = 600;
+    let one = Plan::receiver().start();
+    let other = Plan { pod: "ranker-1", uid: "s", ..Plan::receiver() }.start();
+    let from = Plan::sender(&[one.address, other.address]).start();
+    let (lane, events) = sender(&from.lanes).await;
+    let _events = passing_on(events);
+    let mut quick = Receiver::open(&one.lanes, 8 << 20).await;
+    let mut still = Receiver::open(&other.lanes, 8 << 20).await;
+    let metrics = || from.node.render_metrics().unwrap();
+    until("both connections", || metrics().contains(r#"direction="sending"} 2"#)).await;
+
+    let put = async {
+        for sequence in 0..TENSORS {
+            lane.offer(parcel(sequence, 1000)).await.unwrap();
+        }
+    };
+    // The other one may hold half of the half that two share, and would be given a half of all.
+    let take = async {
+        for _ in 0..TENSORS - 256 {
+            quick.next_taken().await;
+        }
+    };
+    tokio::join!(put, take);
+    for _ in 0..256 {
+        still.next_taken().await;
+    }
+    within("the end", lane.close()).await.unwrap();
+}
+
+#[tokio::test]
 async fn a_close_does_not_wait_for_ever_for_a_receiver_that_is_gone() {
     let (from, to) = pair();
     let (lane, events) = sender(&from.lanes).await;

@@ -63,6 +63,8 @@ struct State {
     had_room: bool,
     /// Since when there is none.
     full_since: Option<Moment>,
+    /// Others get the same tensors, and wait for it.
+    broadcast: bool,
     /// It stalled a broadcast, and takes no part in any until then.
     excluded_until: Option<Moment>,
     taking: Taking,
@@ -92,6 +94,7 @@ impl Association {
                 over: false,
                 had_room: false,
                 full_since: None,
+                broadcast: false,
                 excluded_until: None,
                 taking: Taking::default(),
             }),
@@ -164,9 +167,15 @@ impl Association {
         state.phase.is_established() && state.taking.has_stalled(self.clock.moment())
     }
 
+    /// Whether it is connected.
+    pub(super) fn is_established(&self) -> bool {
+        self.lock().phase.is_established()
+    }
+
     /// Whether a broadcast is to reach it.
     pub(super) fn takes_broadcasts(&self) -> bool {
-        let state = self.lock();
+        let mut state = self.lock();
+        state.broadcast = true;
         state.phase.is_established() && !state.leaving && !state.is_excluded(self.clock.moment())
     }
 
@@ -365,7 +374,8 @@ impl State {
     }
 
     fn has_room(&self) -> bool {
-        self.phase.is_established() && !self.leaving && self.backlog.has_room()
+        let laden = self.broadcast && self.backlog.is_laden();
+        self.phase.is_established() && !self.leaving && !laden && self.backlog.has_room()
     }
 
     fn may_hold(&self, process: ReplicaId, now: Moment) -> bool {

@@ -16,6 +16,11 @@ const UNSENT_TENSORS_MAX: usize = 256;
 const UNSENT_BYTES_MAX: u64 = 4 << 20;
 /// Tensors that may always wait, whatever their size: while one is sent, the receiver reserves for the next.
 const UNSENT_TENSORS_MIN: usize = 2;
+/// What a process may hold of a broadcast without taking it, but for two tensors of any size. It is less than a client
+/// usually has under way, so that a lane runs out of room before its client does: the lane knows who holds it up.
+const UNTAKEN_TENSORS_MAX: usize = 768;
+const UNTAKEN_BYTES_MAX: u64 = 48 << 20;
+const UNTAKEN_TENSORS_MIN: usize = 2;
 /// Streams of one association at once; the protocol allows as many.
 const STREAMS_MAX: usize = 256;
 
@@ -68,6 +73,13 @@ impl Backlog {
         let unsent = self.streams.values().fold(self.promised, |sum, stream| sum.plus(stream.unsent));
         unsent.tensors < UNSENT_TENSORS_MIN
             || (unsent.tensors < UNSENT_TENSORS_MAX && unsent.bytes < UNSENT_BYTES_MAX)
+    }
+
+    /// Whether it holds as much as may wait for one receiver of several.
+    pub(super) fn is_laden(&self) -> bool {
+        let untaken = self.streams.values().fold(self.promised, |sum, stream| sum.plus(stream.untaken));
+        untaken.tensors >= UNTAKEN_TENSORS_MAX
+            || (untaken.tensors >= UNTAKEN_TENSORS_MIN && untaken.bytes >= UNTAKEN_BYTES_MAX)
     }
 
     /// Whether nothing is left to send or to wait for.

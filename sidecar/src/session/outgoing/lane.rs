@@ -243,7 +243,7 @@ impl Lane {
         while let Some((parcel, generation)) = self.next.pop_front() {
             let entries = self.sending.entries();
             let delivery = self.sending.delivery();
-            match self.schedule.choose(delivery, &entries, &parcel, generation) {
+            match self.schedule.choose(delivery, &entries, &parcel, generation, &self.ledger) {
                 Choice::To(promised) => self.assign(parcel, promised),
                 Choice::Wait => {
                     self.next.push_front((parcel, generation));

@@ -38,10 +38,18 @@ pub(super) struct Settled {
     pub(super) bytes: u64,
 }
 
+/// What one replica was given and has not answered for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Held {
+    pub(super) tensors: u64,
+    pub(super) bytes: u64,
+}
+
 /// Tensors under way.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     copies: BTreeMap<Sequence, Copies>,
+    held: BTreeMap<Serial, Held>,
 }
 
 impl Ledger {
@@ -60,13 +68,24 @@ impl Ledger {
             })
         };
         let waiting: BTreeMap<_, _> = replicas.map(|(replica, peer)| (replica, place(peer))).collect();
+        for replica in waiting.keys() {
+            let held = self.held.entry(*replica).or_default();
+            held.tensors += 1;
+            held.bytes = held.bytes.saturating_add(length);
+        }
         let (given, taken) = (waiting.len(), vec![false; peers.len()]);
         self.copies.insert(sequence, Copies { waiting, given, taken, length, lost: false });
     }
 
     /// `sequence` has to be assigned again: nothing of it was sent.
     pub(super) fn withdraw(&mut self, sequence: Sequence) {
-        self.copies.remove(&sequence);
+        let Some(copies) = self.copies.remove(&sequence) else { return };
+        copies.waiting.keys().for_each(|replica| release(&mut self.held, *replica, copies.length));
+    }
+
+    /// What a replica was given of this lane and has not answered for.
+    pub(super) fn held(&self, association: Serial) -> Held {
+        self.held.get(&association).copied().unwrap_or_default()
     }
 
     /// Whether `sequence` was given to more than one replica. Those that have taken it count: assigned anew, it would
@@ -99,6 +118,7 @@ impl Ledger {
         for sequence in sequences {
             let Some(copies) = self.copies.get_mut(sequence) else { continue };
             let Some(peer) = copies.waiting.remove(&association) else { continue };
+            release(&mut self.held, association, copies.length);
             copies.lost |= fate == Fate::Lost;
             if fate == Fate::Taken
                 && let Some(taken) = copies.taken.get_mut(peer)
@@ -117,6 +137,16 @@ impl Ledger {
             self.copies.remove(sequence);
         }
         settled
+    }
+}
+
+/// A replica no longer holds a tensor of `length`.
+fn release(held: &mut BTreeMap<Serial, Held>, replica: Serial, length: u64) {
+    let Some(of) = held.get_mut(&replica) else { return };
+    of.tensors = of.tensors.saturating_sub(1);
+    of.bytes = of.bytes.saturating_sub(length);
+    if of.tensors == 0 {
+        held.remove(&replica);
     }
 }
 
@@ -194,6 +224,23 @@ mod tests {
         assert_eq!(ledger.lost(Serial(1), &sequences(&[1])), Settled::default());
         let settled = ledger.taken(Serial(2), &sequences(&[1]));
         assert_eq!((settled.taken, settled.uncertain), (vec![], sequences(&[1])));
+    }
+
+    #[test]
+    fn what_a_replica_holds_is_what_it_has_not_answered_for() {
+        let mut ledger = Ledger::default();
+        (1..=4).for_each(|sequence| assign(&mut ledger, sequence, &[(1, "x"), (2, "y")]));
+        assert_eq!(ledger.held(Serial(1)), Held { tensors: 4, bytes: 40 });
+        ledger.taken(Serial(1), &sequences(&[1]));
+        ledger.lost(Serial(1), &sequences(&[2]));
+        ledger.dropped(Serial(1), &sequences(&[3, 3]));
+        assert_eq!(ledger.held(Serial(1)), Held { tensors: 1, bytes: 10 });
+        assert_eq!(ledger.held(Serial(2)), Held { tensors: 4, bytes: 40 });
+        ledger.withdraw(Sequence(4));
+        assert_eq!(ledger.held(Serial(1)), Held::default());
+        assert_eq!(ledger.held(Serial(2)), Held { tensors: 3, bytes: 30 });
+        ledger.taken(Serial(2), &sequences(&[1, 2, 3]));
+        assert!(ledger.is_empty() && ledger.held.is_empty());
     }
 
     #[test]

@@ -7,6 +7,7 @@ use sealane_types::{Delivery, PeerName};
 
 use super::Entry;
 use super::association::Association;
+use super::ledger::{Held, Ledger};
 use crate::handoff::{Parcel, ReplicaId};
 
 /// A way to a receiving process: the process, and the generation of the stream within the lane. The client remembers it
@@ -48,6 +49,18 @@ pub(super) enum Choice {
     Uncertain,
 }
 
+/// Tensors of a lane, and bytes, that replicas of a Peer may hold together without taking them, as long as there are
+/// several: half of what a client usually has under way, so that those which take nothing leave room for the others.
+const SHARED_TENSORS: u64 = 512;
+const SHARED_BYTES: u64 = 32 << 20;
+
+/// Whether a replica, one of `count`, may hold more. One tensor it may always hold, whatever its size.
+fn within_share(held: Held, count: u64) -> bool {
+    count < 2
+        || held.tensors == 0
+        || (held.tensors < SHARED_TENSORS / count && held.bytes < SHARED_BYTES / count)
+}
+
 /// Remembers whose turn it is.
 #[derive(Debug, Default)]
 pub(super) struct Schedule {
@@ -62,12 +75,13 @@ impl Schedule {
         entries: &[Entry],
         parcel: &Parcel,
         generation: u8,
+        ledger: &Ledger,
     ) -> Choice {
         if !parcel.assigned.is_empty() {
             return again(entries, parcel);
         }
         let chosen = match delivery {
-            Delivery::RoundRobin => self.next_of_each(entries),
+            Delivery::RoundRobin => self.next_of_each(entries, ledger),
             Delivery::Broadcast => all_connected(entries),
         };
         match chosen {
@@ -77,16 +91,19 @@ impl Schedule {
     }
 
     /// The next replica with room of every Peer, or None while one Peer has none.
-    fn next_of_each(&mut self, entries: &[Entry]) -> Option<Vec<Arc<Association>>> {
+    fn next_of_each(&mut self, entries: &[Entry], ledger: &Ledger) -> Option<Vec<Arc<Association>>> {
         let chosen: Vec<_> = entries
             .iter()
             .map(|entry| {
                 let turn = self.turns.get(&entry.peer).copied().unwrap_or(0);
                 let count = entry.associations.len();
+                let connected = entry.associations.iter().filter(|one| one.is_established()).count() as u64;
                 let order = (0..count).map(|step| (turn + step) % count);
                 order
                     .filter_map(|index| Some((index, entry.associations.get(index)?)))
-                    .find(|(_, association)| association.has_room())
+                    .find(|(_, association)| {
+                        association.has_room() && within_share(ledger.held(association.serial()), connected)
+                    })
                     .map(|(index, association)| (entry.peer.clone(), index, Arc::clone(association)))
             })
             .collect::<Option<_>>()?;
@@ -166,6 +183,16 @@ fn again(entries: &[Entry], parcel: &Parcel) -> Choice {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_replica_has_all_and_several_share() {
+        let held = |tensors, bytes| Held { tensors, bytes };
+        assert!(within_share(held(100_000, u64::MAX), 1));
+        assert!(within_share(held(0, 0), 10_000), "one tensor, whatever its size");
+        assert!(within_share(held(SHARED_TENSORS / 2 - 1, SHARED_BYTES / 2 - 1), 2));
+        assert!(!within_share(held(SHARED_TENSORS / 2, 0), 2));
+        assert!(!within_share(held(1, SHARED_BYTES / 2), 2));
+    }
 
     #[test]
     fn routes_read_back() {

@@ -34,6 +34,8 @@ pub(super) struct Stream {
     pub(super) key: StreamKey,
     pub(super) parcels: BTreeMap<Sequence, Held>,
     pub(super) unsent: Unsent,
+    /// All of them, with their whole length.
+    pub(super) untaken: Unsent,
     outbound: Outbound,
     /// The receiver said that these are lost; their fate is settled with the others.
     lost: BTreeSet<Sequence>,
@@ -50,6 +52,7 @@ impl Stream {
             key,
             parcels: BTreeMap::new(),
             unsent: Unsent::default(),
+            untaken: Unsent::default(),
             outbound,
             lost: BTreeSet::new(),
             open: None,
@@ -62,6 +65,7 @@ impl Stream {
             return Err(parcel);
         }
         self.unsent.add(parcel.length);
+        self.untaken.add(parcel.length);
         let left = Some(parcel.length);
         self.parcels.insert(parcel.sequence, Held { parcel, started, left });
         Ok(())
@@ -108,9 +112,10 @@ impl Stream {
         let (mut taken, mut lost) = (Vec::new(), Vec::new());
         while let Some(sequence) = self.outbound.poll_settled() {
             let sequence = Sequence(sequence.0);
-            if let Some(Held { left: Some(left), .. }) = self.parcels.remove(&sequence) {
+            if let Some(Held { left, parcel, .. }) = self.parcels.remove(&sequence) {
+                self.untaken.remove(parcel.length);
                 // Taken on an earlier connection, and not sent again yet.
-                self.unsent.remove(left);
+                left.into_iter().for_each(|left| self.unsent.remove(left));
             }
             if self.lost.remove(&sequence) { lost.push(sequence) } else { taken.push(sequence) }
         }

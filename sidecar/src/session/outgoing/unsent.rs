@@ -1,4 +1,4 @@
-//! Tensors and bytes that the link has not taken yet.
+//! Tensors and bytes that the link, or the receiver, has not taken yet.
 
 /// A count of tensors and of their remaining bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
