@@ -82,14 +82,23 @@ async fn e2e_fault_stalled_receiver_of_a_broadcast_is_dropped_and_the_others_go_
         Member::receiver(2),
         Member::sender(0).plan(large),
     ];
-    let load = Load::start(&sandbox, &members).await?;
+    let mut load = Load::start(&sandbox, &members).await?;
     load.until_count("right-1", "still", 1).await?;
     // It holds everybody up until it is dropped, and then nobody any more.
     sandbox.condition("transfersession/lane", "Degraded", "True").await?;
     load.until_more("right-0", "took", 200).await?;
     load.until_more("right-2", "took", 200).await?;
+    // It takes what it has and hears that the rest does not come; nobody tells it of an end.
     load.tell("right-1", "go").await?;
-    let rules = Rules { delivery: Delivery::Broadcast, lost: named(&["right-1"]), ..Rules::default() };
+    load.until_count("right-1", "interrupted", 1).await?;
+    load.part("right-1");
+    let rules = Rules {
+        delivery: Delivery::Broadcast,
+        gone: named(&["right-1"]),
+        // Once each time that it is dropped, which happens again if it is let in again before it goes on.
+        away: [("left-0".to_owned(), 8)].into(),
+        ..Rules::default()
+    };
     load.settle(&rules).await?;
     sandbox.remove().await
 }
