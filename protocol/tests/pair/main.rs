@@ -6,6 +6,7 @@ mod downgrade;
 mod evidence;
 mod handshake;
 mod liveness;
+mod pipes;
 mod policy;
 mod records;
 mod rekey;
