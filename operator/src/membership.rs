@@ -3,7 +3,7 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::core::{Selector, SelectorExt};
 use sealane_operator_api::Peer;
-use sealane_types::PeerName;
+use sealane_types::{InvalidName, PeerName};
 
 /// A selector that the API server's schema should have refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -18,6 +18,15 @@ pub enum SelectorError {
     Key(String),
     #[error("spec.selector: `{0}` is no label value such as `embedder`; no pod could have it")]
     Value(String),
+}
+
+/// A Peer of which nobody can say what it selects.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum UnreadablePeer {
+    #[error("metadata.name: {0}")]
+    Name(#[from] InvalidName),
+    #[error(transparent)]
+    Selector(#[from] SelectorError),
 }
 
 /// A Peer as far as membership is concerned.
@@ -40,15 +49,16 @@ impl PeerSelector {
         Ok(Self { peer, selector })
     }
 
-    /// The selectors of `peers`; one that cannot be read selects nothing.
+    /// # Errors
+    /// [`UnreadablePeer`] says what about `peer` cannot be read.
+    pub fn read(peer: &Peer) -> Result<Self, UnreadablePeer> {
+        let name = PeerName::new(peer.metadata.name.clone().unwrap_or_default())?;
+        Ok(Self::new(name, &peer.spec.selector)?)
+    }
+
+    /// The selectors of `peers` for whoever tells elsewhere of those that cannot be read: here they select nothing.
     pub fn of<'a>(peers: impl IntoIterator<Item = &'a Peer>) -> Vec<Self> {
-        peers
-            .into_iter()
-            .filter_map(|peer| {
-                let name = PeerName::new(peer.metadata.name.clone()?).ok()?;
-                Self::new(name, &peer.spec.selector).ok()
-            })
-            .collect()
+        peers.into_iter().filter_map(|peer| Self::read(peer).ok()).collect()
     }
 
     /// For the API server to select by.

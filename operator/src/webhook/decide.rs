@@ -25,13 +25,25 @@ pub enum Refusal {
     TwoPeers(PeerName, PeerName),
     #[error("label {INJECT_LABEL} must be `true` or `false`, not `{0}`")]
     UnknownLabelValue(String),
+    #[error(
+        "Peer `{peer}` cannot be read, so nobody can say whether it selects this pod: {problem}. Correct or delete that Peer; a pod labelled {INJECT_LABEL}: \"false\" is admitted without the sidecar"
+    )]
+    UnreadablePeer { peer: String, problem: String },
+}
+
+/// Whether a pod with these labels does without the sidecar, whatever Peers there are.
+#[must_use]
+pub fn opted_out(labels: &BTreeMap<String, String>) -> bool {
+    labels.get(INJECT_LABEL).is_some_and(|value| value == "false")
 }
 
 /// Decides for a pod with these labels in a namespace that opted in.
 #[must_use]
 pub fn decide(labels: &BTreeMap<String, String>, peers: &[PeerSelector]) -> Decision {
+    if opted_out(labels) {
+        return Decision::Leave;
+    }
     let asked = match labels.get(INJECT_LABEL).map(String::as_str) {
-        Some("false") => return Decision::Leave,
         Some("true") => true,
         None => false,
         Some(other) => return Decision::Refuse(Refusal::UnknownLabelValue(other.to_owned())),

@@ -14,7 +14,7 @@ use sealane_types::PeerName;
 use tokio::sync::watch;
 
 use super::context::InjectionContext;
-use super::decide::{Decision, decide};
+use super::decide::{Decision, Refusal, decide, opted_out};
 use super::inject::inject;
 use crate::causes::Causes;
 use crate::config::Config;
@@ -23,6 +23,8 @@ use crate::metrics::{Injection, Metrics};
 
 /// Peers of one namespace that a review considers.
 const PEERS_MAX: u32 = 1024;
+/// Of what is wrong with a Peer, in a refusal.
+const PROBLEM_CHARACTERS_MAX: usize = 300;
 
 /// Adds the sidecar to pods.
 pub struct Mutator {
@@ -77,14 +79,20 @@ impl Mutator {
         pod: &Pod,
         response: AdmissionResponse,
     ) -> Result<(Injection, AdmissionResponse), Box<dyn Error + Send + Sync>> {
-        let peers = self.peers(namespace).await?;
         let none = std::collections::BTreeMap::new();
         let labels = pod.metadata.labels.as_ref().unwrap_or(&none);
-        let peer = match decide(labels, &PeerSelector::of(&peers)) {
+        if opted_out(labels) {
+            return Ok((Injection::Left, response));
+        }
+        let refused =
+            |refusal: Refusal| (Injection::Refused, response.clone().deny(format!("sealane: {refusal}")));
+        let (peers, selectors) = match readable(self.peers(namespace).await?) {
+            Ok(all) => all,
+            Err(refusal) => return Ok(refused(refusal)),
+        };
+        let peer = match decide(labels, &selectors) {
             Decision::Leave => return Ok((Injection::Left, response)),
-            Decision::Refuse(refusal) => {
-                return Ok((Injection::Refused, response.deny(format!("sealane: {refusal}"))));
-            }
+            Decision::Refuse(refusal) => return Ok(refused(refusal)),
             Decision::Inject(peer) => peer,
         };
         let authorities = Arc::clone(&self.authorities.borrow());
@@ -102,13 +110,16 @@ impl Mutator {
         }
     }
 
-    async fn peers(&self, namespace: &str) -> Result<Vec<Peer>, Box<dyn Error + Send + Sync>> {
+    async fn peers(
+        &self,
+        namespace: &str,
+    ) -> Result<Vec<DeserializeGuard<Peer>>, Box<dyn Error + Send + Sync>> {
         let api: Api<DeserializeGuard<Peer>> = Api::namespaced(self.client.clone(), namespace);
         let listed = api.list(&ListParams::default().limit(PEERS_MAX)).await?;
         if listed.metadata.continue_.is_some_and(|more| !more.is_empty()) {
             return Err(format!("namespace {namespace} has more than {PEERS_MAX} Peers").into());
         }
-        Ok(listed.items.into_iter().filter_map(|DeserializeGuard(peer)| peer.ok()).collect())
+        Ok(listed.items)
     }
 
     /// The roots that the sidecar starts with. Without a policy it pins the first that the control channel sends.
@@ -126,6 +137,22 @@ impl Mutator {
         let roots = found.spec.roots(namespace, policy)?;
         Ok(Some(serde_json::to_string(&[roots])?))
     }
+}
+
+/// Every listed Peer with what it selects. One that cannot be read may select any pod, which would go without its
+/// sidecar if that Peer were passed over.
+fn readable(listed: Vec<DeserializeGuard<Peer>>) -> Result<(Vec<Peer>, Vec<PeerSelector>), Refusal> {
+    let unreadable = |name: Option<String>, problem: String| Refusal::UnreadablePeer {
+        peer: name.unwrap_or_default(),
+        problem: problem.chars().take(PROBLEM_CHARACTERS_MAX).collect(),
+    };
+    let read = |DeserializeGuard(peer): DeserializeGuard<Peer>| {
+        let peer = peer.map_err(|invalid| unreadable(invalid.metadata.name, invalid.error))?;
+        let selector = PeerSelector::read(&peer)
+            .map_err(|problem| unreadable(peer.metadata.name.clone(), problem.to_string()))?;
+        Ok((peer, selector))
+    };
+    listed.into_iter().map(read).collect()
 }
 
 #[cfg(test)]

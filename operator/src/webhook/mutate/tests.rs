@@ -97,3 +97,29 @@ async fn more_peers_than_can_be_looked_at_admit_nobody() {
     .await;
     assert!(!response.allowed);
 }
+
+#[tokio::test]
+async fn a_peer_that_cannot_be_read_admits_nobody_and_is_named() {
+    let peer = |change: fn(&mut Value)| {
+        let mut peer = json!(fixture::peer("ranker"));
+        change(&mut peer);
+        move |_: &Asked| list(json!([fixture::peer("embedder"), peer]))
+    };
+    let broken: [(fn(&mut Value), &str); 4] = [
+        (|peer| peer["spec"] = json!({"selector": 7}), "`ranker`"),
+        (|peer| peer["spec"]["selector"] = json!({}), "spec.selector is empty"),
+        (|peer| peer["spec"]["selector"] = json!({"matchLabels": {"a b": "c"}}), "`a b` is no label key"),
+        (|peer| peer["metadata"]["name"] = json!("Ranker"), "metadata.name"),
+    ];
+    for (change, words) in broken {
+        for labels in [json!({"app": "ranker"}), json!({"app": "embedder"}), json!({})] {
+            let response = review(peer(change), labels.clone()).await;
+            assert!(!response.allowed && response.patch.is_none(), "{words} {labels}");
+            let message = response.result.message;
+            assert!(message.contains(words) && message.contains("Correct or delete that Peer"), "{message}");
+            assert!(message.to_lowercase().contains("peer `ranker`"), "{message}");
+        }
+        let response = review(peer(change), json!({"sealane.dev/inject": "false"})).await;
+        assert!(response.allowed && response.patch.is_none());
+    }
+}
