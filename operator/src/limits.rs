@@ -4,8 +4,10 @@ use std::time::Duration;
 
 /// Largest admission review: a pod or TrustPolicy of at most 3 MiB (the API server's limit) in an envelope.
 pub const REVIEW_BYTES_MAX: usize = 4 << 20;
-/// Webhook calls served at once; the API server waits at most 5 s for each.
-pub const REVIEWS_MAX: usize = 128;
+/// Webhook calls served at once; the API server waits at most 5 s for each. Pods and Sealane's own objects have a share
+/// each, so that whoever floods one keeps nobody from the other.
+pub const POD_REVIEWS_MAX: usize = 96;
+pub const RESOURCE_REVIEWS_MAX: usize = 32;
 /// A webhook answers within this time or not at all: a little less than the API server waits.
 pub const REVIEW_TIME: Duration = Duration::from_millis(4_500);
 /// TLS handshakes in progress at once, and how long one may take.

@@ -14,6 +14,9 @@ use crate::membership::PeerSelector;
 /// Objects of one kind that a review looks at; what is beyond them shows as a condition later.
 const SESSIONS_MAX: u32 = 4096;
 const PEERS_MAX: u32 = 1024;
+/// Peers whose pods one review looks at: each is a request to the API server, and all of them have to fit into the
+/// time of a review.
+pub(super) const POD_LISTS_MAX: usize = 16;
 /// Pods of one Peer: enough to know what its workload declares, and the ordinals of a StatefulSet.
 const PODS_MAX: u32 = 256;
 
@@ -23,6 +26,8 @@ pub(super) struct Neighbours {
     pub(super) sessions: Vec<TransferSession>,
     /// By Peer: of the forward's own two Peers, and of those to which a neighbour leads replica by replica.
     pub(super) pods: BTreeMap<String, Vec<Pod>>,
+    /// There are more of those Peers than a review looks at.
+    pub(super) partial: bool,
 }
 
 /// Reads what is around `spec`.
@@ -42,14 +47,21 @@ pub(super) async fn around(
     let beside = sessions.iter().map(|session| &session.spec).filter(|other| {
         other.from == spec.from && other.forward.as_ref().is_some_and(|forward| forward.per_replica)
     });
-    let concerned = beside.flat_map(|other| &other.to).chain(&spec.to).chain([&spec.from]);
+    // Its own two first: without them the rest says nothing.
+    let concerned = [&spec.from].into_iter().chain(&spec.to).chain(beside.flat_map(|other| &other.to));
     let mut pods = BTreeMap::new();
+    let mut partial = false;
     for peer in concerned {
-        if !pods.contains_key(&peer.peer) {
-            pods.insert(peer.peer.clone(), pods_of(client, namespace, &peer.peer, &peers).await?);
+        if pods.contains_key(&peer.peer) {
+            continue;
         }
+        if pods.len() == POD_LISTS_MAX {
+            partial = true;
+            break;
+        }
+        pods.insert(peer.peer.clone(), pods_of(client, namespace, &peer.peer, &peers).await?);
     }
-    Ok(Neighbours { sessions, pods })
+    Ok(Neighbours { sessions, pods, partial })
 }
 
 async fn pods_of(

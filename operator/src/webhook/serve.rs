@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::mutate::Mutator;
 use super::resources::Validator;
-use crate::limits::{REVIEW_BYTES_MAX, REVIEW_TIME, REVIEWS_MAX};
+use crate::limits::{POD_REVIEWS_MAX, RESOURCE_REVIEWS_MAX, REVIEW_BYTES_MAX, REVIEW_TIME};
 use crate::metrics::{Verdict, Webhook};
 use crate::tls::TlsListener;
 
@@ -24,13 +24,19 @@ use crate::tls::TlsListener;
 pub struct Webhooks {
     mutator: Mutator,
     validator: Validator,
-    running: Semaphore,
+    pods: Semaphore,
+    resources: Semaphore,
 }
 
 impl Webhooks {
     #[must_use]
     pub const fn new(mutator: Mutator, validator: Validator) -> Self {
-        Self { mutator, validator, running: Semaphore::const_new(REVIEWS_MAX) }
+        Self {
+            mutator,
+            validator,
+            pods: Semaphore::const_new(POD_REVIEWS_MAX),
+            resources: Semaphore::const_new(RESOURCE_REVIEWS_MAX),
+        }
     }
 
     /// Runs one review within the bounds.
@@ -40,7 +46,11 @@ impl Webhooks {
         review: impl Future<Output = AdmissionResponse>,
     ) -> Result<Json<AdmissionReview<DynamicObject>>, StatusCode> {
         let metrics = self.mutator.metrics();
-        let Ok(_permit) = self.running.try_acquire() else {
+        let running = match webhook {
+            Webhook::Pod => &self.pods,
+            Webhook::Resource => &self.resources,
+        };
+        let Ok(_permit) = running.try_acquire() else {
             metrics.reviewed(webhook, Verdict::Overloaded);
             return Err(StatusCode::TOO_MANY_REQUESTS);
         };

@@ -93,3 +93,37 @@ async fn what_the_object_itself_gets_wrong_needs_no_look_around() {
     assert!(!response.allowed && asked.is_empty());
     assert!(response.result.message.contains("spec.forward.listen"), "{}", response.result.message);
 }
+
+#[tokio::test]
+async fn a_review_looks_at_the_pods_of_so_many_peers_and_says_so() {
+    let crowd = |others: usize| {
+        let name = |index: usize| format!("replicas-{index}");
+        let sessions: Vec<_> = (0..others)
+            .map(|index| {
+                let forward = json!({"listen": 20_000 + index, "target": 8001, "perReplica": true});
+                let to = json!([{"peer": name(index)}]);
+                object(&name(index), &json!({"from": {"peer": "embedder"}, "to": to, "forward": forward}))
+            })
+            .collect();
+        let others = (0..others).map(|index| fixture::peer(&name(index)));
+        let peers: Vec<_> = ["embedder", "ranker"].map(fixture::peer).into_iter().chain(others).collect();
+        move |asked: &Asked| match asked.path.split('?').next().unwrap_or_default() {
+            "/apis/sealane.dev/v1alpha1/namespaces/demo/transfersessions" => list(json!(sessions)),
+            "/apis/sealane.dev/v1alpha1/namespaces/demo/peers" => list(json!(peers)),
+            "/api/v1/namespaces/demo/pods" => list(json!([])),
+            _ => failure(404, "NotFound"),
+        }
+    };
+    let all = neighbours::POD_LISTS_MAX;
+    for (others, partial) in [(all - 2, false), (3 * all, true)] {
+        let (response, asked) = review(crowd(others), &forward(18001), None).await;
+        let lists: Vec<_> = asked.iter().filter(|path| path.starts_with("/api/v1/")).collect();
+        assert_eq!(lists.len(), all, "{lists:?}");
+        for own in ["app%3Dembedder", "app%3Dranker"] {
+            assert!(lists.iter().any(|path| path.contains(own)), "{own}: {lists:?}");
+        }
+        assert!(response.allowed);
+        let warned = response.warnings.iter().flatten().any(|warning| warning.contains("PortConflict"));
+        assert_eq!(warned, partial, "{others}");
+    }
+}

@@ -74,8 +74,21 @@ async fn nonsense_and_floods_are_turned_away() {
         let large = vec![b' '; REVIEW_BYTES_MAX + 1];
         assert_eq!(post_to(&webhooks, path, large).await.0, StatusCode::PAYLOAD_TOO_LARGE);
     }
-    let all = webhooks.running.acquire_many(u32::try_from(REVIEWS_MAX).unwrap()).await.unwrap();
-    let (status, _) = post_to(&webhooks, "/validate", review("Peer", &json!({}))).await;
-    assert_ne!(status, StatusCode::OK, "a full house answers nobody, so the API server refuses");
-    drop(all);
+}
+
+#[tokio::test]
+async fn a_flood_of_one_kind_leaves_room_for_the_other() {
+    let webhooks = webhooks();
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {}, "spec": {"containers": []}});
+    let resource = json!({"apiVersion": "sealane.dev/v1alpha1", "kind": "Peer", "metadata": {}, "spec": {}});
+    let asked = [("/mutate-pod", review("Pod", &pod)), ("/validate", review("Peer", &resource))];
+    for (full, shares) in [(0, &webhooks.pods), (1, &webhooks.resources)] {
+        let all = shares.acquire_many(u32::try_from(shares.available_permits()).unwrap()).await.unwrap();
+        for (index, (path, body)) in asked.iter().enumerate() {
+            let (status, _) = post_to(&webhooks, path, body.clone()).await;
+            let expected = if index == full { StatusCode::TOO_MANY_REQUESTS } else { StatusCode::OK };
+            assert_eq!(status, expected, "{path}: a full house answers nobody, so the API server refuses");
+        }
+        drop(all);
+    }
 }

@@ -36,6 +36,7 @@ pub(in crate::webhook) fn check(
         nothing_there(forward, &to.peer, serving),
         no_ordinals(forward, &to.peer, serving),
         steps_on_reserved(forward, serving),
+        not_all_seen(&spec.from.peer, neighbours),
     ];
     Ok(warnings.into_iter().flatten().collect())
 }
@@ -76,6 +77,14 @@ fn declared(pods: &[Pod]) -> impl Iterator<Item = (&Container, i32)> {
         let ports = container.ports.iter().flatten();
         let tcp = ports.filter(|port| port.protocol.as_deref().is_none_or(|protocol| protocol == "TCP"));
         tcp.map(move |port| (container, port.container_port))
+    })
+}
+
+fn not_all_seen(peer: &str, neighbours: &Neighbours) -> Option<String> {
+    neighbours.partial.then(|| {
+        format!(
+            "spec.forward.listen: more forwards from Peer `{peer}` lead replica by replica than are looked at here; if one of them listens on the same port, condition Ready says PortConflict"
+        )
     })
 }
 
