@@ -113,13 +113,14 @@ impl Connection {
     fn handle_message(&mut self, input: &mut [u8], sink: &mut dyn Sink) -> Result<Option<usize>, Fail> {
         match std::mem::replace(&mut self.state, State::Closed(None)) {
             State::Opening(opening) => {
+                let may_refuse = opening.may_refuse();
                 let (state, used) = match opening.on_input(&mut self.core, input) {
                     Ok(Progress::Incomplete(opening)) => (State::Opening(Box::new(opening)), None),
                     Ok(Progress::Next(opening, used)) => (State::Opening(Box::new(opening)), Some(used)),
                     Ok(Progress::Keyed(keyed, used)) => (State::Keyed(keyed), Some(used)),
                     Err(fail) => {
                         // Whatever is said now is unauthenticated: a hint for the operator at the other end.
-                        if blame(&fail) == ClosedBy::Local {
+                        if may_refuse && blame(&fail) == ClosedBy::Local {
                             let _ = put_refusal(&mut self.core, fail.reason());
                         }
                         return Err(fail);
@@ -381,7 +382,7 @@ impl Connection {
             return;
         }
         let sealer = match std::mem::replace(state, State::Closed(None)) {
-            State::Opening(_) if by == ClosedBy::Local => {
+            State::Opening(opening) if by == ClosedBy::Local && opening.may_refuse() => {
                 let _ = put_refusal(core, reason);
                 None
             }

@@ -58,6 +58,12 @@ impl Opening {
         }))
     }
 
+    /// Whether the remote takes a refusal now. Behind message 2 it has keys, and would take one for a record that
+    /// somebody made up.
+    pub(super) const fn may_refuse(&self) -> bool {
+        !matches!(self, Self::ResponderWaiting(_))
+    }
+
     pub(super) fn on_input(self, core: &mut Core, input: &[u8]) -> Result<Progress, Fail> {
         match self {
             Self::Responder(responder) => on_hello(responder, core, input),

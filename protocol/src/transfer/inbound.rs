@@ -170,6 +170,10 @@ impl Inbound {
             return Err(InboundError::CreditExceeded);
         }
         let repeat = self.memory.knows(sequence);
+        // The application was told that nothing follows; opening again does not take that back.
+        if !repeat && self.end_seen {
+            return Err(InboundError::AfterEnd);
+        }
         // Opening again gives credit anew, which is meant for repeats: what is new must fit beside what is untaken.
         if !repeat && self.memory.held().saturating_add(attachment.incoming.into()) >= WINDOW_TENSORS {
             return Err(InboundError::CreditExceeded);

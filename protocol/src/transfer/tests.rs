@@ -397,3 +397,15 @@ fn a_lost_connection_settles_what_was_taken_in_the_middle_of_a_repeat() {
     assert_eq!(outbound.poll_settled(), Some(Sequence(0)));
     assert!(outbound.is_settled());
 }
+
+#[test]
+fn a_stream_whose_end_was_seen_takes_nothing_new() {
+    let mut inbound = inbound();
+    inbound.on_tensor(&header(0, 0)).unwrap();
+    inbound.on_end(&end(1, 0)).unwrap();
+    inbound.taken(Sequence(0));
+    inbound.end_seen();
+    inbound.attach(&open(0)).unwrap();
+    assert_eq!(inbound.on_tensor(&header(0, 0)), Ok(Announced::Repeat));
+    assert_eq!(inbound.on_tensor(&header(1, 0)), Err(InboundError::AfterEnd));
+}

@@ -166,3 +166,15 @@ fn a_refusal_after_keys_are_shared_is_refused() {
     assert!(pair.initiator.fail.is_some());
     assert_eq!(pair.initiator.closed().unwrap().0, ClosedBy::Local);
 }
+
+#[test]
+fn a_responder_that_has_answered_refuses_no_more() {
+    let mut pair = Pair::new();
+    let first = pair.flight(Who::Embedder);
+    pair.deliver(Who::Ranker, &first);
+    pair.responder.connection.close(Reason::Finished);
+    let reply = pair.flight(Who::Ranker);
+    pair.deliver(Who::Embedder, &reply);
+    assert_eq!(pair.initiator.fail, None, "the initiator has keys, and would take it for tampering");
+    assert!(pair.flight(Who::Ranker).is_empty());
+}
