@@ -7,5 +7,6 @@ mod documents;
 mod flows;
 mod lint;
 mod manual;
+mod messages;
 mod support;
 mod vectors;

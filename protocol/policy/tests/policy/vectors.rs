@@ -21,6 +21,14 @@ fn handover(epoch: u64) -> Value {
     document
 }
 
+/// A document with a rule of either kind.
+fn forwarding(epoch: u64) -> Value {
+    let mut document = document(epoch);
+    let forward = json!({"from": "embedder", "to": ["ranker"], "forward": {"targets": [8001, 8002]}});
+    document["sessions"].as_array_mut().unwrap().push(forward);
+    document
+}
+
 /// Chains by name, with the reason of the refusal, or none where they verify.
 fn chains() -> Vec<(&'static str, SignedChain)> {
     let rotation = signed(&handover(2), &[1, 2, 3]);
@@ -43,7 +51,7 @@ fn chains() -> Vec<(&'static str, SignedChain)> {
 }
 
 fn generate() -> Value {
-    let documents: Vec<Value> = [document(1), handover(2)]
+    let documents: Vec<Value> = [document(1), handover(2), forwarding(3)]
         .iter()
         .map(|document| {
             let bytes = bytes(document);
