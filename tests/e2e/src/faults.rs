@@ -48,12 +48,13 @@ impl Sandbox {
     /// It does not run, or its node keeps its cgroups elsewhere.
     pub async fn starve(&self, pod: &str, container: &str, bytes: u64) -> Result<()> {
         let running = until(&format!("{container} of {pod} runs"), || self.running(pod, container)).await?;
-        // The kernel looks for a victim in the cgroup, and may not choose the one that takes the memory.
+        // The kernel ends the container before whoever took the memory, and that one too if it was not enough.
         let script = r#"for group in $(find /sys/fs/cgroup -type d -name "$0"); do
   case $(ls "$group") in *memory.*) break;; esac
 done
-echo 0 > "$group/cgroup.procs" && echo -1000 > /proc/self/oom_score_adj
-head -c "$1" /dev/zero | tail > /dev/null"#;
+for process in $(cat "$group/cgroup.procs"); do echo 1000 > "/proc/$process/oom_score_adj"; done
+echo 0 > "$group/cgroup.procs"
+head -c "$1" /dev/zero | tail > /dev/null || true"#;
         let words = ["sh", "-c", script, &running.id, &bytes.to_string()];
         self.cluster
             .node(&running.node, &words)
