@@ -9,6 +9,7 @@ pub mod bench;
 pub mod cluster;
 pub mod crdgen;
 pub mod demo;
+pub mod fuzz;
 pub mod images;
 pub mod install;
 pub mod kubectl;

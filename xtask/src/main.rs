@@ -10,7 +10,7 @@ use clap::{Parser, Subcommand};
 use xtask::{
     bench,
     cluster::ClusterCommand,
-    crdgen, demo, images, install,
+    crdgen, demo, fuzz, images, install,
     progress::note,
     removals,
     target::Target,
@@ -58,6 +58,8 @@ enum Command {
         #[arg(long)]
         without_cluster: bool,
     },
+    /// Search for inputs that break a parser or a rule, led by coverage
+    Fuzz(fuzz::Options),
     /// Take each answer to an attack away in a copy of the tree, and demand that a test notices
     Removals {
         /// Only attacks with this word in their names
@@ -85,6 +87,7 @@ fn run(command: Command, root: &Path) -> Result<()> {
         Command::Images(options) => options.run(),
         Command::Crdgen { check } => crdgen::run(root, check),
         Command::Demo => demo::run(root),
+        Command::Fuzz(options) => options.run(root),
         Command::Install { simulated } => {
             let target = Target::resolve()?;
             let images = target.supply(&install::IMAGES)?;

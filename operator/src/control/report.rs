@@ -71,7 +71,7 @@ impl Registration {
 ///
 /// # Errors
 /// [`ReportError`] names what is out of bounds.
-pub(super) fn bounded(mut report: Report) -> Result<Report, ReportError> {
+pub fn bounded(mut report: Report) -> Result<Report, ReportError> {
     let Report { generation: _, policy, evidence, sessions, finished: _ } = &mut report;
     if let Some(policy) = policy {
         word("policy.digest", &policy.digest)?;

@@ -5,7 +5,7 @@ mod reply;
 mod request;
 
 pub(super) use reply::{Entry, Failure, Reply, assigned_bytes};
-pub(super) use request::{PutEntry, Request};
+pub use request::{PutEntry, Request};
 
 /// The only version so far.
 pub(super) const VERSION: u16 = 1;

@@ -1,7 +1,7 @@
 //! The two ends of one stream, as a sidecar drives them: a sender with its tensors, a receiver with an arena of
 //! limited size.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use sealane_protocol::connection::{ChunkError, Connection, SendError};
 use sealane_protocol::frame::{
@@ -48,12 +48,14 @@ pub struct Sender {
     pub outbound: Outbound,
     pub tensors: BTreeMap<Sequence, Vec<u8>>,
     pub settled: Vec<Sequence>,
+    /// All bytes of these went to a connection: the other side may have them.
+    pub sent: BTreeSet<Sequence>,
 }
 
 impl Sender {
     pub fn new(stream: StreamId) -> Self {
         let outbound = Outbound::new(stream, INCARNATION);
-        Self { stream, outbound, tensors: BTreeMap::new(), settled: Vec::new() }
+        Self { stream, outbound, tensors: BTreeMap::new(), settled: Vec::new(), sent: BTreeSet::new() }
     }
 
     pub fn push(&mut self, sequence: Sequence, bytes: Vec<u8>) {
@@ -61,12 +63,12 @@ impl Sender {
         self.tensors.insert(sequence, bytes);
     }
 
-    fn on_frame(&mut self, frame: Frame<'_>) -> Result<(), Reason> {
+    pub fn on_frame(&mut self, frame: Frame<'_>) -> Result<(), Reason> {
         match frame {
             Frame::Credit(credit) => self.outbound.on_credit(credit),
             Frame::Taken(taken) => self.outbound.on_taken(&taken).map_err(|_| Reason::FrameMalformed)?,
             Frame::Ended(_) => self.outbound.on_ended().map_err(|_| Reason::FrameMalformed)?,
-            other => panic!("{other:?}"),
+            _ => return Err(Reason::FrameMalformed),
         }
         while let Some(sequence) = self.outbound.poll_settled() {
             // From here on the bytes are gone: needing them again would be a fault.
@@ -111,6 +113,9 @@ impl Sender {
             length,
         };
         connection.send(&Frame::Tensor(header))?;
+        if length == 0 {
+            self.sent.insert(sequence);
+        }
         self.outbound.announced();
         Ok(())
     }
@@ -127,12 +132,16 @@ impl Sender {
             space.copy_from_slice(&bytes[offset as usize..offset as usize + space.len()]);
             Ok::<_, ()>(())
         };
+        let length = bytes.len() as u64;
         let sent = connection.send_chunk(self.stream, sequence, offset, length_max, fill);
         let sent = match sent {
             Ok(sent) => sent,
             Err(ChunkError::Send(error)) => return Err(error),
             Err(ChunkError::Source(())) => unreachable!(),
         };
+        if offset + sent as u64 == length {
+            self.sent.insert(sequence);
+        }
         self.outbound.sent(sent as u64);
         while let Some(sequence) = self.outbound.poll_settled() {
             self.tensors.remove(&sequence).unwrap();
@@ -176,7 +185,7 @@ impl Receiver {
         }
     }
 
-    fn on_frame(&mut self, frame: Frame<'_>) -> Result<(), Reason> {
+    pub fn on_frame(&mut self, frame: Frame<'_>) -> Result<(), Reason> {
         match frame {
             Frame::Open(open) => {
                 let cut_off = self.inbound.attach(&open).map_err(|_| Reason::FrameMalformed)?;
@@ -209,7 +218,7 @@ impl Receiver {
                 Err(_) => return Err(Reason::FrameMalformed),
             },
             Frame::End(end) => self.inbound.on_end(&end).map_err(|_| Reason::FrameMalformed)?,
-            other => panic!("{other:?}"),
+            _ => return Err(Reason::FrameMalformed),
         }
         Ok(())
     }

@@ -3,6 +3,7 @@
 use std::sync::{Arc, LazyLock};
 
 use sealane_attestation::{EvidenceMessage, VerifiedPeer};
+use sealane_policy::VerifiedPolicy;
 use sealane_protocol::connection::{Event, Local};
 use sealane_protocol::keys::{Decapsulate, Kem, KemFailed, Secret, StaticKey};
 use sealane_protocol::limits::{KEM_CIPHERTEXT_BYTES, KEM_KEY_BYTES};
@@ -65,11 +66,18 @@ pub fn static_key(who: Who) -> Arc<StaticKey> {
     Arc::new(StaticKey::new(Secret::take(&mut private)).unwrap())
 }
 
+static POLICY: LazyLock<VerifiedPolicy> = LazyLock::new(|| policy(1));
+
+/// The policy of epoch 1, signed and verified once.
+pub fn first_policy() -> &'static VerifiedPolicy {
+    &POLICY
+}
+
 /// A side whose evidence and verdict [`rehearsed`] has, with an ML-KEM that is none: every byte that it sends follows
 /// from its random numbers, so a corpus stays what it was.
 pub fn rehearsed_local(who: Who) -> Local {
-    let policy = policy(1);
-    Local { static_key: static_key(who), kem: Arc::new(FixedKem), ..local(who, &policy, &mut Counter(1)) }
+    let local = local(who, first_policy(), &mut Counter(1));
+    Local { static_key: static_key(who), kem: Arc::new(FixedKem), ..local }
 }
 
 /// The secret that [`FixedKem`] always yields.

@@ -79,6 +79,37 @@ const WALLS: &[Wall] = &[
         ],
         never: &["kube", "k8s-openapi", "snow"],
     },
+    Wall {
+        name: "sealane-support",
+        ours: &[
+            "sealane-attestation",
+            "sealane-policy",
+            "sealane-protocol",
+            "sealane-simulated",
+            "sealane-types",
+        ],
+        never: SHELL,
+    },
+    Wall {
+        name: "sealane-sim",
+        ours: &["sealane-policy", "sealane-protocol", "sealane-support", "sealane-types"],
+        never: SHELL,
+    },
+    Wall {
+        name: "sealane-fuzz",
+        ours: &[
+            "sealane-attestation",
+            "sealane-operator",
+            "sealane-policy",
+            "sealane-protocol",
+            "sealane-sidecar",
+            "sealane-sidecar-api",
+            "sealane-simulated",
+            "sealane-support",
+            "sealane-types",
+        ],
+        never: SHELL,
+    },
 ];
 
 pub(crate) fn check(root: &Path) -> Result<Vec<Finding>> {

@@ -10,7 +10,7 @@ use crate::handoff::{DIMENSIONS_MAX, LaneIncarnation, ReplicaId, Sequence};
 
 /// A message from a client. Lengths and counts are within limits; meaning is checked where it is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in super::super) enum Request {
+pub enum Request {
     Hello {
         name: String,
     },
@@ -54,15 +54,15 @@ pub(in super::super) enum Request {
 
 /// One tensor of a `PUT`, unchecked against segment and shape.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in super::super) struct PutEntry {
-    pub(in super::super) sequence: u64,
-    pub(in super::super) offset: u64,
-    pub(in super::super) length: u64,
-    pub(in super::super) segment: u32,
-    pub(in super::super) dtype: u8,
-    pub(in super::super) shape: Vec<u64>,
-    pub(in super::super) name: String,
-    pub(in super::super) assigned: Vec<ReplicaId>,
+pub struct PutEntry {
+    pub sequence: u64,
+    pub offset: u64,
+    pub length: u64,
+    pub segment: u32,
+    pub dtype: u8,
+    pub shape: Vec<u64>,
+    pub name: String,
+    pub assigned: Vec<ReplicaId>,
 }
 
 const PUT_ENTRY_BYTES: usize = 36;
@@ -93,7 +93,10 @@ impl Header {
 
 impl Request {
     /// Parses one packet.
-    pub(in super::super) fn parse(packet: &[u8]) -> Result<Self, Fault> {
+    ///
+    /// # Errors
+    /// [`Fault`] says which rule of `DOOR.md` it breaks.
+    pub fn parse(packet: &[u8]) -> Result<Self, Fault> {
         let mut cursor = Cursor::new(packet);
         let header = Header {
             kind: cursor.u8()?,

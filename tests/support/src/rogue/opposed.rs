@@ -6,8 +6,10 @@ use sealane_protocol::handshake::{Kind, Suite};
 use sealane_types::Cipher;
 
 use super::{Answering, Claim, Dialling, Rogue, confirm, evidence, hello, ready};
-use crate::rehearsal::{EMBEDDER_STATIC, FIXED_SECRET, RANKER_STATIC, rehearsed, rehearsed_local};
-use crate::world::{Counter, Who, policy, session};
+use crate::rehearsal::{
+    EMBEDDER_STATIC, FIXED_SECRET, RANKER_STATIC, first_policy, rehearsed, rehearsed_local,
+};
+use crate::world::{Counter, Who, session};
 
 /// Which side the rogue plays; the other one is honest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +40,8 @@ pub struct Opposed {
     pub events: Vec<Event>,
     pub now: Moment,
     rogue_is: RogueIs,
+    /// Bytes that arrived and were not consumed yet.
+    inbox: Vec<u8>,
 }
 
 /// The suite of these connections.
@@ -100,7 +104,7 @@ impl Opposed {
                 (honest, rogue)
             }
         };
-        Self { honest, rogue, events: Vec::new(), now, rogue_is }
+        Self { honest, rogue, events: Vec::new(), now, rogue_is, inbox: Vec::new() }
     }
 
     /// Both sides have a verdict: a rehearsed one, and the rogue's, which would take anybody.
@@ -127,7 +131,7 @@ impl Opposed {
 
     /// What the rogue claims when it wants to be believed.
     pub fn claim(&self) -> Claim {
-        let policy = policy(1);
+        let policy = first_policy();
         Claim {
             version: 1,
             peer: self.rogue_is.who().peer().to_string(),
@@ -153,9 +157,11 @@ impl Opposed {
     /// # Errors
     /// See [`Self::say`].
     pub fn deliver(&mut self, bytes: &[u8], sink: &mut dyn Sink) -> Result<(), Fail> {
-        let result = self.honest.handle_input(self.now, &mut bytes.to_vec(), sink);
+        self.inbox.extend_from_slice(bytes);
+        let result = self.honest.handle_input(self.now, &mut self.inbox, sink);
         self.answer();
-        result.map(|_| ())
+        self.inbox.drain(..result?);
+        Ok(())
     }
 
     /// What the honest side says: the plaintexts of its records.
@@ -186,7 +192,7 @@ impl Opposed {
                     self.honest.judged(verdict).unwrap();
                 }
                 Event::PolicyWanted => {
-                    let chain = serde_json::to_vec(policy(1).chain()).unwrap();
+                    let chain = serde_json::to_vec(first_policy().chain()).unwrap();
                     self.honest.supply_policy(1, &chain).unwrap();
                 }
                 _ => {}

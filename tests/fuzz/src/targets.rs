@@ -1,0 +1,89 @@
+//! The targets, and what each may cost.
+
+mod configuration;
+mod control;
+mod door;
+mod evidence;
+mod flights;
+mod frames;
+mod hello;
+mod inbound;
+mod keyed;
+mod outbound;
+mod pipes;
+pub(crate) mod policy;
+mod records;
+
+/// One function that takes hostile bytes.
+pub struct Target {
+    pub name: &'static str,
+    /// Panics when an invariant does not hold.
+    pub run: fn(&[u8]),
+    /// Live heap that an input of `n` bytes may need at most: `per_byte · n + fixed`.
+    pub memory: Memory,
+    /// Mutations in the ordinary test.
+    pub mutations: usize,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct Memory {
+    pub per_byte: u64,
+    pub fixed: u64,
+}
+
+const fn memory(per_byte: u64, fixed: u64) -> Memory {
+    Memory { per_byte, fixed }
+}
+
+/// Buffers of two connections and their flights.
+const TWO_CONNECTIONS: u64 = 2 << 20;
+
+/// Every target. A connection costs what its keys cost, so targets with one try less.
+pub const TARGETS: &[Target] = &[
+    Target { name: "hello", run: hello::accepts, memory: memory(8, TWO_CONNECTIONS), mutations: 800 },
+    Target { name: "reply", run: hello::dials, memory: memory(8, TWO_CONNECTIONS), mutations: 800 },
+    Target { name: "flights", run: flights::run, memory: memory(64, TWO_CONNECTIONS), mutations: 600 },
+    Target { name: "keyed", run: keyed::run, memory: memory(16, TWO_CONNECTIONS), mutations: 600 },
+    Target { name: "frames", run: frames::run, memory: memory(64, TWO_CONNECTIONS), mutations: 600 },
+    Target { name: "records", run: records::run, memory: memory(64, TWO_CONNECTIONS), mutations: 600 },
+    Target { name: "inbound", run: inbound::run, memory: memory(512, 64 << 10), mutations: 20_000 },
+    Target { name: "outbound", run: outbound::run, memory: memory(512, 64 << 10), mutations: 20_000 },
+    Target { name: "pipes", run: pipes::run, memory: memory(1 << 10, 2 << 20), mutations: 8_000 },
+    Target {
+        name: "policy_document",
+        run: policy::document,
+        memory: memory(256, 64 << 10),
+        mutations: 2_000,
+    },
+    Target { name: "policy_chain", run: policy::chain, memory: memory(256, 256 << 10), mutations: 600 },
+    Target { name: "evidence", run: evidence::message, memory: memory(16, 64 << 10), mutations: 20_000 },
+    Target { name: "report", run: evidence::report, memory: memory(64, 256 << 10), mutations: 800 },
+    Target { name: "collateral", run: evidence::collateral, memory: memory(64, 256 << 10), mutations: 800 },
+    Target { name: "door", run: door::packet, memory: memory(64, 64 << 10), mutations: 20_000 },
+    Target {
+        name: "configuration",
+        run: control::configuration,
+        memory: memory(512, 64 << 10),
+        mutations: 2_000,
+    },
+    Target {
+        name: "registration",
+        run: control::registration,
+        memory: memory(128, 64 << 10),
+        mutations: 2_000,
+    },
+    Target { name: "report_message", run: control::report, memory: memory(512, 64 << 10), mutations: 8_000 },
+    Target {
+        name: "environment",
+        run: configuration::variables,
+        memory: memory(128, 64 << 10),
+        mutations: 2_000,
+    },
+    Target { name: "file", run: configuration::yaml, memory: memory(512, 256 << 10), mutations: 1_000 },
+];
+
+/// The target of that name.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static Target> {
+    TARGETS.iter().find(|target| target.name == name)
+}
