@@ -5,7 +5,7 @@ use std::{path::Path, process::Command};
 use anyhow::{Context, Result, ensure};
 
 use super::{Scope, python};
-use crate::{cluster, crdgen, images, install, process, target::Target, target::image, tidy};
+use crate::{cluster, crdgen, fuzz::Options, images, install, process, target::Target, target::image, tidy};
 
 pub(super) struct Stage {
     pub(super) name: &'static str,
@@ -46,6 +46,8 @@ pub(super) fn all(scope: Scope) -> Vec<Stage> {
             ]);
         }
         stages.push(Stage { name: "licences, sources and bans", run: deny });
+        stages.push(Stage { name: "model of the connection, long", run: model });
+        stages.push(Stage { name: "fuzzing, a minute a target", run: |root| Options::every_target().run(root) });
         stages.push(Stage { name: "cluster-down leaves nothing", run: |_| cluster::down() });
     }
     stages
@@ -93,6 +95,12 @@ fn deny(root: &Path) -> Result<()> {
     finish(
         Command::new(program).args(["--offline", "check", "licenses", "bans", "sources"]).current_dir(root),
     )
+}
+
+/// The model of the connection, far longer than in the ordinary run.
+fn model(root: &Path) -> Result<()> {
+    let arguments = ["test", "--package", "sealane-sim", "--locked", "--quiet"];
+    finish(Command::new("cargo").args(arguments).env("PROPTEST_CASES", "20000").current_dir(root))
 }
 
 /// A second cluster beside the first: interrupted starts, killed parts, and nothing left at the end.
