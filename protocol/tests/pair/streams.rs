@@ -194,7 +194,7 @@ fn a_lost_link_loses_and_repeats_nothing() {
                 let index = some.below(3);
                 receiver.take(index)
             });
-            random.next();
+            random.draw();
         }
         // What is on the way now is lost: there, or the acknowledgements back.
         let side = &mut pair.initiator;

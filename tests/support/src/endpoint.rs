@@ -11,7 +11,6 @@ use sealane_protocol::transfer::{Announced, Inbound, Outbound, Place, Reply, Ste
 use sealane_types::{Dtype, Reason};
 
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "a test has two")]
 pub enum Endpoint {
     Sender(Sender),
     Receiver(Receiver),

@@ -219,9 +219,15 @@ pub struct Pair {
     pub fragmented: bool,
 }
 
+impl Default for Pair {
+    fn default() -> Self {
+        Self::of(Recipe::default())
+    }
+}
+
 impl Pair {
     pub fn new() -> Self {
-        Self::of(Recipe::default())
+        Self::default()
     }
 
     pub fn of(recipe: Recipe) -> Self {

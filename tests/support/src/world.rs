@@ -30,7 +30,7 @@ static OTHER_MATERIAL: LazyLock<Material> = LazyLock::new(|| Material::generate(
 pub struct Counter(pub u64);
 
 impl Counter {
-    pub fn next(&mut self) -> u64 {
+    pub fn draw(&mut self) -> u64 {
         // SplitMix64.
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -40,7 +40,7 @@ impl Counter {
     }
 
     pub fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound as u64) as usize
+        (self.draw() % bound as u64) as usize
     }
 
     pub fn bytes(&mut self, length: usize) -> Vec<u8> {
@@ -53,7 +53,7 @@ impl Counter {
 impl Random for Counter {
     fn fill(&mut self, bytes: &mut [u8]) -> Result<(), RandomFailed> {
         for chunk in bytes.chunks_mut(8) {
-            chunk.copy_from_slice(&self.next().to_le_bytes()[..chunk.len()]);
+            chunk.copy_from_slice(&self.draw().to_le_bytes()[..chunk.len()]);
         }
         Ok(())
     }

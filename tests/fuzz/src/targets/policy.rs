@@ -127,7 +127,7 @@ fn change(chain: &mut SignedChain, script: &mut Script<'_>) {
                 }
             }
             _ if rotations > 0 => {
-                if part % 2 == 0 {
+                if part.is_multiple_of(2) {
                     drop(chain.rotations.pop());
                 } else {
                     chain.rotations.swap(0, rotations - 1);
