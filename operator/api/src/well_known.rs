@@ -22,6 +22,8 @@ pub const MEMORY_LIMIT_ANNOTATION: &str = "sealane.dev/memory-limit";
 pub const SIDECAR_CONTAINER: &str = "sealane";
 /// Where the door volume is mounted, in every container.
 pub const DOOR_DIRECTORY: &str = "/run/sealane";
+/// On the host's network: where servers of a pod put their sockets, the one place there that they can write to.
+pub const TARGETS_DIRECTORY: &str = "/run/sealane/target";
 /// The door's socket.
 pub const DOOR_SOCKET: &str = "/run/sealane/door.sock";
 /// The door for other languages: gRPC, package `sealane.door.v1`.

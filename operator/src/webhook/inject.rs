@@ -3,7 +3,7 @@
 use json_patch::Patch;
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 use sealane_operator_api::well_known::{
-    DOOR_DIRECTORY, DOOR_SOCKET, GRPC_SOCKET, INITDATA_ANNOTATION, INJECTED_LABEL,
+    DOOR_DIRECTORY, DOOR_SOCKET, GRPC_SOCKET, INITDATA_ANNOTATION, INJECTED_LABEL, TARGETS_DIRECTORY,
 };
 use sealane_types::PeerName;
 use serde_json::json;
@@ -11,7 +11,7 @@ use serde_json::json;
 use super::context::InjectionContext;
 use super::patch::Additions;
 pub use super::pod_shape::InjectError;
-use super::pod_shape::{DOOR_VOLUME, check, containers, has_sidecar};
+use super::pod_shape::{DOOR_VOLUME, TARGETS_VOLUME, check, containers, has_sidecar, on_host_network};
 use super::sidecar;
 
 /// The patch that adds the sidecar to `pod`; empty for a pod that has one.
@@ -27,9 +27,9 @@ pub fn inject(pod: &Pod, context: &InjectionContext<'_>) -> Result<Patch, Inject
     let mut additions = Additions::default();
     metadata(&mut additions, pod, context);
     for (list, index, container) in containers(spec) {
-        open_door(&mut additions, list, index, container);
+        open_door(&mut additions, list, index, container, on_host_network(spec));
     }
-    for volume in sidecar::volumes(context) {
+    for volume in sidecar::volumes(spec, context) {
         additions.append(&["spec", "volumes"], spec.volumes.is_some(), volume);
     }
     pull_secrets(&mut additions, spec, &context.settings.pull_secrets);
@@ -66,11 +66,15 @@ pub fn simulated_initdata(namespace: &str, peer: Option<&PeerName>) -> String {
 /// Where an application finds the sidecar's sockets.
 const SOCKETS: [(&str, &str); 2] = [("SEALANE_DOOR", DOOR_SOCKET), ("SEALANE_GRPC", GRPC_SOCKET)];
 
-/// Gives an application container the doors: read-only suffices to connect to a socket.
-fn open_door(additions: &mut Additions, list: &str, index: usize, container: &Container) {
+/// Gives an application container the doors: read-only suffices to connect to a socket. Where a server listens on one,
+/// it has to make it, in a volume in which nothing of the sidecar's lies.
+fn open_door(additions: &mut Additions, list: &str, index: usize, container: &Container, host_network: bool) {
     let index = index.to_string();
-    let mount = json!({"name": DOOR_VOLUME, "mountPath": DOOR_DIRECTORY, "readOnly": true});
-    additions.append(&["spec", list, &index, "volumeMounts"], container.volume_mounts.is_some(), mount);
+    let door = json!({"name": DOOR_VOLUME, "mountPath": DOOR_DIRECTORY, "readOnly": true});
+    let targets = host_network.then(|| json!({"name": TARGETS_VOLUME, "mountPath": TARGETS_DIRECTORY}));
+    for mount in [Some(door), targets].into_iter().flatten() {
+        additions.append(&["spec", list, &index, "volumeMounts"], container.volume_mounts.is_some(), mount);
+    }
     let named = |name: &str| container.env.iter().flatten().any(|variable| variable.name == name);
     for (name, socket) in SOCKETS.iter().filter(|(name, _)| !named(name)) {
         let variable = json!({"name": name, "value": socket});

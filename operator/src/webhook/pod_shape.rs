@@ -1,5 +1,7 @@
 //! What injection needs to know about a pod, and what it cannot inject into.
 
+use std::path::Path;
+
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 use sealane_operator_api::well_known::{DOOR_DIRECTORY, SIDECAR_CONTAINER};
 
@@ -7,6 +9,8 @@ use sealane_operator_api::well_known::{DOOR_DIRECTORY, SIDECAR_CONTAINER};
 pub(super) const DOOR_VOLUME: &str = "sealane-door";
 pub(super) const TOKEN_VOLUME: &str = "sealane-token";
 pub(super) const INITDATA_VOLUME: &str = "sealane-initdata";
+pub(super) const TARGETS_VOLUME: &str = "sealane-target";
+const VOLUMES: [&str; 4] = [DOOR_VOLUME, TOKEN_VOLUME, INITDATA_VOLUME, TARGETS_VOLUME];
 
 /// Kubernetes' default of `terminationGracePeriodSeconds`.
 const GRACE_SECONDS: u64 = 30;
@@ -21,7 +25,7 @@ pub enum InjectError {
     #[error("volume `{0}` is reserved for the Sealane sidecar: rename the pod's volume")]
     ReservedVolume(String),
     #[error(
-        "container `{0}` mounts {DOOR_DIRECTORY} itself, where the Sealane door belongs: mount it elsewhere"
+        "container `{0}` mounts something of its own in {DOOR_DIRECTORY}, where the Sealane door belongs: mount it elsewhere"
     )]
     ReservedMount(String),
     #[error("annotation {annotation}: `{value}` is not a Kubernetes quantity such as `250m` or `512Mi`")]
@@ -49,13 +53,13 @@ pub(super) fn has_sidecar(spec: &PodSpec) -> bool {
 pub(super) fn check(spec: &PodSpec) -> Result<(), InjectError> {
     let volumes = spec.volumes.iter().flatten();
     for volume in volumes {
-        if [DOOR_VOLUME, TOKEN_VOLUME, INITDATA_VOLUME].contains(&volume.name.as_str()) {
+        if VOLUMES.contains(&volume.name.as_str()) {
             return Err(InjectError::ReservedVolume(volume.name.clone()));
         }
     }
     for (_, _, container) in containers(spec) {
         let mut mounts = container.volume_mounts.iter().flatten();
-        if mounts.any(|mount| mount.mount_path.trim_end_matches('/') == DOOR_DIRECTORY) {
+        if mounts.any(|mount| Path::new(&mount.mount_path).starts_with(DOOR_DIRECTORY)) {
             return Err(InjectError::ReservedMount(container.name.clone()));
         }
     }
@@ -63,6 +67,11 @@ pub(super) fn check(spec: &PodSpec) -> Result<(), InjectError> {
         return Err(InjectError::Windows);
     }
     Ok(())
+}
+
+/// Whether 127.0.0.1 is the node's for this pod.
+pub(super) fn on_host_network(spec: &PodSpec) -> bool {
+    spec.host_network == Some(true)
 }
 
 /// Whether Kubernetes gives the pod the QoS class Guaranteed: cpu and memory limits everywhere, equal requests.

@@ -6,13 +6,14 @@ use k8s_openapi::api::core::v1::{Pod, PodSpec, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use sealane_operator_api::well_known::{
     CONTROL_PORT, CPU_LIMIT_ANNOTATION, CPU_REQUEST_ANNOTATION, DOOR_DIRECTORY, DOOR_SOCKET, GRPC_SOCKET,
-    MEMORY_LIMIT_ANNOTATION, MEMORY_REQUEST_ANNOTATION, SIDECAR_CONTAINER,
+    MEMORY_LIMIT_ANNOTATION, MEMORY_REQUEST_ANNOTATION, SIDECAR_CONTAINER, TARGETS_DIRECTORY,
 };
 use serde_json::{Value, json};
 
 use super::context::InjectionContext;
 use super::pod_shape::{
-    DOOR_VOLUME, INITDATA_VOLUME, InjectError, TOKEN_VOLUME, drain_seconds, is_guaranteed,
+    DOOR_VOLUME, INITDATA_VOLUME, InjectError, TARGETS_VOLUME, TOKEN_VOLUME, drain_seconds, is_guaranteed,
+    on_host_network,
 };
 use crate::names::control_address;
 
@@ -28,11 +29,14 @@ pub(super) fn container(
     spec: &PodSpec,
     context: &InjectionContext<'_>,
 ) -> Result<Value, InjectError> {
-    let host_network = spec.host_network == Some(true);
+    let host_network = on_host_network(spec);
     let mut mounts = vec![
         json!({"name": DOOR_VOLUME, "mountPath": DOOR_DIRECTORY}),
         json!({"name": TOKEN_VOLUME, "mountPath": TOKEN_DIRECTORY, "readOnly": true}),
     ];
+    if host_network {
+        mounts.push(json!({"name": TARGETS_VOLUME, "mountPath": TARGETS_DIRECTORY}));
+    }
     if context.settings.simulation.is_some() {
         mounts.push(json!({"name": INITDATA_VOLUME, "mountPath": INITDATA_DIRECTORY, "readOnly": true}));
     }
@@ -119,7 +123,7 @@ fn startup_probe(host_network: bool, context: &InjectionContext<'_>) -> Value {
 }
 
 /// Volumes that the sidecar needs.
-pub(super) fn volumes(context: &InjectionContext<'_>) -> Vec<Value> {
+pub(super) fn volumes(spec: &PodSpec, context: &InjectionContext<'_>) -> Vec<Value> {
     let mut volumes = vec![
         json!({"name": DOOR_VOLUME, "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}}),
         json!({"name": TOKEN_VOLUME, "projected": {"sources": [{"serviceAccountToken": {
@@ -127,6 +131,9 @@ pub(super) fn volumes(context: &InjectionContext<'_>) -> Vec<Value> {
             "expirationSeconds": 3600, "path": "token",
         }}]}}),
     ];
+    if on_host_network(spec) {
+        volumes.push(json!({"name": TARGETS_VOLUME, "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}}));
+    }
     if context.settings.simulation.is_some() {
         let field =
             format!("metadata.annotations['{}']", sealane_operator_api::well_known::INITDATA_ANNOTATION);

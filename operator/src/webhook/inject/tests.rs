@@ -206,6 +206,31 @@ fn on_the_hosts_network_nothing_has_a_fixed_port() {
     assert!(sidecar["startupProbe"]["httpGet"].is_null());
 }
 
+#[test]
+fn on_the_hosts_network_servers_can_put_their_sockets_in_one_place_and_write_nowhere_else() {
+    let mut before = with_init_containers();
+    before["spec"]["hostNetwork"] = json!(true);
+    let after = injected(&before);
+    let applications = after["spec"]["initContainers"].as_array().unwrap().iter().skip(1);
+    for container in applications.chain(after["spec"]["containers"].as_array().unwrap()) {
+        assert_eq!(
+            container["volumeMounts"],
+            json!([
+                {"name": "sealane-door", "mountPath": "/run/sealane", "readOnly": true},
+                {"name": "sealane-target", "mountPath": "/run/sealane/target"},
+            ]),
+            "{container}"
+        );
+    }
+    // The sidecar's runtime makes the place in the door volume, which application containers cannot.
+    let mounts = sidecar(&after)["volumeMounts"].as_array().unwrap();
+    assert_eq!(mounts[0], json!({"name": "sealane-door", "mountPath": "/run/sealane"}));
+    assert!(mounts.contains(&json!({"name": "sealane-target", "mountPath": "/run/sealane/target"})));
+    let volumes = after["spec"]["volumes"].as_array().unwrap();
+    let targets = volumes.iter().find(|volume| volume["name"] == "sealane-target").unwrap();
+    assert_eq!(targets["emptyDir"], json!({"medium": "Memory", "sizeLimit": "1Mi"}));
+}
+
 fn guaranteed() -> Value {
     let limits = json!({"cpu": "1", "memory": "1Gi"});
     pod(&json!({"containers": [
@@ -272,9 +297,15 @@ fn what_cannot_be_injected_is_refused_by_name() {
     let mut mounted = plain();
     mounted["spec"]["containers"][0]["volumeMounts"] = json!([{"name": "v", "mountPath": "/run/sealane/"}]);
     assert_eq!(refused(&mounted), InjectError::ReservedMount("app".to_owned()));
-    let mut named = plain();
-    named["spec"]["volumes"] = json!([{"name": "sealane-token", "emptyDir": {}}]);
-    assert_eq!(refused(&named), InjectError::ReservedVolume("sealane-token".to_owned()));
+    mounted["spec"]["containers"][0]["volumeMounts"][0]["mountPath"] = json!("/run/sealane/target");
+    assert_eq!(refused(&mounted), InjectError::ReservedMount("app".to_owned()));
+    mounted["spec"]["containers"][0]["volumeMounts"][0]["mountPath"] = json!("/run/sealane-of-another");
+    injected(&mounted);
+    for reserved in ["sealane-token", "sealane-target"] {
+        let mut named = plain();
+        named["spec"]["volumes"] = json!([{"name": reserved, "emptyDir": {}}]);
+        assert_eq!(refused(&named), InjectError::ReservedVolume(reserved.to_owned()));
+    }
     let mut windows = plain();
     windows["spec"]["os"] = json!({"name": "windows"});
     assert_eq!(refused(&windows), InjectError::Windows);
