@@ -100,12 +100,13 @@ async fn more_peers_than_can_be_looked_at_admit_nobody() {
 
 #[tokio::test]
 async fn a_peer_that_cannot_be_read_admits_nobody_and_is_named() {
-    let peer = |change: fn(&mut Value)| {
+    type Change = fn(&mut Value);
+    let peer = |change: Change| {
         let mut peer = json!(fixture::peer("ranker"));
         change(&mut peer);
         move |_: &Asked| list(json!([fixture::peer("embedder"), peer]))
     };
-    let broken: [(fn(&mut Value), &str); 4] = [
+    let broken: [(Change, &str); 4] = [
         (|peer| peer["spec"] = json!({"selector": 7}), "`ranker`"),
         (|peer| peer["spec"]["selector"] = json!({}), "spec.selector is empty"),
         (|peer| peer["spec"]["selector"] = json!({"matchLabels": {"a b": "c"}}), "`a b` is no label key"),
