@@ -4,9 +4,11 @@
 mod audit;
 mod downgrade;
 mod evidence;
+mod forwarding;
 mod handshake;
 mod liveness;
 mod pipes;
+mod pipes_refused;
 mod policy;
 mod records;
 mod rekey;

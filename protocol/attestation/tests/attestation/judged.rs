@@ -296,6 +296,13 @@ fn a_new_epoch_judges_the_stored_claims() {
     let raised = policy_of_epoch(3, vec![raised], Floors::default());
     assert_eq!(rejudge(&held, &raised, now()).unwrap_err().reason(), Reason::TcbTooLow);
 
+    let mut open = entry(&MATERIAL);
+    open.host_data.clear();
+    let open = policy_of_epoch(3, vec![open], Floors::default());
+    let degraded = rejudge(&held, &open, now()).unwrap();
+    assert_eq!(degraded.degradations(), [Degradation::ReferenceValueMissing(Pinnable::HostData)]);
+    assert_eq!(rejudge(&degraded, &same, now()).unwrap().degradations(), [], "and the other way round");
+
     let other = OTHER_AUTHORITY.issue(&recipe(Product::Genoa, Kind::Vcek)).unwrap();
     let mut replaced = entry(&MATERIAL);
     replaced.root = Some(other.fingerprint());

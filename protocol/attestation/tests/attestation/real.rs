@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use sealane_attestation::{
-    Anchor, AnchorError, Claims, Collateral, Evidence, Expected, Rejection, Revocation, appraise, inspect,
+    Anchor, AnchorError, Claims, Collateral, Degradation, Evidence, Expected, Rejection, Revocation,
+    appraise, inspect, rejudge,
 };
 use sealane_policy::Floors;
 use sealane_simulated::Material;
@@ -16,8 +17,8 @@ use x509_cert::der::asn1::OctetString;
 use x509_cert::ext::Extension;
 
 use crate::support::{
-    AUTHORITY, MATERIAL, OTHER_AUTHORITY, PROVER, Prover, entry, leaf, now, peer, pod, policy, quoted_by,
-    recipe,
+    AUTHORITY, MATERIAL, OTHER_AUTHORITY, PROVER, Prover, entry, leaf, now, peer, pod, policy,
+    policy_of_epoch, quoted_by, recipe,
 };
 
 struct Real {
@@ -163,7 +164,7 @@ fn no_verdict_on_hardware_without_a_list() {
     let real = real();
     let mut pinned = entry(&real.material);
     (pinned.kind, pinned.assurance, pinned.root) = (Platform::SevSnp, Assurance::Pod, None);
-    let policy = policy(vec![pinned], Floors::default());
+    let policy = policy(vec![pinned.clone()], Floors::default());
     let prover = Prover { platform: Platform::SevSnp, material: real.material, ..Prover::honest(&policy) };
     let message = prover.send();
     let (pod, policies) = (pod(), [policy.digest()]);
@@ -183,6 +184,16 @@ fn no_verdict_on_hardware_without_a_list() {
     let verified = appraise(&claims, &peer(), &policy, &binding, now()).unwrap();
     assert_eq!(verified.assurance(), Assurance::Pod);
     assert_eq!(verified.platform(), Platform::SevSnp);
+    // The owners come to call it a node: what is held says so from then on.
+    let mut node = pinned;
+    node.assurance = Assurance::Node;
+    node.permissions.unverified_workload = true;
+    let node = policy_of_epoch(2, vec![node], Floors::default());
+    let again = rejudge(&verified, &node, now()).unwrap();
+    assert_eq!(
+        (again.assurance(), again.degradations()),
+        (Assurance::Node, &[Degradation::WorkloadUnverified][..])
+    );
     let later = verified.expires().plus(1);
     let refused = appraise(&claims, &peer(), &policy, &binding, later).unwrap_err();
     // The policy of this test expires at about the same time; either says no.
