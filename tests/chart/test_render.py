@@ -134,3 +134,9 @@ def test_simulation_is_off_unless_asked_for(default: list[dict[str, Any]]) -> No
 def test_a_typo_is_refused_by_name(setting: str, told: str) -> None:
     done = helm("template", "sealane", str(CHART), "--set", setting)
     assert done.returncode != 0 and told in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("absent", ["tracing", "monitoring.prometheusRule", "monitoring.dashboard"])
+def test_values_of_an_older_release_are_enough(default: list[dict[str, Any]], absent: str) -> None:
+    """`helm upgrade --reuse-values` brings the values of the release before, which lack what is new."""
+    assert render(f"{absent}=null") == default
