@@ -105,8 +105,13 @@ fn make(directory: &Path, mode: u32) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         other => other?,
     }
-    if !fs::symlink_metadata(directory)?.is_dir() {
+    let found = fs::symlink_metadata(directory)?;
+    if !found.is_dir() {
         return Err(io::Error::new(io::ErrorKind::NotADirectory, "it is not a directory"));
+    }
+    if found.permissions().mode() & 0o777 == mode {
+        // A volume of its own is somebody else's, whose mode this process cannot set and need not.
+        return Ok(());
     }
     // The mode that it was made with is subject to the process's mask.
     fs::set_permissions(directory, fs::Permissions::from_mode(mode))
@@ -159,5 +164,29 @@ impl Drop for Listener {
             // It may be gone already, and nobody is left to care.
             let _ = fs::remove_file(path);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_volume_that_lies_in_the_place_of_targets_is_left_as_it_is() {
+        let place = tempfile::tempdir().unwrap();
+        // As the kubelet makes one for a pod with an fsGroup.
+        fs::set_permissions(place.path(), fs::Permissions::from_mode(0o2777)).unwrap();
+        make_targets(place.path()).unwrap();
+        assert_eq!(fs::metadata(place.path()).unwrap().permissions().mode() & 0o7777, 0o2777);
+    }
+
+    #[test]
+    fn targets_are_made_for_every_user_and_not_through_a_link() {
+        let place = tempfile::tempdir().unwrap();
+        let (made, link) = (place.path().join("target"), place.path().join("link"));
+        make_targets(&made).unwrap();
+        assert_eq!(fs::metadata(&made).unwrap().permissions().mode() & 0o777, TARGETS_MODE);
+        std::os::unix::fs::symlink(&made, &link).unwrap();
+        assert!(make_targets(&link).is_err());
     }
 }
