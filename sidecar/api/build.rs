@@ -10,7 +10,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     tonic_prost_build::configure().compile_fds(control)?;
     let mut door = protox::compile(["door.proto"], ["proto"])?;
     // Tensor bytes stay where they were received.
-    tonic_prost_build::configure().bytes(".sealane.door.v1").compile_fds(door.clone())?;
+    tonic_prost_build::configure()
+        .bytes(".sealane.door.v1")
+        .extern_path(".sealane.door.v1.PutTensor", "crate::put_tensor::PutTensor")
+        .compile_fds(door.clone())?;
     // Reflection tells names and types; the comments are for readers of the file.
     door.file.iter_mut().for_each(|file| file.source_code_info = None);
     let path = PathBuf::from(std::env::var("OUT_DIR")?).join("door.bin");

@@ -2,6 +2,8 @@
 //!
 //! Invariant: nothing here is trusted by its receiver. Deliberately absent: behaviour.
 
+pub mod put_tensor;
+
 #[allow(
     missing_debug_implementations,
     unreachable_pub,
@@ -27,6 +29,8 @@ pub mod control {
 )]
 pub mod door {
     tonic::include_proto!("sealane.door.v1");
+
+    pub use crate::put_tensor::PutTensor;
 
     /// The encoded file descriptor set, for reflection.
     pub const FILE_DESCRIPTOR_SET: &[u8] = tonic::include_file_descriptor_set!("door");

@@ -10,6 +10,7 @@ mod fault;
 mod ledger;
 mod limits;
 mod listener;
+mod listing;
 mod memory;
 mod metered;
 mod notes;
@@ -32,6 +33,7 @@ use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 
 use self::listener::Listener;
+use self::listing::Listing;
 use self::shared::Shared;
 use super::DoorError;
 use super::budget::Budget;
@@ -82,8 +84,27 @@ impl GrpcDoor {
     pub async fn serve(self, drain: CancellationToken) {
         let Self { listener, beside, sessions, common, health } = self;
         let Beside { lanes, budget, process, metrics } = beside;
-        let draining = drain.clone();
-        let shared = Arc::new(Shared { lanes, budget, process, sessions, notes: Arc::default(), draining });
+        let (listing, notes, draining) = (Listing::new(sessions), Arc::default(), drain.clone());
+        let shared = Arc::new(Shared { lanes, budget, process, listing, notes, metrics, draining });
+        let calls = Calls { common, health, shared: Arc::clone(&shared) };
+        tokio::select! {
+            () = calls.serve(listener, drain) => {}
+            () = shared.listing.look() => {}
+        }
+    }
+}
+
+/// What connections are served with.
+struct Calls {
+    common: Routes,
+    health: HealthReporter,
+    shared: Arc<Shared>,
+}
+
+impl Calls {
+    async fn serve(self, listener: Listener, drain: CancellationToken) {
+        let Self { common, health, shared } = self;
+        let metrics = &shared.metrics;
         health.set_service_status(SERVICE, ServingStatus::Serving).await;
         let mut clients = JoinSet::new();
         loop {
@@ -113,7 +134,7 @@ impl GrpcDoor {
             let service = service::service(Arc::clone(&shared), turned_away);
             let calls = common.clone().add_service(service).prepare().into_axum_router();
             let stay = if turned_away { limits::TURNED_AWAY_STAY } else { Duration::MAX };
-            let connection = connection::serve(stream, calls, Arc::clone(&shared.budget), drain.clone());
+            let connection = connection::serve(stream, calls, drain.clone());
             clients.spawn(async move { drop(timeout(stay, connection).await) });
         }
         drop(listener);

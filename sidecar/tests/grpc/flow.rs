@@ -94,17 +94,6 @@ async fn a_tensor_of_300_megabytes_passes_in_chunks() {
     taker.finish().await;
 }
 
-#[tokio::test]
-async fn one_message_may_be_a_whole_tensor_of_60_megabytes() {
-    let (from, to) = Served::pair();
-    let putter = Putter::open(&from.channel().await, SESSION).await.unwrap();
-    let mut taker = Taker::open(&to.channel().await, SESSION).await.unwrap();
-    putter.say(wire::put_request::Message::Tensor(tensor(bytes(0, 60_000_000)))).await;
-    assert_eq!(taker.taken().await, 0);
-    putter.close().await;
-    taker.finish().await;
-}
-
 /// What the sending sidecar keeps of a lane until it is taken, and what windows and this test's own buffers hold.
 const UNDER_WAY_MAX: u64 = 64 + 8;
 
@@ -209,6 +198,55 @@ async fn what_is_handed_over_counts_as_taken_if_the_client_says_so() {
     }
     taker.finish().await;
     assert!(closing.await.unwrap().values().all(|taken| *taken));
+}
+
+/// What buffers between a sidecar and its client may hold, in tensors of 1 MiB: this test's window, and the sidecar's.
+const IN_BUFFERS_MAX: usize = 8 + 8;
+
+#[tokio::test]
+async fn a_client_that_left_has_taken_no_more_than_lay_in_buffers() {
+    const COUNT: u64 = 40;
+    let (from, to) = Served::pair();
+    let mut putter = Putter::open(&from.channel().await, SESSION).await.unwrap();
+    let open = wire::TakeOpen {
+        session: SESSION.to_owned(),
+        acknowledge: wire::Acknowledge::Automatic as i32,
+        ..Default::default()
+    };
+    let leaves = Taker::open_with(&to.channel().await, open).await.unwrap();
+    let asks = putter.asks();
+    let putting = tokio::spawn(async move {
+        for sequence in 0..COUNT {
+            put(&asks, sequence, MIB as usize).await;
+        }
+    });
+    while putter.accepted < COUNT {
+        putter.hear().await.unwrap();
+    }
+    putting.await.unwrap();
+    drop(leaves);
+    let mut stays = Taker::open(&to.channel().await, SESSION).await.unwrap();
+    let closing = tokio::spawn(putter.close());
+    let mut seen = Vec::new();
+    loop {
+        match stays.next().await.unwrap() {
+            Came::Tensor(tensor) => {
+                stays.take(tensor.delivery).await;
+                seen.push(tensor.sequence);
+            }
+            Came::Interrupted(sender) => panic!("{sender} was not lost"),
+            Came::Ended => break,
+        }
+    }
+    let settled = closing.await.unwrap();
+    let taken = settled.values().filter(|taken| **taken).count();
+    let uncertain = settled.len() - taken;
+    assert_eq!(settled.len() as u64, COUNT);
+    assert!(
+        taken - seen.len() <= IN_BUFFERS_MAX,
+        "{taken} taken, {} of them seen, {uncertain} uncertain",
+        seen.len()
+    );
 }
 
 #[tokio::test]

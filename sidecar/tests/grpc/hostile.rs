@@ -135,14 +135,8 @@ async fn a_stream_that_stops_without_close_is_an_interruption() {
 async fn messages_that_are_too_long_are_refused_before_they_come() {
     let door = Served::looping(64 * MIB);
     let channel = door.channel().await;
-    // Longer than any message may be.
     let mut putter = Putter::open(&channel, "long").await.unwrap();
-    putter.say(Ask::Tensor(tensor(Bytes::from(vec![0; (64 << 20) + 1])))).await;
-    let status = putter.failure().await;
-    assert_failed(&status, Code::ResourceExhausted, "LimitExceeded");
-    // Longer than there is memory for: 48 MiB may be put, of which this lane and its first segment have some.
-    let mut putter = Putter::open(&channel, "long").await.unwrap();
-    putter.say(Ask::Tensor(tensor(Bytes::from(vec![0; 47 << 20])))).await;
+    putter.say(Ask::Tensor(tensor(Bytes::from(vec![0; (4 << 20) + (64 << 10)])))).await;
     let status = putter.failure().await;
     assert_failed(&status, Code::ResourceExhausted, "LimitExceeded");
     assert!(status.message().contains("split tensors into chunks"), "{status:?}");
@@ -158,6 +152,26 @@ async fn messages_that_are_too_long_are_refused_before_they_come() {
     let mut taker = Taker::open(&channel, "long-after").await.unwrap();
     let sequence = putter.put(5 << 20).await;
     assert_eq!(taker.taken().await, sequence);
+}
+
+#[tokio::test]
+async fn a_message_of_nothing_but_list_entries_is_refused_by_their_number() {
+    let door = Served::looping(64 * MIB);
+    let channel = door.channel().await;
+    let limit = (Code::InvalidArgument, "LimitExceeded");
+    let shape = Ask::Tensor(wire::PutTensor { shape: vec![1; 4 << 20], ..tensor(Bytes::new()) });
+    let replicas =
+        Ask::Tensor(wire::PutTensor { replicas: vec![Bytes::new(); 2 << 20], ..tensor(Bytes::new()) });
+    for (expected, ask) in [("at most 32 dimensions", shape), ("at most 256 replicas", replicas)] {
+        let mut putter = Putter::open(&channel, "entries").await.unwrap();
+        putter.say(ask).await;
+        let status = putter.failure().await;
+        assert_failed(&status, limit.0, limit.1);
+        assert!(status.message().contains(expected), "{status:?}");
+    }
+    let status = Putter::open(&channel, &"n".repeat(4 << 20)).await.err().unwrap();
+    assert_failed(&status, Code::InvalidArgument, "FrameMalformed");
+    assert!(status.message().len() < 200, "{} bytes", status.message().len());
 }
 
 #[tokio::test]

@@ -694,8 +694,8 @@ func (x *PutOpen) GetResumable() bool {
 	return false
 }
 
-// A tensor, or its beginning: `data` may end early, and messages of kind `chunk` then bring the rest. A message of at
-// most 4 MiB and 64 KiB always finds room; larger ones, up to 64 MiB, do while the door has memory to spare.
+// A tensor, or its beginning: `data` may end early, and messages of kind `chunk` then bring the rest. No message to the
+// sidecar is larger than 4 MiB and 64 KiB.
 type PutTensor struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Number of the tensor within its lane, larger than those before. Unset: the next one, from `base`.
@@ -1109,7 +1109,7 @@ func (x *PutOpened) GetMessageBytesMax() uint64 {
 
 type Assigned struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Batch         uint64                 `protobuf:"varint,1,opt,name=batch,proto3" json:"batch,omitempty"` // 1, 2, 3 …
+	Batch         uint64                 `protobuf:"varint,1,opt,name=batch,proto3" json:"batch,omitempty"` // grows, with gaps
 	Assignments   []*Assignment          `protobuf:"bytes,2,rep,name=assignments,proto3" json:"assignments,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -1,7 +1,5 @@
 //! One client's connection: HTTP/2 with windows and frames for tensors.
 
-use std::sync::Arc;
-
 use axum::Router;
 use hyper::Request;
 use hyper::body::Incoming;
@@ -14,16 +12,15 @@ use tower::Service as _;
 
 use super::limits;
 use super::metered::{Meter, Metered};
-use crate::door::budget::Budget;
 
 /// The only call whose messages carry tensors to the sidecar.
 const PUT: &str = "/sealane.door.v1.Door/Put";
 
 /// Serves calls until the client leaves; after `leave`, until its last call ends.
-pub(super) async fn serve(stream: UnixStream, calls: Router, budget: Arc<Budget>, leave: CancellationToken) {
+pub(super) async fn serve(stream: UnixStream, calls: Router, leave: CancellationToken) {
     let service = service_fn(move |request: Request<Incoming>| {
         let put = request.uri().path() == PUT;
-        let meter = if put { Meter::put(Arc::clone(&budget)) } else { Meter::small() };
+        let meter = if put { Meter::put() } else { Meter::small() };
         calls.clone().call(request.map(|body| Metered::new(body, meter)))
     });
     let mut http = http2::Builder::new(TokioExecutor::new());

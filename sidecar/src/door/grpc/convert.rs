@@ -67,7 +67,8 @@ pub(super) fn incarnation(bytes: &[u8]) -> Result<LaneIncarnation, Fault> {
 }
 
 fn session_name(name: String) -> Result<SessionName, Fault> {
-    SessionName::new(name.as_str()).map_err(|_| Fault::SessionName(name))
+    SessionName::new(name.as_str())
+        .map_err(|_| Fault::SessionName(name.chars().take(limits::NAME_TOLD_CHARS).collect()))
 }
 
 fn wait(milliseconds: u32) -> Duration {
@@ -85,7 +86,7 @@ fn header(code: i32, shape: Vec<u64>, name: String) -> Result<TensorHeader, Faul
 }
 
 const fn within(what: &'static str, actual: usize, max: usize) -> Result<(), Fault> {
-    if actual > max { Err(Fault::Header { what, actual, max }) } else { Ok(()) }
+    if actual > max { Err(Fault::Header { what, max }) } else { Ok(()) }
 }
 
 const fn dtype(dtype: wire::DType) -> Option<Dtype> {

@@ -44,8 +44,8 @@ pub(super) enum Fault {
     UnknownDtype(i32),
     #[error("acknowledge {0} is unknown")]
     UnknownAcknowledge(i32),
-    #[error("a tensor has at most {max} {what}, this one {actual}")]
-    Header { what: &'static str, actual: usize, max: usize },
+    #[error("a tensor has at most {max} {what}, this one more")]
+    Header { what: &'static str, max: usize },
     #[error("sequence {0} does not grow")]
     Sequence(u64),
     #[error("the data goes beyond the {length} bytes that dtype and shape make")]
@@ -68,6 +68,9 @@ pub(super) enum Fault {
     UnknownDelivery(u64),
     #[error("no resumable lane of this incarnation is open")]
     UnknownLane,
+    /// Told to nobody.
+    #[error("the client left")]
+    Gone,
     #[error("the sidecar is shutting down")]
     Draining,
     /// From below: cancelled, or a message that was too long or unreadable.
@@ -86,12 +89,38 @@ impl Fault {
             | Self::Flushes { .. }
             | Self::Header { .. } => Reason::LimitExceeded,
             Self::Broken(_) => Reason::Internal,
-            Self::Unclosed | Self::Untaken(_) => Reason::LinkLost,
+            Self::Unclosed | Self::Untaken(_) | Self::Gone => Reason::LinkLost,
             Self::UnknownLane => Reason::SessionUnknown,
             Self::Draining => Reason::Draining,
             Self::Transport(_) => Reason::FrameMalformed,
             _ => Reason::FrameMalformed,
         }
+    }
+
+    /// The rule that the client broke, as metrics name it.
+    pub(super) const fn rule(&self) -> Option<&'static str> {
+        Some(match self {
+            Self::Uncountable => "Uncountable",
+            Self::NotOpened => "NotOpened",
+            Self::OpenTimeout => "OpenTimeout",
+            Self::OpenedTwice => "OpenedTwice",
+            Self::Empty => "Empty",
+            Self::SessionName(_) => "SessionName",
+            Self::Incarnation(_) => "Incarnation",
+            Self::Replica(_) => "Replica",
+            Self::UnknownDtype(_) => "UnknownDtype",
+            Self::UnknownAcknowledge(_) => "UnknownAcknowledge",
+            Self::Header { .. } => "Header",
+            Self::Sequence(_) => "Sequence",
+            Self::Beyond { .. } => "Beyond",
+            Self::Gap { .. } => "Gap",
+            Self::EmptyChunk => "EmptyChunk",
+            Self::Stray => "Stray",
+            Self::Unfinished { .. } => "Unfinished",
+            Self::Flushes { .. } => "Flushes",
+            Self::UnknownDelivery(_) => "UnknownDelivery",
+            _ => return None,
+        })
     }
 
     pub(super) const fn code(&self) -> Code {
@@ -102,7 +131,7 @@ impl Fault {
             }
             Self::Broken(_) => Code::Internal,
             Self::OpenTimeout => Code::DeadlineExceeded,
-            Self::Unclosed | Self::Untaken(_) => Code::Aborted,
+            Self::Unclosed | Self::Untaken(_) | Self::Gone => Code::Aborted,
             Self::UnknownLane => Code::NotFound,
             Self::Draining => Code::Unavailable,
             _ => Code::InvalidArgument,

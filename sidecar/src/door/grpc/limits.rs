@@ -2,6 +2,11 @@
 
 use std::time::Duration;
 
+use sealane_sidecar_api::put_tensor::{DIMENSIONS_KEPT, REPLICAS_KEPT};
+
+use crate::door::limits::{REPLICAS_MAX, WINDOW_TENSORS};
+use crate::handoff::DIMENSIONS_MAX;
+
 /// Connections at once.
 pub(super) const CLIENTS_MAX: usize = 32;
 /// Connections beyond, each of which is told so and then closed.
@@ -25,9 +30,7 @@ pub(super) const SEND_BUFFER_BYTES: usize = 1 << 20;
 pub(super) const HEADER_BYTES_MAX: u32 = 16 << 10;
 
 /// Longest message of a put call.
-pub(super) const MESSAGE_BYTES_MAX: usize = 64 << 20;
-/// Messages up to this length always find room.
-pub(super) const MESSAGE_BYTES_USUAL: usize = (4 << 20) + (64 << 10);
+pub(super) const MESSAGE_BYTES_MAX: usize = (4 << 20) + (64 << 10);
 /// Longest message of every other call.
 pub(super) const MESSAGE_BYTES_SMALL: usize = 32 << 10;
 /// Tensor bytes in one message to a client. Clients accept 4 MiB unless they are told otherwise.
@@ -36,7 +39,7 @@ pub(super) const CHUNK_BYTES: usize = 1 << 20;
 pub(super) const WRITE_BYTES: usize = 256 << 10;
 
 /// Memory that a put call is charged for beside its tensors: its window and a message that is being put together.
-pub(super) const PUT_LANE_BYTES: u64 = STREAM_WINDOW_BYTES as u64 + MESSAGE_BYTES_USUAL as u64;
+pub(super) const PUT_LANE_BYTES: u64 = STREAM_WINDOW_BYTES as u64 + MESSAGE_BYTES_MAX as u64;
 /// Memory that a take call is charged for beside its tensors: chunks on their way out.
 pub(super) const TAKE_LANE_BYTES: u64 = ((BUFFERS_MAX + 2) * CHUNK_BYTES) as u64;
 /// Buffers that one take call keeps for chunks.
@@ -55,11 +58,15 @@ pub(super) const FLUSHES_MAX: usize = 64;
 pub(super) const OPEN_WAIT: Duration = Duration::from_secs(30);
 /// A call that has not said what it wants by then is ended.
 pub(super) const FIRST_MESSAGE_WAIT: Duration = Duration::from_secs(10);
-/// How often a client that watches sessions is told of changes at most.
+/// Characters of a name that is none, as the client is told it.
+pub(super) const NAME_TOLD_CHARS: usize = 64;
+/// How often clients that watch sessions are told of changes at most.
 pub(super) const WATCH_INTERVAL: Duration = Duration::from_millis(250);
 
 const _: () = assert!(LANES_PER_CLIENT_MAX as u32 * STREAM_WINDOW_BYTES < CONNECTION_WINDOW_BYTES);
 const _: () = assert!(LANES_PER_CLIENT_MAX < CALLS_PER_CLIENT_MAX as usize);
 const _: () = assert!(TAKE_NEWS_WAITING_MAX < BUFFERS_MAX);
+// Decoding keeps enough of a list for it to be refused.
+const _: () = assert!(DIMENSIONS_KEPT > DIMENSIONS_MAX && REPLICAS_KEPT > REPLICAS_MAX);
 // Lists of what was taken, whatever their numbers: a window of varints.
-const _: () = assert!(10 * super::super::limits::WINDOW_TENSORS as usize + 64 <= MESSAGE_BYTES_SMALL);
+const _: () = assert!(10 * WINDOW_TENSORS as usize + 64 <= MESSAGE_BYTES_SMALL);

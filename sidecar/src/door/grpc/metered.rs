@@ -2,23 +2,23 @@
 //! would make room for whatever it reads there.
 
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::{Buf, Bytes};
 use hyper::body::{Body, Frame, SizeHint};
+use sealane_types::Reason;
 use tonic::Status;
 
 use super::fault::Fault;
 use super::{limits, status};
-use crate::door::budget::{Budget, Grant, Side};
+use crate::handoff::LaneError;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// The prefix of every gRPC message: a flag, and the length, big-endian.
 const PREFIX_BYTES: usize = 5;
 
-/// A request body whose messages keep to a length, and to the memory that there is.
+/// A request body whose messages keep to a length.
 #[derive(Debug)]
 pub(super) struct Metered<B> {
     body: B,
@@ -29,12 +29,6 @@ pub(super) struct Metered<B> {
 #[derive(Debug)]
 pub(super) struct Meter {
     bytes_max: usize,
-    /// Lengths up to this are paid for already.
-    paid: usize,
-    /// Who is asked for more.
-    budget: Option<Arc<Budget>>,
-    /// Memory for messages longer than usual, until the call ends: the decoder keeps its largest buffer.
-    grants: Vec<Grant>,
     prefix: [u8; PREFIX_BYTES],
     seen: usize,
     /// Bytes of the current message that are still to come.
@@ -44,16 +38,16 @@ pub(super) struct Meter {
 impl Meter {
     /// For calls whose messages are small.
     pub(super) const fn small() -> Self {
-        Self::new(limits::MESSAGE_BYTES_SMALL, limits::MESSAGE_BYTES_SMALL, None)
+        Self::new(limits::MESSAGE_BYTES_SMALL)
     }
 
-    /// For put calls, which have paid for messages of the usual length.
-    pub(super) const fn put(budget: Arc<Budget>) -> Self {
-        Self::new(limits::MESSAGE_BYTES_MAX, limits::MESSAGE_BYTES_USUAL, Some(budget))
+    /// For put calls, which have paid for the longest message.
+    pub(super) const fn put() -> Self {
+        Self::new(limits::MESSAGE_BYTES_MAX)
     }
 
-    const fn new(bytes_max: usize, paid: usize, budget: Option<Arc<Budget>>) -> Self {
-        Self { bytes_max, paid, budget, grants: Vec::new(), prefix: [0; PREFIX_BYTES], seen: 0, rest: 0 }
+    const fn new(bytes_max: usize) -> Self {
+        Self { bytes_max, prefix: [0; PREFIX_BYTES], seen: 0, rest: 0 }
     }
 
     /// Looks at the next bytes of the body.
@@ -81,33 +75,17 @@ impl Meter {
         Ok(())
     }
 
-    fn admit(&mut self, length: usize) -> Result<usize, Status> {
+    fn admit(&self, length: usize) -> Result<usize, Status> {
         if length > self.bytes_max {
-            return Err(too_long(format!(
+            let message = format!(
                 "a message of {length} bytes is too long here: at most {} bytes; split tensors into chunks",
                 self.bytes_max
-            )));
-        }
-        if length > self.paid {
-            let more = (length - self.paid) as u64;
-            let grant = self.budget.as_ref().and_then(|budget| budget.grant(Side::Put, more));
-            let grant = grant.ok_or_else(|| {
-                too_long(format!(
-                    "no memory for a message of {length} bytes at the moment; messages of at most {} bytes always find \
-                     room: split tensors into chunks",
-                    limits::MESSAGE_BYTES_USUAL
-                ))
-            })?;
-            self.grants.push(grant);
-            self.paid = length;
+            );
+            let error = LaneError::refused(Reason::LimitExceeded, message);
+            return Err(status::of(&Fault::Lane(error)));
         }
         Ok(length)
     }
-}
-
-fn too_long(message: String) -> Status {
-    let error = crate::handoff::LaneError::refused(sealane_types::Reason::LimitExceeded, message);
-    status::of(&Fault::Lane(error))
 }
 
 impl<B> Metered<B> {
@@ -171,21 +149,5 @@ mod tests {
             let refused = long.chunks(step).find_map(|part| meter.pass(part).err()).unwrap();
             assert_eq!(refused.code(), tonic::Code::ResourceExhausted);
         }
-    }
-
-    #[test]
-    fn long_messages_are_paid_for_once_and_only_from_what_is_there() {
-        let budget = Budget::new(32 << 20, crate::metrics::Door::default());
-        let mut meter = Meter::put(Arc::clone(&budget));
-        meter.admit(limits::MESSAGE_BYTES_USUAL).unwrap();
-        assert!(budget.grant(Side::Put, 24 << 20).is_some(), "nothing is charged yet");
-        meter.admit(16 << 20).unwrap();
-        meter.admit(16 << 20).unwrap();
-        assert!(budget.grant(Side::Put, 24 << 20).is_none());
-        assert!(budget.grant(Side::Put, 11 << 20).is_some());
-        assert!(meter.admit(40 << 20).is_err(), "more than there is");
-        assert!(meter.admit(limits::MESSAGE_BYTES_MAX + 1).is_err());
-        drop(meter);
-        assert!(budget.grant(Side::Put, 24 << 20).is_some());
     }
 }

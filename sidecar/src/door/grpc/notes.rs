@@ -1,6 +1,7 @@
 //! What clients of resumable lanes have noted: where their tensors go.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
@@ -12,7 +13,12 @@ type Entries = HashMap<LaneIncarnation, Arc<watch::Sender<u64>>>;
 
 /// The resumable lanes of the pod.
 #[derive(Debug, Default)]
-pub(super) struct Notes(Mutex<Entries>);
+pub(super) struct Notes {
+    entries: Mutex<Entries>,
+    /// Batches are numbered together. A note about a lane's batch that comes late, when its client has opened the lane
+    /// again, thus never speaks of a batch of the new lane.
+    batches: AtomicU64,
+}
 
 /// One lane's entry; dropping it takes it out.
 #[derive(Debug)]
@@ -44,11 +50,16 @@ impl Notes {
     }
 
     fn entries(&self) -> MutexGuard<'_, Entries> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Noted {
+    /// The number of the lane's next batch.
+    pub(super) fn next_batch(&self) -> u64 {
+        self.notes.batches.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
     /// Resolves when the client has noted everything up to `batch`.
     pub(super) async fn reaches(&self, batch: u64) {
         // The sender lies in this very value, so the channel cannot close.
@@ -70,6 +81,28 @@ mod tests {
     use futures::FutureExt;
 
     use super::*;
+
+    #[test]
+    fn a_late_note_says_nothing_about_the_lane_that_was_opened_again() {
+        let notes = Arc::new(Notes::default());
+        let name = LaneIncarnation([1; 16]);
+        let replaced = notes.enter(name);
+        let first = replaced.next_batch();
+        let replacing = notes.enter(name);
+        let second = replaced.next_batch();
+        let batch = replacing.next_batch();
+        notes.note(name, first).unwrap();
+        notes.note(name, second).unwrap();
+        assert!(replacing.reaches(batch).now_or_never().is_none());
+        drop((replaced, replacing));
+        // As well when the old lane was gone before.
+        let reopened = notes.enter(name);
+        let again = reopened.next_batch();
+        notes.note(name, batch).unwrap();
+        assert!(reopened.reaches(again).now_or_never().is_none());
+        notes.note(name, again).unwrap();
+        assert!(reopened.reaches(again).now_or_never().is_some());
+    }
 
     #[tokio::test]
     async fn the_newest_lane_of_an_incarnation_hears() {

@@ -68,6 +68,7 @@ where
     tokio::select! {
         ended = run(&shared, asks, news.clone()) => if let Err(fault) = ended {
             tracing::debug!(%fault, "a put call failed");
+            shared.count(&fault);
             // Nobody is left to be told when this fails.
             let _ = news.send(Err(fault)).await;
         },
@@ -254,7 +255,6 @@ impl Lane {
     /// Passes news on until the lane ends: with the error that the session named, or without one.
     async fn pass_on(&self, mut events: SenderEvents, noted: Option<Noted>) -> Option<LaneError> {
         let mut waiting = Vec::new();
-        let mut batch = 0;
         while events.next_many(&mut waiting, limits::NEWS_PER_MESSAGE_MAX).await {
             let (mut assignments, mut taken, mut uncertain) = (Vec::new(), Vec::new(), Vec::new());
             let mut failed = None;
@@ -269,12 +269,12 @@ impl Lane {
             self.say_accepted().await;
             // Only a client that notes it needs to know; asking for more events says that it does.
             let assigned = noted.as_ref().filter(|_| !assignments.is_empty());
-            if assigned.is_some() {
-                batch += 1;
+            let assigned = assigned.map(|noted| (noted, noted.next_batch()));
+            if let Some((_, batch)) = assigned {
                 self.say(News::Assigned { batch, assignments }).await;
             }
             self.settle(taken, uncertain).await;
-            if let Some(noted) = assigned {
+            if let Some((noted, batch)) = assigned {
                 noted.reaches(batch).await;
             }
             if failed.is_some() {

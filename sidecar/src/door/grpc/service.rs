@@ -14,7 +14,6 @@ use super::fault::Fault;
 use super::shared::Shared;
 use super::{convert, limits, put, status, take};
 use crate::door::budget::{Grant, Side};
-use crate::handoff::SessionView;
 
 /// What reflection tells.
 pub(super) const DESCRIPTORS: &[u8] = wire::FILE_DESCRIPTOR_SET;
@@ -122,12 +121,13 @@ impl Door for Client {
         request: Request<wire::SessionsRequest>,
     ) -> Result<Response<Self::SessionsStream>, Status> {
         self.admit().map_err(|fault| status::of(&fault))?;
-        let views = watch(Arc::clone(&self.shared));
-        let answers = views.map(|views| Ok(convert::sessions(views)));
+        let listing = &self.shared.listing;
         if request.into_inner().watch {
-            Ok(Response::new(Box::pin(answers)))
+            let views = listing.watch(self.shared.draining.clone());
+            Ok(Response::new(Box::pin(views.map(|views| Ok(convert::sessions(views))))))
         } else {
-            Ok(Response::new(Box::pin(answers.take(1))))
+            let sessions = convert::sessions(listing.now());
+            Ok(Response::new(Box::pin(futures::stream::iter([Ok(sessions)]))))
         }
     }
 
@@ -139,21 +139,4 @@ impl Door for Client {
         let draining = self.shared.draining.is_cancelled();
         Ok(Response::new(convert::health(draining, self.shared.process)))
     }
-}
-
-/// The sessions now, and again after every change, until the sidecar drains.
-fn watch(shared: Arc<Shared>) -> impl Stream<Item = Vec<SessionView>> + Send {
-    futures::stream::unfold((shared, None::<Vec<SessionView>>), |(shared, told)| async move {
-        loop {
-            let views = shared.sessions.list();
-            if told.as_ref() != Some(&views) {
-                return Some((views.clone(), (shared, Some(views))));
-            }
-            // Readiness changes in many places, for which there is no one signal; looking costs microseconds.
-            tokio::select! {
-                () = tokio::time::sleep(limits::WATCH_INTERVAL) => {}
-                () = shared.draining.cancelled() => return None,
-            }
-        }
-    })
 }

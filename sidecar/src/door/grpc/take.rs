@@ -67,12 +67,14 @@ where
 {
     let left = news.clone();
     tokio::select! {
+        biased;
+        () = left.closed() => tracing::debug!("a client left its take call"),
         ended = run(&shared, asks, news.clone()) => if let Err(fault) = ended {
             tracing::debug!(%fault, "a take call failed");
+            shared.count(&fault);
             // Nobody is left to be told when this fails.
             let _ = news.send(Err(fault)).await;
         },
-        () = left.closed() => tracing::debug!("a client left its take call"),
     }
 }
 
@@ -96,7 +98,7 @@ where
         held: Mutex::default(),
         ended: AtomicBool::new(false),
     };
-    lane.say(News::Opened { tensor_bytes_max }).await;
+    lane.say(News::Opened { tensor_bytes_max }).await?;
     lane.work(deliveries, asks).await
 }
 
@@ -146,11 +148,8 @@ impl Lane {
         while let Some(turn) = deliveries.next().await {
             match turn {
                 Turn::Tensor(delivery) => self.deliver(delivery).await?,
-                Turn::Interrupted { sender } => self.say(News::Interrupted { sender }).await,
-                Turn::End => {
-                    self.say(News::Ended).await;
-                    return Ok(());
-                }
+                Turn::Interrupted { sender } => self.say(News::Interrupted { sender }).await?,
+                Turn::End => return self.say(News::Ended).await,
                 Turn::Failed(error) => return Err(error.into()),
             }
         }
@@ -175,10 +174,10 @@ impl Lane {
             if offset == length {
                 // Before the last message, because its answer may come before the next line runs.
                 self.hold(id, stored);
-                self.say(news).await;
+                self.say(news).await?;
                 break;
             }
-            self.say(news).await;
+            self.say(news).await?;
         }
         if self.automatic {
             self.take(&[id])?;
@@ -217,12 +216,106 @@ impl Lane {
         Ok(())
     }
 
-    async fn say(&self, news: News) {
-        // A client that left is noticed by `serve`, which ends this lane.
-        let _ = self.news.send(Ok(news)).await;
+    /// Fails when the client left: what it was not handed is not taken, and nothing more is delivered.
+    async fn say(&self, news: News) -> Result<(), Fault> {
+        let said = self.news.send(Ok(news)).await;
+        // A message for which a place was kept is put there although nobody reads any more.
+        if said.is_err() || self.news.is_closed() { Err(Fault::Gone) } else { Ok(()) }
     }
 
     fn held(&self) -> MutexGuard<'_, HashMap<DeliveryId, Stored>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+    use sealane_types::Dtype;
+
+    use super::super::listing::Listing;
+    use super::*;
+    use crate::door::budget::Budget;
+    use crate::handoff::receiver::Outlet;
+    use crate::handoff::{self, LaneRequest, Sequence, SessionView, Sessions, TakeArena, TensorHeader};
+    use crate::metrics::labels::KindLabel;
+
+    const DELIVERIES: u64 = 8;
+
+    #[derive(Debug)]
+    struct NoSessions;
+
+    impl Sessions for NoSessions {
+        fn list(&self) -> Vec<SessionView> {
+            Vec::new()
+        }
+    }
+
+    fn shared() -> (Shared, mpsc::Receiver<LaneRequest>) {
+        let metrics = crate::metrics::Door::default();
+        let budget = Budget::new(64 << 20, metrics.clone());
+        let (lanes, requests) = handoff::lanes();
+        let listing = Listing::new(Arc::new(NoSessions));
+        let (notes, draining) = Default::default();
+        (Shared { lanes, budget, process: [0; 16], listing, notes, metrics, draining }, requests)
+    }
+
+    fn delivery(id: u64, arena: &dyn TakeArena) -> Delivery {
+        Delivery {
+            id: DeliveryId(id),
+            slot: arena.reserve(16).unwrap(),
+            length: 16,
+            header: TensorHeader { dtype: Dtype::Uint8, shape: vec![16], name: String::new() },
+            sender: "peer/pod".to_owned(),
+            sequence: Sequence(id),
+        }
+    }
+
+    /// A call that is open and takes by itself, and whose client left when `heard` of the deliveries had come.
+    /// Tells the session's half what became of it.
+    async fn left_after(heard: usize) -> Outlet {
+        let (shared, mut requests) = shared();
+        let open = Open { session: "a".parse().unwrap(), timeout: Duration::from_secs(60), automatic: true };
+        let asks = futures::stream::iter([Ok(Ask::Open(open))]).chain(futures::stream::pending());
+        let (news, mut told): (Outbox, _) = mpsc::channel(1);
+        let session = async {
+            let Some(LaneRequest::Receiver(request)) = requests.recv().await else { panic!("no receiver") };
+            let (lane, deliveries, outlet) = handoff::receiver::lane();
+            for id in 0..DELIVERIES {
+                outlet.give(Turn::Tensor(delivery(id, &*request.arena))).unwrap();
+            }
+            request.answer.send(Ok((lane, deliveries))).unwrap();
+            // `opened`, and then tensors.
+            for _ in 0..=heard {
+                told.recv().await.unwrap().unwrap();
+            }
+            drop(told);
+            outlet
+        };
+        let (ended, outlet) = tokio::join!(run(&shared, asks, news), session);
+        assert!(matches!(ended, Err(Fault::Gone)), "{ended:?}");
+        outlet
+    }
+
+    #[tokio::test]
+    async fn what_waits_for_a_client_that_left_is_not_taken() {
+        for heard in [0, 1, 3] {
+            let mut outlet = left_after(heard).await;
+            let taken: Vec<_> = std::iter::from_fn(|| outlet.taken_now()).collect();
+            assert!(taken.len() <= heard, "{taken:?} after {heard}");
+            assert!(outlet.taken().now_or_never().unwrap().is_none(), "the lane is over");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_broken_rule_is_counted_by_its_name() {
+        let (shared, _requests) = shared();
+        let shared = Arc::new(shared);
+        let (news, mut told) = mpsc::channel(1);
+        let asks = futures::stream::iter([Ok(Ask::Taken(Vec::new()))]);
+        serve(Arc::clone(&shared), asks, news).await;
+        assert!(matches!(told.recv().await, Some(Err(Fault::NotOpened))));
+        let kind = KindLabel { kind: "NotOpened" };
+        assert_eq!(shared.metrics.faults.get_or_create(&kind).get(), 1);
     }
 }
