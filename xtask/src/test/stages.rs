@@ -14,7 +14,7 @@ pub(super) struct Stage {
 
 /// Tests that touch more than their namespace, such as upgrade, uninstall, the loss of a leader and of a node, have one
 /// of these in their names; they run alone, after the others.
-const ALONE: [&str; 3] = ["chart_", "operator_", "node_"];
+const ALONE: [&str; 4] = ["chart_", "operator_", "node_", "scale_"];
 
 pub(super) fn all(scope: Scope) -> Vec<Stage> {
     let mut stages = vec![
