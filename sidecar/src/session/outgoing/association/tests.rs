@@ -4,6 +4,7 @@ use sealane_protocol::handshake::{KeyExchange, Suite};
 use sealane_types::{Cipher, Delivery, Dtype};
 
 use super::super::Entry;
+use super::super::ledger::Ledger;
 use super::super::schedule::{Choice, Schedule};
 use super::*;
 use crate::handoff::{ReadAt, Sequence, TensorHeader};
@@ -171,6 +172,6 @@ fn a_replica_that_is_over_is_no_hope() {
     association.end();
     let entries = [Entry { peer: "ranker".parse().unwrap(), associations: vec![Arc::clone(&association)] }];
     let assigned = Parcel { assigned: vec![process(1)], ..parcel(0) };
-    let choice = Schedule::default().choose(Delivery::RoundRobin, &entries, &assigned, 0);
+    let choice = Schedule::default().choose(Delivery::RoundRobin, &entries, &assigned, 0, &Ledger::default());
     assert!(matches!(choice, Choice::Uncertain), "{choice:?}");
 }
