@@ -163,7 +163,7 @@ pub(crate) mod tests {
             peer: watch::channel(peer.map(|peer| peer.parse().unwrap())).1,
             places: Places::new(1),
             places_of_strangers: Places::new(1),
-            forward: Arc::new(Premises::new(vec![], None)),
+            forward: Arc::new(Premises::new(vec![], None, 0)),
             changed: Arc::default(),
         }
     }

@@ -237,7 +237,8 @@ impl Node {
 /// What forwards may use: none of the ports of this process, and unix sockets where loopback is the node's.
 fn premises(config: &Config, data: SocketAddr) -> Premises {
     let beside_door = || config.door.parent().map(Path::to_owned).unwrap_or_default();
-    Premises::new(vec![data.port(), config.admin.port()], config.host_network.then(beside_door))
+    let own = vec![data.port(), config.admin.port()];
+    Premises::new(own, config.host_network.then(beside_door), config.arena_bytes)
 }
 
 /// Opens the data port.

@@ -39,7 +39,12 @@ struct Inner {
     resting: BTreeMap<SessionKey, Resting>,
     /// Whether any configuration arrived.
     configured: bool,
+    /// What starts takes nothing on.
+    draining: bool,
 }
+
+/// Sessions that run, and those that are suspended.
+type Declared = (Vec<(SessionKey, Side)>, Vec<(SessionKey, SessionKind)>);
 
 /// Holds the sessions of this sidecar.
 #[derive(Debug)]
@@ -97,6 +102,9 @@ impl Router {
                 }
                 None => Side::start(&self.context, session.clone()),
             };
+            if inner.draining {
+                side.drain();
+            }
             inner.sessions.insert(session.key(), Entry { declared: session.clone(), side });
         }
         drop(inner);
@@ -111,7 +119,9 @@ impl Router {
 
     /// Takes nothing new on while what there is finishes.
     pub(crate) fn drain(&self) {
-        self.lock().sessions.values().for_each(|entry| entry.side.drain());
+        let mut inner = self.lock();
+        inner.draining = true;
+        inner.sessions.values().for_each(|entry| entry.side.drain());
     }
 
     /// Whether no session has anything left to finish.
@@ -124,7 +134,7 @@ impl Router {
     }
 
     /// What runs, and what is suspended.
-    fn declared(&self) -> (Vec<(SessionKey, Side)>, Vec<(SessionKey, SessionKind)>) {
+    fn declared(&self) -> Declared {
         let inner = self.lock();
         let running = inner.sessions.iter().map(|(key, entry)| (key.clone(), entry.side.clone())).collect();
         (running, inner.suspended.iter().map(|(key, kind)| (key.clone(), *kind)).collect())
@@ -200,6 +210,44 @@ impl Entry {
                 side.close(reason, &message);
                 None
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sealane_types::ForwardPort;
+
+    use super::*;
+    use crate::context::tests::context;
+    use crate::desired::{Forward, Kind, Rekey, Remote};
+
+    fn forward() -> Session {
+        let port = |number| ForwardPort::new(number).unwrap();
+        let forward = Forward { listen: port(18_001), target: port(8_001), per_replica: false };
+        Session {
+            name: "inference".parse().unwrap(),
+            uid: "1".to_owned(),
+            direction: Direction::Receiving,
+            kind: Kind::Forward(forward),
+            carrier: None,
+            cipher: None,
+            rekey: Rekey::default(),
+            suspend: false,
+            remotes: vec![Remote { peer: "embedder".parse().unwrap(), replicas: vec![] }],
+        }
+    }
+
+    #[tokio::test]
+    async fn what_starts_while_draining_takes_nothing_on() {
+        for draining in [false, true] {
+            let router = Router::start(Arc::new(context(Some("ranker"))), mpsc::channel(1).1);
+            if draining {
+                router.drain();
+            }
+            router.apply(&[forward()]);
+            let side = router.accepting(&forward().name).unwrap();
+            assert_eq!(side.expects(&"embedder".parse().unwrap()), !draining);
         }
     }
 }

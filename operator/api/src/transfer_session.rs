@@ -106,7 +106,7 @@ impl Default for Stream {
 }
 
 /// Connections to `listen` in pods of `from` reach `target` in a pod of `to`. On the host's network, where
-/// 127.0.0.1 is the node's, the sidecars use `/run/sealane/forward/SESSION.sock` and
+/// 127.0.0.1 is the node's, the sidecars use `/run/sealane/forward/SESSION.sock` (or `SESSION_ORDINAL.sock`) and
 /// `/run/sealane/target/SESSION.sock` instead of the two ports.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

@@ -1,10 +1,13 @@
 //! From the operator's messages to typed, bounded values.
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
 use sealane_sidecar_api::control as wire;
-use sealane_types::{ForwardPort, InvalidName, InvalidPort, PeerName, PolicyName, Provider, Reason, SessionName};
+use sealane_types::{
+    ForwardPort, InvalidName, InvalidPort, PeerName, PolicyName, Provider, Reason, SessionName,
+};
 
 use crate::desired::{
     ADDRESSES_MAX, Desired, Direction, FANOUT_MAX, Forward, Kind, PolicyProposal, REMOTES_MAX, REPLICAS_MAX,
@@ -37,6 +40,8 @@ pub enum ConvertError {
     Port { field: &'static str, problem: InvalidPort },
     #[error("session.remotes of a forward name one Peer, and these {found}")]
     Remotes { found: usize },
+    #[error("sessions has `{name}` twice in one direction")]
+    Twice { name: SessionName },
     #[error("{field} has more than {max} entries")]
     TooMany { field: &'static str, max: usize },
 }
@@ -52,6 +57,8 @@ pub fn desired(configuration: wire::Configuration) -> Result<Desired, ConvertErr
         "" => None,
         _ => Some(PeerName::new(peer).map_err(|source| ConvertError::Name { field: "peer", source })?),
     };
+    let sessions = sessions.into_iter().map(session).collect::<Result<Vec<_>, _>>()?;
+    once_each(&sessions)?;
     Ok(Desired {
         generation,
         peer,
@@ -59,8 +66,17 @@ pub fn desired(configuration: wire::Configuration) -> Result<Desired, ConvertErr
         reason: (!reason.is_empty()).then(|| reason.parse().unwrap_or(Reason::Unspecified)),
         provider: if provider.is_empty() { Provider::Auto } else { word("provider", &provider)? },
         policy: policy.map(proposal).transpose()?,
-        sessions: sessions.into_iter().map(session).collect::<Result<_, _>>()?,
+        sessions,
     })
+}
+
+/// Two of one name and direction would take turns at being the session.
+fn once_each(sessions: &[Session]) -> Result<(), ConvertError> {
+    let mut keys = BTreeSet::new();
+    match sessions.iter().find(|session| !keys.insert(session.key())) {
+        Some(Session { name, .. }) => Err(ConvertError::Twice { name: name.clone() }),
+        None => Ok(()),
+    }
 }
 
 fn proposal(policy: wire::Policy) -> Result<PolicyProposal, ConvertError> {
@@ -119,9 +135,8 @@ fn session(session: wire::Session) -> Result<Session, ConvertError> {
 
 fn forward(forward: &wire::Forward) -> Result<Forward, ConvertError> {
     let wire::Forward { listen, target, per_replica } = *forward;
-    let port = |field, number| {
-        ForwardPort::new(number).map_err(|problem| ConvertError::Port { field, problem })
-    };
+    let port =
+        |field, number| ForwardPort::new(number).map_err(|problem| ConvertError::Port { field, problem });
     Ok(Forward {
         listen: port("session.forward.listen", listen)?,
         target: port("session.forward.target", target)?,
@@ -236,6 +251,19 @@ mod tests {
             assert!(desired(configuration).is_err(), "{index}");
         }
     }
+
+    #[test]
+    fn a_session_is_there_once_in_each_direction() {
+        let mut configuration = configuration();
+        let both = wire::Session { sending: false, ..configuration.sessions[0].clone() };
+        configuration.sessions.push(both.clone());
+        assert!(desired(configuration.clone()).is_ok());
+        configuration.sessions.push(wire::Session { uid: "another".to_owned(), ..both });
+        assert!(
+            matches!(desired(configuration), Err(ConvertError::Twice { name }) if name.as_str() == "activations")
+        );
+    }
+
     #[test]
     fn a_forward_converts_and_needs_no_delivery() {
         let mut configuration = configuration();

@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use anyhow::Context as _;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -30,6 +31,7 @@ pub(super) fn run(config: &Config, platforms: Platforms) -> anyhow::Result<()> {
 }
 
 async fn serve(config: &Config, platforms: Platforms) -> anyhow::Result<()> {
+    raise_descriptors();
     let (node, lanes) = Node::start(config, platforms)?;
     let door = Door::counting(&config.door, config.arena_bytes, lanes, node.door_metrics())?;
     probe::forget(&config.door)?;
@@ -55,6 +57,16 @@ async fn serve(config: &Config, platforms: Platforms) -> anyhow::Result<()> {
     clients.shutdown().await;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Takes all descriptors that the container runtime grants: forwarded connections, lanes and replicas need one each, and
+/// the soft limit is made for programs that select(2). What is refused is only missed.
+fn raise_descriptors() {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    match setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
+        Ok(()) => tracing::debug!(?current, ?maximum, "descriptors"),
+        Err(error) => tracing::warn!(?current, ?maximum, %error, "the limit of descriptors cannot be raised"),
+    }
 }
 
 /// Resolves when the kubelet, or a person, asks this process to stop.

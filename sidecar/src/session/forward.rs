@@ -14,6 +14,7 @@ mod outbound;
 mod pipe;
 mod pipes;
 mod port;
+mod ports;
 pub(crate) mod premises;
 mod ready;
 mod replica;

@@ -275,7 +275,7 @@ impl Plan {
             admin: loopback(),
             door: self.door.clone(),
             grpc: None,
-            arena_bytes: 0,
+            arena_bytes: sealane_sidecar::config::ARENA_BYTES,
             drain: self.drain,
             host_network: self.host_network,
             control: self.control.clone(),

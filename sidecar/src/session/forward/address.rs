@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -121,9 +121,12 @@ fn make(directory: &Path, mode: u32) -> io::Result<()> {
 #[derive(Debug)]
 pub(super) enum Listener {
     Tcp(TcpListener),
-    /// With its path, which goes away with it.
-    Unix(UnixListener, PathBuf),
+    /// With its path, and the socket that lies there, which goes away with it.
+    Unix(UnixListener, PathBuf, FileId),
 }
+
+/// A file, whatever it is called: its device and its number there.
+type FileId = (u64, u64);
 
 impl Listener {
     /// # Errors
@@ -144,7 +147,7 @@ impl Listener {
                 volume::remove(path)?;
                 let listener = UnixListener::bind(path)?;
                 fs::set_permissions(path, fs::Permissions::from_mode(SOCKET_MODE))?;
-                Ok(Self::Unix(listener, path.clone()))
+                Ok(Self::Unix(listener, path.clone(), file_id(path)?))
             }
         }
     }
@@ -153,23 +156,41 @@ impl Listener {
     pub(super) async fn accept(&self) -> io::Result<Socket> {
         match self {
             Self::Tcp(listener) => listener.accept().await.and_then(|(stream, _)| Socket::tcp(stream)),
-            Self::Unix(listener, _) => listener.accept().await.map(|(stream, _)| Socket::unix(stream)),
+            Self::Unix(listener, ..) => listener.accept().await.map(|(stream, _)| Socket::unix(stream)),
         }
     }
 }
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        if let Self::Unix(_, path) = self {
+        if let Self::Unix(_, path, bound) = self
+            && file_id(path).is_ok_and(|found| found == *bound)
+        {
             // It may be gone already, and nobody is left to care.
             let _ = fs::remove_file(path);
         }
     }
 }
 
+fn file_id(path: &Path) -> io::Result<FileId> {
+    fs::symlink_metadata(path).map(|metadata| (metadata.dev(), metadata.ino()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_listener_takes_only_its_own_socket_away() {
+        let directory = tempfile::tempdir().unwrap();
+        let address = Address::Path(directory.path().join("forward/inference.sock"));
+        let older = Listener::bind(&address).unwrap();
+        let newer = Listener::bind(&address).unwrap();
+        drop(older);
+        address.reach().await.unwrap();
+        drop(newer);
+        assert_eq!(address.reach().await.unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
 
     #[test]
     fn a_volume_that_lies_in_the_place_of_targets_is_left_as_it_is() {

@@ -202,10 +202,10 @@ impl Listening {
 
     /// How it stands with a port.
     pub(super) fn port_is(&self, ordinal: Option<u32>, problem: Option<(Reason, String)>) {
-        if let Some((reason, message)) = &problem {
-            tracing::error!(session = %self.key.name, %reason, "a forward does not listen: {message}");
-        }
         if let Some(port) = self.lock().ports.get_mut(&ordinal) {
+            if let Some((reason, message)) = problem.as_ref().filter(|_| port.problem != problem) {
+                tracing::error!(session = %self.key.name, %reason, "a forward does not listen: {message}");
+            }
             port.problem = problem;
         }
         self.context.changed.notify_one();

@@ -110,11 +110,9 @@ impl Traffic for Outbound {
 
     fn fill(&mut self, connection: &mut Connection) -> Result<(), Reason> {
         let Some(pipes) = &mut self.pipes else { return Ok(()) };
-        while connection.has_room()
-            && let Some(accepted) = self.replica.next_arrival()
-        {
+        while let Some(accepted) = self.replica.next_arrival() {
             let place = Box::new(accepted.place);
-            if !pipes.begin(connection, accepted.socket, accepted.permit, place)? {
+            if !pipes.begin(accepted.socket, accepted.permit, place)? {
                 self.replica.spend();
             }
         }

@@ -13,7 +13,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::address::Address;
-use super::budget::Held;
+use super::budget::{Held, Share};
 use super::pipe::{Pipe, Trouble, Turn};
 use super::premises::Premises;
 use super::ready::{News, Ready};
@@ -22,6 +22,8 @@ use super::tally::{Counted, Tally};
 
 /// Resets that wait for room: a remote that makes more of them without taking any is cut off.
 const RESETS_WAITING_MAX: usize = 2 * PIPES_MAX;
+/// Pipes that wait, those that are over included: a remote that takes nothing may open and reset any number meanwhile.
+const QUEUE_MAX: usize = 2 * PIPES_MAX;
 
 /// A pipe and what ends with it.
 #[derive(Debug)]
@@ -55,7 +57,10 @@ pub(super) struct Pipes {
     table: PipeTable<Open>,
     ready: Arc<Ready>,
     premises: Arc<Premises>,
+    share: Arc<Share>,
     tally: Arc<Tally>,
+    /// Those that the other side has to hear of, in the order of their numbers.
+    begun: VecDeque<PipeId>,
     /// Those that may have something to send, in the order of their turns.
     turns: VecDeque<PipeId>,
     /// Those whose applications took something.
@@ -68,8 +73,10 @@ impl Pipes {
         Self {
             table: PipeTable::new(role),
             ready: Ready::new(wake),
+            share: Share::new(Arc::clone(&premises.budget)),
             premises,
             tally,
+            begun: VecDeque::new(),
             turns: VecDeque::new(),
             taken: VecDeque::new(),
             resets: VecDeque::new(),
@@ -80,16 +87,15 @@ impl Pipes {
         self.table.is_empty()
     }
 
-    /// Begins a pipe for an accepted connection. Call it while the output has room. False: this connection has no numbers
-    /// left, and the accepted one is reset.
+    /// Begins a pipe for an accepted connection, which the other side hears of when the output has room. False: this
+    /// connection has no numbers left, and the accepted one is reset.
     pub(super) fn begin(
         &mut self,
-        connection: &mut Connection,
         socket: Socket,
         permit: OwnedSemaphorePermit,
         place: Place,
     ) -> Result<bool, Reason> {
-        let held = Held::new(Arc::clone(&self.premises.budget));
+        let held = Held::new(Arc::clone(&self.share));
         let open = Open {
             permit: Some(permit),
             _place: Some(place),
@@ -100,14 +106,13 @@ impl Pipes {
         if let Some(open) = find(&mut self.table, id)? {
             open.pipe.wake(self.ready.wakers(id));
         }
-        connection.send(&Frame::PipeOpen(id)).map_err(|_| Reason::Internal)?;
-        self.queue(id);
+        self.begun.push_back(id);
         Ok(true)
     }
 
     /// The other side opened a pipe to `target`, or may not.
     pub(super) fn on_open(&mut self, id: PipeId, target: Result<Address, Reason>) -> Result<(), Reason> {
-        let held = Held::new(Arc::clone(&self.premises.budget));
+        let held = Held::new(Arc::clone(&self.share));
         let opened = self.table.on_open(id, || Open::new(Pipe::new(None, held)));
         let Some(open) = opened.map_err(PipeError::reason)? else {
             return self.refuse(id, Reason::LimitExceeded);
@@ -167,6 +172,7 @@ impl Pipes {
     /// Moves what can be moved.
     pub(super) fn fill(&mut self, connection: &mut Connection) -> Result<(), Reason> {
         self.collect()?;
+        self.send_opens(connection)?;
         self.send_resets(connection)?;
         self.send_credits(connection)?;
         while let Some(id) = self.turns.pop_front() {
@@ -227,6 +233,18 @@ impl Pipes {
         Ok(())
     }
 
+    /// A pipe has its first turn once the other side can know of it.
+    fn send_opens(&mut self, connection: &mut Connection) -> Result<(), Reason> {
+        while let Some(id) = self.begun.front().copied() {
+            if !queued(connection, &Frame::PipeOpen(id))? {
+                return Ok(());
+            }
+            self.begun.pop_front();
+            self.queue(id);
+        }
+        Ok(())
+    }
+
     fn send_resets(&mut self, connection: &mut Connection) -> Result<(), Reason> {
         while let Some((pipe, reason)) = self.resets.front().copied() {
             if !queued(connection, &Frame::PipeReset { pipe, reason })? {
@@ -259,7 +277,7 @@ impl Pipes {
             && let Ok(Some(open)) = self.table.find(id)
             && !std::mem::replace(&mut open.noted, true)
         {
-            self.taken.push_back(id);
+            enqueue(&mut self.taken, &mut self.table, id);
         }
         Ok(())
     }
@@ -271,7 +289,7 @@ impl Pipes {
             && open.pipe.has_something()
         {
             open.queued = true;
-            self.turns.push_back(id);
+            enqueue(&mut self.turns, &mut self.table, id);
         }
     }
 
@@ -288,7 +306,7 @@ impl Pipes {
             }
             Err(Trouble::Pipe(reason)) => {
                 if reason == Reason::LimitExceeded {
-                    tracing::warn!(
+                    tracing::debug!(
                         "too much waits for applications of this pod to take it; a connection is cut"
                     );
                 }
@@ -309,7 +327,8 @@ impl Pipes {
 
     /// A pipe that the other side opened does not come about.
     fn refuse(&mut self, id: PipeId, reason: Reason) -> Result<(), Reason> {
-        tracing::warn!(%reason, "a forwarded connection is refused");
+        // The remote decides how often this happens: what a person should know is in the counter and in the status.
+        tracing::debug!(%reason, "a forwarded connection is refused");
         self.table.remove(id);
         self.tally.refused(reason);
         self.owe_reset(id, reason)
@@ -337,6 +356,14 @@ impl Drop for Pipes {
 /// The pipe that a frame is about; None when it is over here.
 fn find(table: &mut PipeTable<Open>, id: PipeId) -> Result<Option<&mut Open>, Reason> {
     table.find(id).map_err(PipeError::reason)
+}
+
+/// Puts a pipe into a queue, from which those that are over vanish before it grows.
+fn enqueue(queue: &mut VecDeque<PipeId>, table: &mut PipeTable<Open>, id: PipeId) {
+    if queue.len() >= QUEUE_MAX {
+        queue.retain(|waiting| matches!(table.find(*waiting), Ok(Some(_))));
+    }
+    queue.push_back(id);
 }
 
 /// Queues a frame; false when the output is full.

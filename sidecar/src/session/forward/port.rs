@@ -9,6 +9,8 @@ use tokio::sync::watch;
 
 use super::address::{Address, Listener};
 use super::listening::Listening;
+use super::ports::Claim;
+use super::premises::Premises;
 
 /// First wait after an address could not be listened on.
 const RETRY_MIN: Duration = Duration::from_millis(200);
@@ -16,6 +18,21 @@ const RETRY_MIN: Duration = Duration::from_millis(200);
 const RETRY_MAX: Duration = Duration::from_secs(5);
 /// Wait after the kernel gave no connection, which it does when descriptors run out.
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// A port that is listened on.
+struct Open {
+    listener: Listener,
+    claim: Option<Claim>,
+}
+
+impl Open {
+    fn bind(premises: &Premises, address: &Address) -> Result<Self, (Reason, String)> {
+        let claim =
+            premises.listen(address).map_err(|problem| (Reason::PortReserved, problem.to_string()))?;
+        let listener = Listener::bind(address).map_err(|error| refused(address, &error))?;
+        Ok(Self { listener, claim })
+    }
+}
 
 /// Listens for the replica of an ordinal, or for any, until the task is dropped.
 pub(super) async fn serve(listening: Weak<Listening>, ordinal: Option<u32>) {
@@ -25,10 +42,13 @@ pub(super) async fn serve(listening: Weak<Listening>, ordinal: Option<u32>) {
         None => return,
     };
     let mut wait = RETRY_MIN;
-    let listener = loop {
-        match Listener::bind(&address) {
-            Ok(listener) => break listener,
-            Err(error) => told(&listening, ordinal, Some(refused(&address, &error))),
+    let Open { listener, claim: _claim } = loop {
+        let Some(premises) = listening.upgrade().map(|listening| Arc::clone(listening.premises())) else {
+            return;
+        };
+        match Open::bind(&premises, &address) {
+            Ok(open) => break open,
+            Err(problem) => told(&listening, ordinal, Some(problem)),
         }
         tokio::time::sleep(wait).await;
         wait = (wait * 2).min(RETRY_MAX);
@@ -93,4 +113,25 @@ fn refused(address: &Address, error: &io::Error) -> (Reason, String) {
         _ => format!("{address} cannot be listened on: {error}"),
     };
     (Reason::PortConflict, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use sealane_types::ForwardPort;
+
+    use super::*;
+    use crate::desired::Forward;
+
+    #[tokio::test]
+    async fn nothing_listens_where_a_forward_of_this_pod_leads() {
+        // A port that nobody has at this moment.
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = ForwardPort::new(free.into()).unwrap();
+        let premises = Premises::new(vec![], None, 0);
+        let served = premises.serve(Forward { listen: port, target: port, per_replica: false });
+        let refused = || Open::bind(&premises, &Address::Port(port)).map(drop).map_err(|(reason, _)| reason);
+        assert_eq!(refused(), Err(Reason::PortReserved));
+        drop(served);
+        assert_ne!(refused(), Err(Reason::PortReserved));
+    }
 }

@@ -14,6 +14,7 @@ use tokio::sync::{Notify, watch};
 
 use super::address::Address;
 use super::pipes::Pipes;
+use super::ports::Claim;
 use super::tally::Tally;
 use crate::context::Context;
 use crate::desired::{Forward, Session, SessionKey};
@@ -22,6 +23,9 @@ use crate::session::inbound::{Accepted, Accepting};
 use crate::session::permission;
 use crate::session::readiness::{Observed, Readiness};
 
+/// Replicas that are connected to one session.
+const CONNECTIONS_MAX: usize = 256;
+
 /// The serving side of one forward.
 #[derive(Debug)]
 pub(crate) struct Serving {
@@ -29,6 +33,8 @@ pub(crate) struct Serving {
     key: SessionKey,
     forward: Forward,
     tally: Arc<Tally>,
+    /// Held until the last connection is gone: until then the target may be reached.
+    _claim: Option<Claim>,
     inner: Mutex<Inner>,
 }
 
@@ -60,6 +66,7 @@ impl Serving {
         let key = session.key();
         Arc::new(Self {
             tally: Tally::new(&key, &context),
+            _claim: context.forward.serve(forward),
             context,
             key,
             forward,
@@ -149,9 +156,7 @@ impl Serving {
     /// last word on the port.
     fn target(&self, peer: &PeerName) -> Result<Address, Reason> {
         let own = self.context.own_peer().ok_or(Reason::NotConfigured)?;
-        if self.lock().draining {
-            return Err(Reason::Draining);
-        }
+        self.lock().takes(peer)?;
         let standing = self.context.policy.standing();
         let flow = Flow::Forward { target: Some(self.forward.target) };
         let permitted = standing.held()?.policy.permits(&self.key.name, peer, &own, flow);
@@ -170,8 +175,20 @@ impl Serving {
 }
 
 impl Inner {
+    /// Whether a replica of `peer` may connect.
     fn is_for(&self, peer: &PeerName) -> bool {
-        !self.over && !self.draining && self.session.remotes.iter().any(|remote| remote.peer == *peer)
+        self.takes(peer).is_ok()
+    }
+
+    /// Whether TCP connections of `peer` are taken, on a connection that has not heard of the end yet as well.
+    fn takes(&self, peer: &PeerName) -> Result<(), Reason> {
+        let is_listed = self.session.remotes.iter().any(|remote| remote.peer == *peer);
+        match self {
+            Self { over: true, .. } => Err(Reason::SessionDeleted),
+            Self { draining: true, .. } => Err(Reason::Draining),
+            _ if !is_listed => Err(Reason::SessionUnknown),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -190,6 +207,10 @@ impl Accepting for Serving {
         // Under the lock that ends the session, so that no connection outlives it.
         if !inner.is_for(&peer) {
             return Err(Reason::SessionUnknown);
+        }
+        // One that comes again takes its own place.
+        if inner.connections.len() >= CONNECTIONS_MAX && !inner.connections.contains_key(&pod) {
+            return Err(Reason::LimitExceeded);
         }
         inner.numbers += 1;
         let number = inner.numbers;
@@ -276,7 +297,11 @@ mod tests {
     }
 
     fn arrival(peer: &str) -> Arrival {
-        let pod = PodIdentity::new("demo", "embedder-0", "e").unwrap();
+        arrival_of(peer, 0)
+    }
+
+    fn arrival_of(peer: &str, ordinal: usize) -> Arrival {
+        let pod = PodIdentity::new("demo", &format!("embedder-{ordinal}"), "e").unwrap();
         Arrival { peer: peer.parse().unwrap(), pod, degraded: vec![], stop: watch::channel(None).0 }
     }
 
@@ -301,6 +326,41 @@ mod tests {
         let draining = serving();
         draining.drain();
         assert_eq!(joins(&draining, "embedder"), Err(Reason::SessionUnknown));
+    }
+
+    #[tokio::test]
+    async fn no_tcp_connection_is_taken_when_the_session_is_over_or_another_s() {
+        let embedder = "embedder".parse().unwrap();
+        let over = serving(Some("ranker"));
+        over.close(Reason::SessionDeleted);
+        assert_eq!(over.target(&embedder), Err(Reason::SessionDeleted));
+        let changed = serving(Some("ranker"));
+        let session = changed.lock().session.clone();
+        let remotes = vec![Remote { peer: "trainer".parse().unwrap(), replicas: vec![] }];
+        changed.update(Session { remotes, ..session });
+        assert_eq!(changed.target(&embedder), Err(Reason::SessionUnknown));
+    }
+
+    #[tokio::test]
+    async fn so_many_replicas_are_connected_and_those_may_come_again() {
+        let serving = serving(Some("ranker"));
+        let attach = |ordinal| Arc::clone(&serving).attach(arrival_of("embedder", ordinal), Arc::default());
+        let mut there: Vec<_> = (0..CONNECTIONS_MAX).map(|ordinal| attach(ordinal).unwrap()).collect();
+        assert_eq!(attach(CONNECTIONS_MAX).map(drop), Err(Reason::LimitExceeded));
+        there.push(attach(7).unwrap());
+        there.swap_remove(0);
+        assert_eq!(attach(CONNECTIONS_MAX).map(drop), Ok(()));
+    }
+
+    #[tokio::test]
+    async fn a_port_that_this_process_listens_on_is_no_target() {
+        let serving = serving(Some("ranker"));
+        let premises = &serving.context.forward;
+        assert_eq!(
+            premises.listen(&Address::Port(serving.forward.target)).unwrap_err().to_string(),
+            "a forward of this pod leads to port 8001; listen on another, so that no forward leads into one"
+        );
+        assert!(serving.target_address().is_ok());
     }
 
     #[tokio::test]

@@ -61,6 +61,37 @@ async fn resets_that_nobody_takes_end_the_connection() {
 }
 
 #[tokio::test]
+async fn pipes_that_are_over_do_not_fill_the_queues_of_a_remote_that_takes_nothing() {
+    let mut pipes = pipes();
+    for id in 0..4 * QUEUE_MAX as u32 {
+        let (socket, _application) = tokio::net::UnixStream::pair().unwrap();
+        pipes.on_open(PipeId(id), target()).unwrap();
+        let open = pipes.table.find(PipeId(id)).unwrap().unwrap();
+        open.pipe.reached(Socket::unix(socket)).unwrap();
+        pipes.queue(PipeId(id));
+        pipes.on_frame(data(id, b"x")).unwrap();
+        pipes.on_frame(Frame::PipeReset { pipe: PipeId(id), reason: Reason::Finished }).unwrap();
+    }
+    assert!(pipes.is_empty());
+    for queue in [&pipes.turns, &pipes.taken] {
+        assert!((1..=QUEUE_MAX).contains(&queue.len()), "{}", queue.len());
+    }
+}
+
+#[tokio::test]
+async fn a_replica_hears_of_a_pipe_before_anything_of_it() {
+    let mut pipes = pipes();
+    pipes.table = PipeTable::new(Role::Initiator);
+    for _ in 0..2 {
+        let (socket, _application) = tokio::net::UnixStream::pair().unwrap();
+        let permit = Arc::clone(&pipes.premises.pipes).try_acquire_owned().unwrap();
+        assert_eq!(pipes.begin(Socket::unix(socket), permit, Box::new(())), Ok(true));
+    }
+    assert_eq!(pipes.begun, [PipeId(0), PipeId(1)]);
+    assert!(pipes.turns.is_empty(), "their turns come when the other side can know of them");
+}
+
+#[tokio::test]
 async fn a_pipe_brings_what_it_has_credit_for_and_ends_with_the_truth() {
     let window = vec![7; usize::try_from(sealane_protocol::limits::PIPE_WINDOW_BYTES).unwrap()];
     let mut pipes = pipes();
