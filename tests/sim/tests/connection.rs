@@ -17,7 +17,7 @@ fn config(cases: u32) -> ProptestConfig {
 }
 
 proptest! {
-    #![proptest_config(config(400))]
+    #![proptest_config(config(2_500))]
 
     /// Whatever happens on the way, everything pushed is delivered once, as it was, to a verified peer; and what cannot
     /// be known is said.
@@ -32,7 +32,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(config(400))]
+    #![proptest_config(config(2_500))]
 
     /// Frames in any order and with any numbers, under genuine keys: the receiver's memory stays within its bounds, and
     /// nothing reaches an application twice.

@@ -161,6 +161,7 @@ pub struct Receiver {
     slots: BTreeMap<Sequence, Vec<u8>>,
     lengths: BTreeMap<Sequence, usize>,
     staged: BTreeMap<Sequence, Vec<u8>>,
+    staging: u64,
     pub staged_max: usize,
     /// Complete, not yet taken by the application.
     pub ready: Vec<Sequence>,
@@ -177,6 +178,7 @@ impl Receiver {
             slots: BTreeMap::new(),
             lengths: BTreeMap::new(),
             staged: BTreeMap::new(),
+            staging,
             staged_max: 0,
             ready: Vec::new(),
             delivered: Vec::new(),
@@ -187,6 +189,10 @@ impl Receiver {
     pub fn on_frame(&mut self, frame: Frame<'_>) -> Result<(), Reason> {
         match frame {
             Frame::Open(open) => {
+                self.cut();
+                // What still lies there from before uses up what may lie there.
+                let lying: usize = self.staged.values().map(Vec::len).sum();
+                self.inbound.set_staging(self.staging.saturating_sub(lying as u64));
                 let cut_off = self.inbound.attach(&open).map_err(|_| Reason::FrameMalformed)?;
                 self.forget(&cut_off);
             }
