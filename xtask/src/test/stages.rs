@@ -100,7 +100,7 @@ fn deny(root: &Path) -> Result<()> {
 /// The model of the connection, far longer than in the ordinary run.
 fn model(root: &Path) -> Result<()> {
     let arguments = ["test", "--package", "sealane-sim", "--locked", "--quiet"];
-    finish(Command::new("cargo").args(arguments).env("PROPTEST_CASES", "20000").current_dir(root))
+    finish(Command::new("cargo").args(arguments).env("PROPTEST_CASES", "60000").current_dir(root))
 }
 
 /// A second cluster beside the first: interrupted starts, killed parts, and nothing left at the end.
