@@ -113,7 +113,7 @@ mod tests {
         sessions.views.lock().unwrap().push(view.clone());
         let told = async {
             for watcher in &mut watchers {
-                assert_eq!(watcher.next().await.unwrap(), [view.clone()]);
+                assert_eq!(watcher.next().await.unwrap(), std::slice::from_ref(&view));
             }
         };
         tokio::select! {
