@@ -53,7 +53,13 @@ const RESERVED: &[Reserved] = &[
     Reserved {
         within: "sidecar/src",
         word: "sealane_sidecar_api",
-        only: &["sidecar/src/control", "sidecar/src/door/grpc/convert", "sidecar/src/door/grpc/service"],
+        only: &[
+            "sidecar/src/control",
+            "sidecar/src/door/grpc/convert",
+            // The bounds that the decoder itself holds.
+            "sidecar/src/door/grpc/limits",
+            "sidecar/src/door/grpc/service",
+        ],
         why: "only control/ and the gRPC door's convert and service see protobuf",
     },
     Reserved {
