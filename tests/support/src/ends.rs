@@ -15,7 +15,7 @@ pub struct End {
     pub connection: Connection,
     /// Bytes that arrived and were not consumed yet.
     pub inbox: Vec<u8>,
-    /// Bytes that were consumed.
+    /// Bytes that were consumed and looked at: what stands behind a close frame is not.
     pub consumed: usize,
     pub fail: Option<Fail>,
     pub events: Vec<Event>,
@@ -63,7 +63,9 @@ impl End {
         match self.connection.handle_input(now, &mut self.inbox, sink) {
             Ok(used) => {
                 self.inbox.drain(..used);
-                self.consumed += used;
+                if !self.connection.is_closed() {
+                    self.consumed += used;
+                }
             }
             Err(fail) => self.fail = Some(fail),
         }

@@ -3,7 +3,7 @@
 use sealane_protocol::Moment;
 use sealane_protocol::connection::{AcceptSetup, Connection, Event, Fail, Setup, Sink};
 use sealane_protocol::handshake::{Kind, Suite};
-use sealane_types::Cipher;
+use sealane_types::{Cipher, Reason};
 
 use super::{Answering, Claim, Dialling, Rogue, confirm, evidence, hello, ready};
 use crate::rehearsal::{
@@ -52,7 +52,7 @@ pub(super) const EPHEMERAL: [u8; 32] = [3; 32];
 struct Deaf;
 
 impl Sink for Deaf {
-    fn on_frame(&mut self, frame: sealane_protocol::frame::Frame<'_>) -> Result<(), sealane_types::Reason> {
+    fn on_frame(&mut self, frame: sealane_protocol::frame::Frame<'_>) -> Result<(), Reason> {
         panic!("{frame:?} before both verdicts");
     }
 }
@@ -174,29 +174,26 @@ impl Opposed {
     /// An honest shell with rehearsed evidence and verdicts.
     fn answer(&mut self) {
         while let Some(event) = self.honest.poll_event() {
-            match &event {
+            // The rogue may have ended the connection in the same breath: then an answer is refused, and changes nothing.
+            let _ = match &event {
                 Event::EvidenceWanted(_) => {
                     let own = rehearsed(self.rogue_is.victim());
-                    self.honest.supply_evidence(&own.evidence).unwrap();
+                    self.honest.supply_evidence(&own.evidence)
                 }
                 Event::EvidenceReceived(received) => {
                     // Whoever claims to be another than was rehearsed has no verdict.
-                    let known = rehearsed(self.rogue_is.who());
+                    let known = &rehearsed(self.rogue_is.who()).verdict;
                     let remote = &received.introduction;
-                    let same = known.verdict.peer() == &remote.peer && known.verdict.pod() == &remote.pod;
-                    let verdict = if same {
-                        Ok(known.verdict.clone())
-                    } else {
-                        Err(sealane_types::Reason::PeerUnknown)
-                    };
-                    self.honest.judged(verdict).unwrap();
+                    let same = known.peer() == &remote.peer && known.pod() == &remote.pod;
+                    let verdict = if same { Ok(known.clone()) } else { Err(Reason::PeerUnknown) };
+                    self.honest.judged(verdict)
                 }
                 Event::PolicyWanted => {
                     let chain = serde_json::to_vec(first_policy().chain()).unwrap();
-                    self.honest.supply_policy(1, &chain).unwrap();
+                    self.honest.supply_policy(1, &chain)
                 }
-                _ => {}
-            }
+                _ => Ok(()),
+            };
             self.events.push(event);
         }
     }
