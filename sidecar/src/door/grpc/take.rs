@@ -284,6 +284,7 @@ mod tests {
             for id in 0..DELIVERIES {
                 outlet.give(Turn::Tensor(delivery(id, &*request.arena))).unwrap();
             }
+            outlet.give(Turn::End).unwrap();
             request.answer.send(Ok((lane, deliveries))).unwrap();
             // `opened`, and then tensors.
             for _ in 0..=heard {
