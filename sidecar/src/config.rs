@@ -124,7 +124,9 @@ pub enum ConfigError {
         #[source]
         source: InvalidPort,
     },
-    #[error("a session with `forward`: {name} {problem} (an example is `forward: {{listen: 18001, target: 8001}}`)")]
+    #[error(
+        "a session with `forward`: {name} {problem} (an example is `forward: {{listen: 18001, target: 8001}}`)"
+    )]
     Forward { name: &'static str, problem: &'static str },
     #[error("{name} has more than {max} entries")]
     TooMany { name: &'static str, max: usize },

@@ -46,7 +46,9 @@ const LABEL: DoorLabel = DoorLabel { door: "socket" };
 pub enum DoorError {
     #[error("another sidecar listens on {0}; stop it or set SEALANE_DOOR or SEALANE_GRPC to another path")]
     Taken(PathBuf),
-    #[error("{path} exists and is not a socket; remove it or set SEALANE_DOOR or SEALANE_GRPC to another path")]
+    #[error(
+        "{path} exists and is not a socket; remove it or set SEALANE_DOOR or SEALANE_GRPC to another path"
+    )]
     NotASocket { path: PathBuf },
     #[error("cannot listen on {path}; its directory must exist and be writable")]
     Listen {

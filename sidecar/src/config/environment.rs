@@ -8,7 +8,8 @@ use std::time::Duration;
 use sealane_types::{PodIdentity, RootSource, Roots};
 
 use super::{
-    ADMIN_PORT, ARENA_BYTES, Anchors, Config, ConfigError, Control, DATA_PORT, DOOR, DRAIN, GRPC, Traces, read,
+    ADMIN_PORT, ARENA_BYTES, Anchors, Config, ConfigError, Control, DATA_PORT, DOOR, DRAIN, GRPC, Traces,
+    read,
 };
 use crate::evidence::ProviderInput;
 

@@ -47,7 +47,10 @@ pub(super) fn all(scope: Scope) -> Vec<Stage> {
         }
         stages.push(Stage { name: "licences, sources and bans", run: deny });
         stages.push(Stage { name: "model of the connection, long", run: model });
-        stages.push(Stage { name: "fuzzing, a minute a target", run: |root| Options::every_target().run(root) });
+        stages.push(Stage {
+            name: "fuzzing, a minute a target",
+            run: |root| Options::every_target().run(root),
+        });
         stages.push(Stage { name: "cluster-down leaves nothing", run: |_| cluster::down() });
     }
     stages
