@@ -3,8 +3,8 @@
 use aws_lc_rs::digest::{SHA256, digest};
 use sealane_types::{Digest, Product};
 use x509_cert::Certificate;
-use x509_cert::der::Decode;
 
+use crate::der;
 use crate::limits::{CERTIFICATE_BYTES_MAX, REVOCATION_LIST_BYTES_MAX};
 use crate::snp::{SigningKey, names};
 
@@ -43,9 +43,9 @@ impl Anchor {
         if ark.len() > CERTIFICATE_BYTES_MAX || ask.len() > CERTIFICATE_BYTES_MAX {
             return Err(AnchorError::Size);
         }
-        let [root, issuer] = [ark, ask].map(Certificate::from_der);
-        let root = root.map_err(|_| AnchorError::Certificate)?.tbs_certificate.subject;
-        let issuer = issuer.map_err(|_| AnchorError::Certificate)?.tbs_certificate.subject;
+        let [root, issuer] = [ark, ask].map(der::decode::<Certificate>);
+        let root = root.ok_or(AnchorError::Certificate)?.tbs_certificate.subject;
+        let issuer = issuer.ok_or(AnchorError::Certificate)?.tbs_certificate.subject;
         if names::mention_simulation(&root) || names::mention_simulation(&issuer) {
             return Err(AnchorError::Simulated);
         }

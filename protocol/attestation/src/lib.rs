@@ -25,6 +25,7 @@ pub mod binding;
 mod claims;
 mod codec;
 mod collateral;
+mod der;
 mod evidence;
 mod expected;
 mod inspect;

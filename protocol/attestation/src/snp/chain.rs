@@ -9,10 +9,10 @@ use webpki::{
     RevocationCheckDepth, RevocationOptionsBuilder, UnknownStatusPolicy, anchor_from_trusted_cert,
 };
 use x509_cert::Certificate;
-use x509_cert::der::Decode;
 
 use super::{SigningKey, extensions, pss::ALGORITHMS, revocation};
 use crate::claims::{Revocation, Tcb};
+use crate::der;
 use crate::rejection::Rejection;
 
 /// DER of a P-384 SubjectPublicKeyInfo up to the point (RFC 5480): id-ecPublicKey, secp384r1, 97 bytes of
@@ -45,7 +45,7 @@ pub(super) struct VerifiedKey {
 }
 
 pub(super) fn parse(certificate: &[u8]) -> Result<Certificate, Rejection> {
-    Certificate::from_der(certificate).map_err(|_| Rejection::Malformed("a certificate"))
+    der::decode(certificate).ok_or(Rejection::Malformed("a certificate"))
 }
 
 /// Verifies the DER certificate `signer` under `issuers` at `now`.

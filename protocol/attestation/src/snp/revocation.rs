@@ -2,10 +2,10 @@
 
 use sealane_types::UnixSeconds;
 use x509_cert::crl::CertificateList;
-use x509_cert::der::Decode;
 use x509_cert::der::oid::ObjectIdentifier;
 use x509_cert::name::Name;
 
+use crate::der;
 use crate::rejection::Rejection;
 
 /// RFC 5280 §5.2.5, id-ce-issuingDistributionPoint: the list speaks for some certificates only.
@@ -17,9 +17,9 @@ const ISSUING_DISTRIBUTION_POINT: ObjectIdentifier = ObjectIdentifier::new_unwra
 /// A list of another issuer, or for other certificates, would leave the status of ours unknown, which webpki
 /// has to let pass because nobody issues a list for VCEKs.
 pub(super) fn covers(list: &[u8], issuer: &Name, now: UnixSeconds) -> Result<UnixSeconds, Rejection> {
-    let list = CertificateList::from_der(list)
-        .map_err(|_| Rejection::CollateralMissing("the revocation list cannot be parsed"))?
-        .tbs_cert_list;
+    let list: CertificateList =
+        der::decode(list).ok_or(Rejection::CollateralMissing("the revocation list cannot be parsed"))?;
+    let list = list.tbs_cert_list;
     if list.issuer != *issuer {
         return Err(Rejection::CollateralMissing("the revocation list is of another issuer"));
     }

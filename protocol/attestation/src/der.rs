@@ -1,0 +1,93 @@
+//! Guards the DER parser against lengths that nothing stands behind.
+//!
+//! `der` reserves what a length claims, up to 256 MiB, before it looks whether so many bytes are there. Certificates of
+//! evidence come from remotes that have proved nothing, so every length is measured against its parent first.
+
+use x509_cert::der::Decode;
+
+/// Certificates nest less than ten deep.
+const DEPTH_MAX: usize = 16;
+
+/// Tag bit of an element that holds elements (X.690 §8.1.2.5).
+const CONSTRUCTED: u8 = 0x20;
+
+/// Parses exactly `bytes`.
+pub(crate) fn decode<'a, T: Decode<'a>>(bytes: &'a [u8]) -> Option<T> {
+    if fits(bytes, DEPTH_MAX) { T::from_der(bytes).ok() } else { None }
+}
+
+/// Whether `rest` is a row of elements, each of which lies within it, down to the innermost.
+fn fits(mut rest: &[u8], depth: usize) -> bool {
+    while !rest.is_empty() {
+        let Some(Element { tag, content, after }) = element(rest) else { return false };
+        let constructed = tag & CONSTRUCTED != 0;
+        if constructed && !depth.checked_sub(1).is_some_and(|depth| fits(content, depth)) {
+            return false;
+        }
+        rest = after;
+    }
+    true
+}
+
+struct Element<'a> {
+    tag: u8,
+    content: &'a [u8],
+    after: &'a [u8],
+}
+
+/// The element at the front of `bytes`: one byte of tag, then a definite length of at most four bytes (X.690 §8.1.3).
+fn element(bytes: &[u8]) -> Option<Element<'_>> {
+    let [tag, first, rest @ ..] = bytes else { return None };
+    let (length, rest) = match first {
+        0..=0x7f => (usize::from(*first), rest),
+        0x81..=0x84 => {
+            let (octets, rest) = rest.split_at_checked(usize::from(first & 0x7f))?;
+            let mut padded = [0; 4];
+            padded.iter_mut().rev().zip(octets.iter().rev()).for_each(|(to, from)| *to = *from);
+            (usize::try_from(u32::from_be_bytes(padded)).ok()?, rest)
+        }
+        _ => return None,
+    };
+    let (content, after) = rest.split_at_checked(length)?;
+    Some(Element { tag: *tag, content, after })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_length_beyond_the_parent_is_refused() {
+        for (bytes, fitting) in [
+            (&[0x30, 0x04, 0x04, 0x02, 7, 7][..], true),
+            (&[0x30, 0x04, 0x04, 0x03, 7, 7], false),
+            (&[0x30, 0x06, 0x04, 0x84, 0x0f, 0xff, 0xff, 0xff], false),
+            (&[0x30, 0x03, 0x04, 0x81, 0x00], true),
+            (&[0x04, 0x80, 0, 0], false),
+            (&[0x04, 0x85, 0, 0, 0, 0, 0], false),
+            (&[0x04], false),
+        ] {
+            assert_eq!(fits(bytes, DEPTH_MAX), fitting, "{bytes:02x?}");
+        }
+    }
+
+    #[test]
+    fn nesting_is_bounded() {
+        let nested = |depth: usize| {
+            (0..depth).fold(Vec::new(), |inner: Vec<u8>, _| [&[0x30, inner.len() as u8][..], &inner].concat())
+        };
+        assert!(fits(&nested(DEPTH_MAX), DEPTH_MAX));
+        assert!(!fits(&nested(DEPTH_MAX + 1), DEPTH_MAX));
+    }
+
+    #[test]
+    fn genuine_certificates_fit() {
+        for certificate in [
+            &include_bytes!("../collateral/amd-milan-ark.der")[..],
+            include_bytes!("../collateral/amd-genoa-ask.der"),
+            include_bytes!("../collateral/amd-turin-ark.der"),
+        ] {
+            assert!(decode::<x509_cert::Certificate>(certificate).is_some());
+        }
+    }
+}
