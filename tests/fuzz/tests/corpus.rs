@@ -39,10 +39,11 @@ fn measured(target: &Target, what: &str, input: &[u8]) {
     let allowed = target.memory.per_byte * input.len() as u64 + target.memory.fixed;
     assert!(
         used.bytes_max <= allowed,
-        "{} on {what}: {} bytes for an input of {}, {allowed} are allowed",
+        "{} on {what}: {} bytes for an input of {}, {allowed} are allowed: {}",
         target.name,
         used.bytes_max,
-        input.len()
+        input.len(),
+        hex::encode(input)
     );
 }
 
