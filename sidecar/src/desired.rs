@@ -182,3 +182,28 @@ impl Replica {
         self.incarnation.map(ReplicaId)
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use sealane_types::ForwardPort;
+
+    use super::*;
+
+    /// The serving side of a forward from `embedder`.
+    pub(crate) fn served() -> (Session, Forward) {
+        let port = |number| ForwardPort::new(number).unwrap();
+        let forward = Forward { listen: port(18_001), target: port(8_001), per_replica: false };
+        let session = Session {
+            name: "inference".parse().unwrap(),
+            uid: "1".to_owned(),
+            direction: Direction::Receiving,
+            kind: Kind::Forward(forward),
+            carrier: None,
+            cipher: None,
+            rekey: Rekey::default(),
+            suspend: false,
+            remotes: vec![Remote { peer: "embedder".parse().unwrap(), replicas: vec![] }],
+        };
+        (session, forward)
+    }
+}

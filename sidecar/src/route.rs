@@ -216,26 +216,12 @@ impl Entry {
 
 #[cfg(test)]
 mod tests {
-    use sealane_types::ForwardPort;
-
     use super::*;
     use crate::context::tests::context;
-    use crate::desired::{Forward, Kind, Rekey, Remote};
+    use crate::desired::tests::served;
 
     fn forward() -> Session {
-        let port = |number| ForwardPort::new(number).unwrap();
-        let forward = Forward { listen: port(18_001), target: port(8_001), per_replica: false };
-        Session {
-            name: "inference".parse().unwrap(),
-            uid: "1".to_owned(),
-            direction: Direction::Receiving,
-            kind: Kind::Forward(forward),
-            carrier: None,
-            cipher: None,
-            rekey: Rekey::default(),
-            suspend: false,
-            remotes: vec![Remote { peer: "embedder".parse().unwrap(), replicas: vec![] }],
-        }
+        served().0
     }
 
     #[tokio::test]

@@ -1,6 +1,7 @@
 //! Messages and services between sidecar and operator, and of the gRPC door, generated from `proto/`.
 //!
-//! Invariant: nothing here is trusted by its receiver. Deliberately absent: behaviour.
+//! Invariant: nothing here is trusted by its receiver. Deliberately absent: behaviour, apart from the decoder of
+//! [`put_tensor`], which keeps no more of a list than its receiver would look at.
 
 pub mod put_tensor;
 

@@ -273,26 +273,13 @@ impl Drop for Attached {
 
 #[cfg(test)]
 mod tests {
-    use sealane_types::ForwardPort;
-
     use super::*;
     use crate::context::tests::context;
-    use crate::desired::{Direction, Kind, Rekey, Remote};
+    use crate::desired::Remote;
+    use crate::desired::tests::served;
 
     fn serving(peer: Option<&str>) -> Arc<Serving> {
-        let port = |number| ForwardPort::new(number).unwrap();
-        let forward = Forward { listen: port(18_001), target: port(8_001), per_replica: false };
-        let session = Session {
-            name: "inference".parse().unwrap(),
-            uid: "1".to_owned(),
-            direction: Direction::Receiving,
-            kind: Kind::Forward(forward),
-            carrier: None,
-            cipher: None,
-            rekey: Rekey::default(),
-            suspend: false,
-            remotes: vec![Remote { peer: "embedder".parse().unwrap(), replicas: vec![] }],
-        };
+        let (session, forward) = served();
         Serving::start(Arc::new(context(peer)), session, forward)
     }
 
