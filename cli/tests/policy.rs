@@ -131,9 +131,10 @@ fn a_draft_is_the_signed_form_and_pins_simulation() {
     assert!((604_800..604_900).contains(&lifetime), "seven days: {lifetime}");
     let entry = &document.peers[&"embedder".parse().unwrap()].entries[0];
     assert_eq!(entry.root.unwrap().to_string(), ROOT);
-    assert!(entry.measurements.contains(&sealane_simulated::MEASUREMENT));
+    let sealane_policy::Reference::SevSnp(snp) = &entry.reference else { panic!("{entry:?}") };
+    assert!(snp.measurements.contains(&sealane_simulated::MEASUREMENT));
     let initdata = b"sealane simulated initdata\nnamespace: demo\npeer: embedder\n";
-    assert_eq!(entry.host_data, [sealane_simulated::host_data(Some(initdata))].into());
+    assert_eq!(snp.host_data, [sealane_simulated::host_data(Some(initdata))].into());
     assert_eq!(document.sessions[0].name.as_ref().unwrap().as_str(), "activations");
 }
 

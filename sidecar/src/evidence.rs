@@ -10,4 +10,6 @@ pub(crate) mod own;
 pub(crate) mod prover;
 pub mod provider;
 
+pub use sealane_attestation::Format;
+
 pub use provider::{OpenProvider, Platforms, Provider, ProviderError, ProviderInput, Quote};

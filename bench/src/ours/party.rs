@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
 use sealane_attestation::binding::{Leaf, Tree, report_data};
-use sealane_attestation::{Collateral, Evidence, EvidenceMessage, VerifiedPeer, judge};
+use sealane_attestation::{Collateral, Evidence, EvidenceMessage, Format, VerifiedPeer, judge};
 use sealane_protocol::Moment;
 use sealane_protocol::connection::{
     AcceptSetup, Connection, Event, EvidenceReceived, Local, Places, Setup, Timing,
@@ -13,7 +13,7 @@ use sealane_protocol::handshake::{Kind, Suite};
 use sealane_protocol::keys::{MlKem768, StaticKey};
 use sealane_protocol::record::Rekey;
 use sealane_simulated::Platform as Simulation;
-use sealane_types::{Platform, Reason};
+use sealane_types::Reason;
 
 use crate::random::SystemRandom;
 use crate::wire::Side;
@@ -99,17 +99,17 @@ impl Party {
 
     fn evidence(&self, leaf: Leaf) -> Result<EvidenceMessage> {
         let tree = Tree::new(&[leaf])?;
-        let platform = Platform::Simulated;
+        let format = Format::SimulatedSevSnp;
         let evidence = match self.verdicts {
             Verdicts::Real => {
                 let (pod, own) = (&self.local.pod, self.local.static_key.public());
                 let policy = self.world.policy.digest();
-                let data = report_data(platform, pod, own, &policy, tree.leaves(), tree.root());
+                let data = report_data(format.platform(), pod, own, &policy, tree.leaves(), tree.root());
                 let quote = self.guest.quote(data)?;
-                Evidence { platform, report: quote.report, certificates: quote.certificates }
+                Evidence { format, report: quote.report, certificates: quote.certificates }
             }
             Verdicts::Null(_) => {
-                Evidence { platform, report: vec![0; NULL_EVIDENCE_BYTES], certificates: Vec::new() }
+                Evidence { format, report: vec![0; NULL_EVIDENCE_BYTES], certificates: Vec::new() }
             }
         };
         Ok(EvidenceMessage {

@@ -6,14 +6,14 @@ use std::time::Instant;
 
 use anyhow::Result;
 use sealane_attestation::binding::{Leaf, Tree};
-use sealane_attestation::{Evidence, EvidenceMessage};
+use sealane_attestation::{Evidence, EvidenceMessage, Format};
 use sealane_protocol::Moment;
 use sealane_protocol::connection::{Connection, Event, Local, Places, PolicyView, Setup, Sink, Timing};
 use sealane_protocol::frame::Frame;
 use sealane_protocol::handshake::{Floor, Kind as ConnectionKind, Suite};
 use sealane_protocol::keys::{MlKem768, StaticKey};
 use sealane_protocol::record::{InputBuffer, Rekey};
-use sealane_types::{Cipher, Digest, Platform, Reason};
+use sealane_types::{Cipher, Digest, Reason};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpSocket, TcpStream};
 
@@ -189,7 +189,7 @@ impl Plan {
             pod: self.local.pod.clone(),
             policy: self.policy,
             path: path.ok_or_else(|| anyhow::anyhow!("a tree of one leaf has a path"))?,
-            evidence: Evidence { platform: Platform::Simulated, report, certificates: Vec::new() },
+            evidence: Evidence { format: Format::SimulatedSevSnp, report, certificates: Vec::new() },
         })
     }
 }

@@ -1,12 +1,12 @@
 //! A document in words.
 
+mod entry;
+
 use std::collections::BTreeSet;
 use std::fmt::{Display, Write as _};
 
-use sealane_policy::{
-    Document, Entry, Floors, Permissions, PolicyPeer, SessionKind, SessionRule, Tcb, Timestamp, key_id,
-};
-use sealane_types::{Assurance, KeyId, Platform};
+use sealane_policy::{Document, Floors, PolicyPeer, SessionKind, SessionRule, Timestamp, key_id};
+use sealane_types::KeyId;
 
 use crate::lifetime::Lifetime;
 
@@ -102,96 +102,8 @@ fn describe_peer(lines: &mut Lines, name: &str, peer: &PolicyPeer) {
     let choice = if peer.entries.len() > 1 { "one of the following" } else { "the following" };
     lines.at(1, format!("{name}: {choice}{shared}"));
     for entry in &peer.entries {
-        describe_entry(lines, entry);
+        entry::describe(lines, entry);
     }
-}
-
-fn describe_entry(lines: &mut Lines, entry: &Entry) {
-    lines.at(2, platform(entry));
-    if let Some(root) = entry.root {
-        lines.at(3, format!("under the simulated root {root}"));
-    }
-    if entry.kind == Platform::Key {
-        lines.at(3, format!("its key is one of: {}", list(&entry.public_keys)));
-        return;
-    }
-    lines.at(3, format!("it was started from a guest image with measurement {}", list(&entry.measurements)));
-    if !entry.host_data.is_empty() {
-        lines.at(3, format!("with initdata whose SHA-256 (HOST_DATA) is {}", list(&entry.host_data)));
-    }
-    if !entry.products.is_empty() {
-        lines.at(3, format!("on an AMD processor of family {}", list(&entry.products)));
-    }
-    if !entry.chip_ids.is_empty() {
-        lines.at(3, format!("on one of {} named chips", entry.chip_ids.len()));
-    }
-    if !entry.min_tcb.is_empty() {
-        lines.at(3, format!("with firmware of at least {}", tcb(&entry.min_tcb)));
-    }
-    if let Some(workload) = &entry.workload {
-        let images = if workload.images.is_empty() {
-            String::new()
-        } else {
-            format!(", images {}", list(&workload.images))
-        };
-        lines
-            .at(3, format!("and the node agent states service account {}{images}", workload.service_account));
-    }
-    let (allowed, refused) = permissions(&entry.permissions);
-    if !allowed.is_empty() {
-        lines.at(3, format!("ALLOWED: {}", allowed.join(", ")));
-    }
-    lines.at(3, format!("refused: {}", refused.join(", ")));
-    let absent = entry.absent();
-    if !absent.is_empty() {
-        let absent: Vec<_> = absent.iter().map(ToString::to_string).collect();
-        lines
-            .at(3, format!("NOT PINNED, any value is accepted and shown as Degraded: {}", absent.join(", ")));
-    }
-}
-
-fn platform(entry: &Entry) -> &'static str {
-    match (entry.kind, entry.assurance) {
-        (Platform::Simulated, _) => "a SIMULATED guest: evidence made by software, which proves nothing",
-        (Platform::Key, _) => "a pinned key without any TEE: it proves possession of the key only",
-        (_, Assurance::Node) => {
-            "an AMD SEV-SNP node: the pod runs on a confidential VM, whose administrators can reach it"
-        }
-        _ => "an AMD SEV-SNP guest: the pod itself is the confidential VM",
-    }
-}
-
-fn tcb(tcb: &Tcb) -> String {
-    let components = [
-        ("FMC", tcb.fmc),
-        ("bootloader", tcb.bootloader),
-        ("TEE", tcb.tee),
-        ("SNP", tcb.snp),
-        ("microcode", tcb.microcode),
-    ];
-    let set = components.iter().filter_map(|(name, value)| value.map(|value| format!("{name} {value}")));
-    set.collect::<Vec<_>>().join(", ")
-}
-
-fn permissions(permissions: &Permissions) -> (Vec<String>, Vec<String>) {
-    let Permissions { debug, migration, vlek, smt, unverified_workload, vmpl_max } = *permissions;
-    let mut allowed = Vec::new();
-    let mut refused = Vec::new();
-    for (permitted, name) in [
-        (debug, "debugging by the host"),
-        (migration, "migration agents"),
-        (vlek, "keys held by the cloud provider (VLEK)"),
-        (smt, "SMT shared with other guests"),
-        (unverified_workload, "a workload that nobody states"),
-    ] {
-        if permitted { &mut allowed } else { &mut refused }.push(name.to_owned());
-    }
-    if vmpl_max > 0 {
-        allowed.push(format!("evidence asked for at VMPL up to {vmpl_max}"));
-    } else {
-        refused.push("evidence asked for above VMPL 0".to_owned());
-    }
-    (allowed, refused)
 }
 
 fn describe_session(rule: &SessionRule) -> String {

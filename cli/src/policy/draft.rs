@@ -4,11 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use sealane_policy::{
-    Authorities, Document, Entry, Floors, Permissions, PolicyPeer, SessionRule, Tcb, Timestamp, digest_of,
+    Authorities, Document, Entry, Floors, PolicyPeer, Reference, SessionRule, SnpReference, Tcb, Timestamp,
+    digest_of,
 };
-use sealane_types::{
-    Assurance, Digest, HostData, Measurement, Namespace, PeerName, Platform, PolicyName, Product,
-};
+use sealane_types::{Assurance, Digest, HostData, Measurement, Namespace, PeerName, PolicyName, Product};
 
 /// What replicas have to prove, the same for every Peer except for HOST_DATA.
 #[derive(Debug, Clone)]
@@ -87,39 +86,36 @@ fn simulated_initdata(namespace: &Namespace, peer: &PeerName) -> String {
 }
 
 fn entry(proof: &Proof, host_data: BTreeSet<HostData>, namespace: &Namespace, peer: &PeerName) -> Entry {
-    let empty = Entry {
-        kind: Platform::SevSnp,
-        assurance: Assurance::Pod,
-        measurements: BTreeSet::new(),
-        host_data,
-        products: BTreeSet::new(),
-        chip_ids: BTreeSet::new(),
-        min_tcb: Tcb::default(),
-        workload: None,
-        permissions: Permissions::default(),
-        public_keys: BTreeSet::new(),
-        root: None,
-    };
     match proof {
         Proof::Simulated { root, measurements } => {
             let initdata = digest_of(simulated_initdata(namespace, peer).as_bytes());
             let default = [HostData::new(*initdata.as_bytes())].into();
-            let host_data = if empty.host_data.is_empty() { default } else { empty.host_data };
+            let host_data = if host_data.is_empty() { default } else { host_data };
+            let measurements = measurements.clone();
             Entry {
-                kind: Platform::Simulated,
                 assurance: Assurance::Simulated,
-                measurements: measurements.clone(),
-                host_data,
                 root: Some(*root),
-                ..empty
+                workload: None,
+                unverified_workload: false,
+                reference: Reference::SevSnp(SnpReference {
+                    measurements,
+                    host_data,
+                    ..SnpReference::default()
+                }),
             }
         }
         Proof::SevSnp { assurance, measurements, products, min_tcb } => Entry {
             assurance: *assurance,
-            measurements: measurements.clone(),
-            products: products.clone(),
-            min_tcb: *min_tcb,
-            ..empty
+            root: None,
+            workload: None,
+            unverified_workload: false,
+            reference: Reference::SevSnp(SnpReference {
+                measurements: measurements.clone(),
+                host_data,
+                products: products.clone(),
+                min_tcb: *min_tcb,
+                ..SnpReference::default()
+            }),
         },
     }
 }

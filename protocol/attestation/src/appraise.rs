@@ -32,14 +32,13 @@ pub fn appraise(
     if *claims.report_data() != binding.report_data {
         return Err(Rejection::NotBound("its REPORT_DATA is not the one of this handshake"));
     }
-    let Verdict { assurance, tcb_status, degradations } = weigh(claims, peer, policy, now)?;
+    let Verdict { assurance, degradations } = weigh(claims, peer, policy, now)?;
     Ok(VerifiedPeer {
         peer: peer.clone(),
         pod: binding.pod.clone(),
         static_key: binding.prover_static,
         claims: claims.clone(),
         assurance,
-        tcb_status,
         degradations,
         evidence_time: now,
     })
@@ -55,8 +54,8 @@ pub fn rejudge(
     policy: &VerifiedPolicy,
     now: UnixSeconds,
 ) -> Result<VerifiedPeer, Rejection> {
-    let Verdict { assurance, tcb_status, degradations } = weigh(&held.claims, &held.peer, policy, now)?;
-    Ok(VerifiedPeer { assurance, tcb_status, degradations, ..held.clone() })
+    let Verdict { assurance, degradations } = weigh(&held.claims, &held.peer, policy, now)?;
+    Ok(VerifiedPeer { assurance, degradations, ..held.clone() })
 }
 
 /// Binds, inspects and appraises a received message: the whole way from bytes to a verdict.

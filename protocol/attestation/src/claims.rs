@@ -1,70 +1,18 @@
 //! What evidence says once its signatures are verified.
 
+mod nitro;
+mod snp;
+mod tdx;
+
 use std::fmt;
 
-use sealane_policy::{Permissions, Tcb as Floor};
-use sealane_types::{ChipId, Digest, HostData, Measurement, Platform, Product, UnixSeconds};
+use sealane_types::{Digest, Measurement, Platform, TcbStatus, UnixSeconds};
+
+pub use nitro::NitroClaims;
+pub use snp::{SnpClaims, Tcb, TcbVersions};
+pub use tdx::TdxClaims;
 
 use crate::rejection::Rejection;
-
-/// Security patch levels of the firmware below the guest.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub struct Tcb {
-    /// Exists from Turin on.
-    pub fmc: Option<u8>,
-    pub bootloader: u8,
-    pub tee: u8,
-    pub snp: u8,
-    pub microcode: u8,
-}
-
-impl Tcb {
-    /// Whether every part is at least that of `other`. Versions have no total order.
-    #[must_use]
-    pub fn reaches(&self, other: &Self) -> bool {
-        self.fmc >= other.fmc
-            && self.bootloader >= other.bootloader
-            && self.tee >= other.tee
-            && self.snp >= other.snp
-            && self.microcode >= other.microcode
-    }
-
-    /// Whether every part that `floor` bounds is at least that. A floor for the FMC binds products that have
-    /// one.
-    #[must_use]
-    pub fn satisfies(&self, floor: &Floor) -> bool {
-        let Floor { fmc, bootloader, tee, snp, microcode } = *floor;
-        let at_least = |level: u8, floor: Option<u8>| floor.is_none_or(|floor| level >= floor);
-        self.fmc.is_none_or(|level| at_least(level, fmc))
-            && at_least(self.bootloader, bootloader)
-            && at_least(self.tee, tee)
-            && at_least(self.snp, snp)
-            && at_least(self.microcode, microcode)
-    }
-}
-
-impl fmt::Display for Tcb {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { fmc, bootloader, tee, snp, microcode } = self;
-        if let Some(fmc) = fmc {
-            write!(f, "fmc {fmc} ")?;
-        }
-        write!(f, "bootloader {bootloader} tee {tee} snp {snp} microcode {microcode}")
-    }
-}
-
-/// The four TCB versions of an SNP report.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct TcbVersions {
-    /// What runs now.
-    pub current: Tcb,
-    /// What the signing key is derived from: never above `current`.
-    pub reported: Tcb,
-    /// What can no longer be rolled back.
-    pub committed: Tcb,
-    /// What ran when the guest was launched or migrated in.
-    pub launch: Tcb,
-}
 
 /// A property of the guest or host that weakens isolation, so that a policy entry has to allow it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -90,6 +38,17 @@ impl fmt::Display for Permission {
     }
 }
 
+impl Permission {
+    /// # Errors
+    /// [`Rejection::Permission`] for the first that is needed and not given.
+    fn first_refused<const N: usize>(refused: [(bool, Self); N]) -> Result<(), Rejection> {
+        match refused.into_iter().find(|(refused, _)| *refused) {
+            Some((_, permission)) => Err(Rejection::Permission(permission)),
+            None => Ok(()),
+        }
+    }
+}
+
 /// Whether the vendor's revocations were consulted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Revocation {
@@ -108,20 +67,19 @@ pub enum Revocation {
 pub struct Claims {
     pub(crate) platform: Platform,
     pub(crate) root: Digest,
-    pub(crate) report_version: u32,
     pub(crate) report_data: [u8; 64],
-    pub(crate) measurement: Measurement,
-    pub(crate) host_data: HostData,
-    pub(crate) product: Product,
-    pub(crate) chip_id: Option<ChipId>,
-    pub(crate) tcb: TcbVersions,
-    pub(crate) debug: bool,
-    pub(crate) migration: bool,
-    pub(crate) vlek: bool,
-    pub(crate) vmpl: u32,
-    pub(crate) smt: bool,
+    pub(crate) statement: Statement,
+    pub(crate) tcb_status: TcbStatus,
     pub(crate) revocation: Revocation,
     pub(crate) expires: UnixSeconds,
+}
+
+/// What the evidence says in the terms of its form. Simulated evidence has the form of a real platform's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Statement {
+    SevSnp(SnpClaims),
+    Tdx(TdxClaims),
+    Nitro(NitroClaims),
 }
 
 impl Claims {
@@ -136,77 +94,36 @@ impl Claims {
         &self.root
     }
 
-    /// Version of the report's layout.
-    #[must_use]
-    pub const fn report_version(&self) -> u32 {
-        self.report_version
-    }
-
+    /// What the evidence was made for: [`crate::binding::report_data`] in honest evidence.
     #[must_use]
     pub const fn report_data(&self) -> &[u8; 64] {
         &self.report_data
     }
 
-    /// The launch digest of the guest.
+    #[must_use]
+    pub const fn statement(&self) -> &Statement {
+        &self.statement
+    }
+
+    /// The measurement that names the guest best: MEASUREMENT of SEV-SNP, MRTD of TDX, PCR0 of Nitro. Policies
+    /// pin more than this for the last two.
     #[must_use]
     pub const fn measurement(&self) -> &Measurement {
-        &self.measurement
-    }
-
-    /// What the host stated at launch: for CoCo guests the hash of their initdata.
-    #[must_use]
-    pub const fn host_data(&self) -> &HostData {
-        &self.host_data
-    }
-
-    #[must_use]
-    pub const fn product(&self) -> Product {
-        self.product
-    }
-
-    /// The chip, unless its id is masked: cloud providers with VLEKs do so.
-    #[must_use]
-    pub const fn chip_id(&self) -> Option<&ChipId> {
-        self.chip_id.as_ref()
-    }
-
-    #[must_use]
-    pub const fn tcb(&self) -> &TcbVersions {
-        &self.tcb
-    }
-
-    /// Whether the host may read and write the guest's memory by debug commands.
-    #[must_use]
-    pub const fn debug(&self) -> bool {
-        self.debug
-    }
-
-    /// The privilege level that asked for the report; 0 is the highest.
-    #[must_use]
-    pub const fn vmpl(&self) -> u32 {
-        self.vmpl
-    }
-
-    /// Whether the guest's and the host's settings are all among those that `permissions` tolerate.
-    ///
-    /// # Errors
-    /// [`Rejection::Debug`] or [`Rejection::Permission`] for the first that is not.
-    pub fn permitted(&self, permissions: &Permissions) -> Result<(), Rejection> {
-        // Destructured without `..`, so that a permission that a later policy adds is not forgotten here.
-        let Permissions { debug, migration, vlek, smt, vmpl_max, unverified_workload: _ } = *permissions;
-        if self.debug && !debug {
-            return Err(Rejection::Debug);
+        match &self.statement {
+            Statement::SevSnp(snp) => &snp.measurement,
+            Statement::Tdx(tdx) => &tdx.measurement.mrtd,
+            Statement::Nitro(nitro) => {
+                let [image, _, _] = &nitro.measurement.pcr;
+                image
+            }
         }
-        let needed = [
-            (self.migration && !migration, Permission::Migration),
-            (self.vlek && !vlek, Permission::Vlek),
-            (self.vmpl > u32::from(vmpl_max), Permission::Vmpl),
-            (self.smt && !smt, Permission::Smt),
-        ];
-        match needed.into_iter().find(|(refused, _)| *refused) {
-            Some((_, permission)) => Err(Rejection::Permission(permission)),
-            None => Ok(()),
-        }
+    }
+
+    /// As the vendor's collateral states it. AMD and AWS publish none: always up to date, since what lies below
+    /// a policy's floor is refused.
+    #[must_use]
+    pub const fn tcb_status(&self) -> TcbStatus {
+        self.tcb_status
     }
 
     #[must_use]

@@ -8,14 +8,59 @@ use crate::codec::{Reader, put_prefixed};
 use crate::limits::{CERTIFICATE_BYTES_MAX, CERTIFICATES_MAX, EVIDENCE_BYTES_MAX, REPORT_BYTES_MAX};
 use crate::rejection::Rejection;
 
+/// The layout of evidence, and whether it is a simulation's. The byte on the wire is the discriminant; the list
+/// only grows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Format {
+    SevSnp = 1,
+    Tdx = 2,
+    Nitro = 3,
+    /// No evidence: the prover's static key is all that it shows.
+    Key = 4,
+    SimulatedSevSnp = 5,
+    SimulatedTdx = 6,
+    SimulatedNitro = 7,
+}
+
+impl Format {
+    /// Every format, in the order of their bytes.
+    pub const ALL: &'static [Self] = &[
+        Self::SevSnp,
+        Self::Tdx,
+        Self::Nitro,
+        Self::Key,
+        Self::SimulatedSevSnp,
+        Self::SimulatedTdx,
+        Self::SimulatedNitro,
+    ];
+
+    /// The platform as policies and users name it.
+    #[must_use]
+    pub const fn platform(self) -> Platform {
+        match self {
+            Self::SevSnp => Platform::SevSnp,
+            Self::Tdx => Platform::Tdx,
+            Self::Nitro => Platform::Nitro,
+            Self::Key => Platform::Key,
+            Self::SimulatedSevSnp | Self::SimulatedTdx | Self::SimulatedNitro => Platform::Simulated,
+        }
+    }
+
+    fn of(byte: u8) -> Option<Self> {
+        Self::ALL.iter().copied().find(|format| *format as u8 == byte)
+    }
+}
+
 /// What a platform said, unverified.
 ///
-/// Encoded as: platform (one byte) ‖ lp(report) ‖ number of certificates (one byte) ‖ lp(certificate)…, with
+/// Encoded as: format (one byte) ‖ lp(report) ‖ number of certificates (one byte) ‖ lp(certificate)…, with
 /// nothing after it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Evidence {
-    pub platform: Platform,
-    /// The platform's own signed structure: for SEV-SNP the 1184 bytes of ATTESTATION_REPORT.
+    pub format: Format,
+    /// The platform's own signed structure: the 1184 bytes of an SEV-SNP ATTESTATION_REPORT, a TDX quote, or the
+    /// COSE_Sign1 of a Nitro attestation document.
     pub report: Vec<u8>,
     /// DER, the signing certificate first, then its issuers. For SEV-SNP `[VCEK, ASK?, ARK?]`, of which real
     /// hardware's issuers are ignored in favour of the pinned ones; for Simulated all three are needed.
@@ -23,6 +68,12 @@ pub struct Evidence {
 }
 
 impl Evidence {
+    /// The platform that it claims to be from.
+    #[must_use]
+    pub const fn platform(&self) -> Platform {
+        self.format.platform()
+    }
+
     /// The bytes on the wire.
     ///
     /// # Errors
@@ -31,7 +82,7 @@ impl Evidence {
         self.check_sizes()?;
         let count = u8::try_from(self.certificates.len())
             .map_err(|_| Rejection::Malformed("number of certificates"))?;
-        let mut out = vec![code(self.platform)];
+        let mut out = vec![self.format as u8];
         put_prefixed(&mut out, &self.report);
         out.push(count);
         for certificate in &self.certificates {
@@ -57,7 +108,7 @@ impl Evidence {
 
     fn read(bytes: &[u8]) -> Option<Self> {
         let mut reader = Reader::new(bytes);
-        let platform = platform(reader.byte()?)?;
+        let format = Format::of(reader.byte()?)?;
         let report = reader.prefixed(REPORT_BYTES_MAX)?.to_vec();
         let count = usize::from(reader.byte()?);
         if count > CERTIFICATES_MAX {
@@ -67,7 +118,7 @@ impl Evidence {
         for _ in 0..count {
             certificates.push(reader.prefixed(CERTIFICATE_BYTES_MAX)?.to_vec());
         }
-        reader.is_empty().then_some(Self { platform, report, certificates })
+        reader.is_empty().then_some(Self { format, report, certificates })
     }
 
     /// Evidence may also be built by its fields, so [`crate::inspect`] checks the same bounds again.
@@ -88,26 +139,11 @@ impl Evidence {
 impl fmt::Debug for Evidence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Evidence")
-            .field("platform", &self.platform)
+            .field("format", &self.format)
             .field("report_bytes", &self.report.len())
             .field("certificates", &self.certificates.len())
             .finish()
     }
-}
-
-/// The byte of a platform on the wire; the list only grows.
-const fn code(platform: Platform) -> u8 {
-    match platform {
-        Platform::SevSnp => 1,
-        Platform::Tdx => 2,
-        Platform::Nitro => 3,
-        Platform::Key => 4,
-        Platform::Simulated => 5,
-    }
-}
-
-fn platform(byte: u8) -> Option<Platform> {
-    Platform::ALL.iter().copied().find(|platform| code(*platform) == byte)
 }
 
 #[cfg(test)]
@@ -116,7 +152,7 @@ mod tests {
 
     fn sample() -> Evidence {
         Evidence {
-            platform: Platform::Simulated,
+            format: Format::SimulatedSevSnp,
             report: vec![7; 1184],
             certificates: vec![vec![1], vec![2; 9]],
         }
@@ -124,8 +160,8 @@ mod tests {
 
     #[test]
     fn what_is_encoded_decodes() {
-        for platform in Platform::ALL {
-            let evidence = Evidence { platform: *platform, ..sample() };
+        for format in Format::ALL {
+            let evidence = Evidence { format: *format, ..sample() };
             assert_eq!(Evidence::decode(&evidence.encode().unwrap()).unwrap(), evidence);
         }
     }
@@ -140,7 +176,7 @@ mod tests {
         longer.push(0);
         assert!(Evidence::decode(&longer).is_err());
         let mut unknown = bytes;
-        unknown[0] = 6;
+        unknown[0] = 8;
         assert!(Evidence::decode(&unknown).is_err());
     }
 

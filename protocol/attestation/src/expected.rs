@@ -51,7 +51,7 @@ impl Expected<'_> {
         }
         let root = path.root(&self.leaf);
         let report_data =
-            report_data(evidence.platform, pod, self.prover_static, policy, path.leaves(), &root);
+            report_data(evidence.platform(), pod, self.prover_static, policy, path.leaves(), &root);
         Ok(Binding { report_data, pod: pod.clone(), prover_static: *self.prover_static })
     }
 }

@@ -4,9 +4,9 @@ use sealane_types::{Platform, UnixSeconds};
 
 use crate::claims::Claims;
 use crate::collateral::Collateral;
-use crate::evidence::Evidence;
+use crate::evidence::{Evidence, Format};
 use crate::rejection::Rejection;
-use crate::snp;
+use crate::{nitro, snp, tdx};
 
 /// Verifies signatures, chains, dates and layout of `evidence` at `now`, and says what it states.
 ///
@@ -18,12 +18,14 @@ use crate::snp;
 /// be verified with this collateral.
 pub fn inspect(evidence: &Evidence, collateral: &Collateral, now: UnixSeconds) -> Result<Claims, Rejection> {
     evidence.check_sizes()?;
-    match evidence.platform {
-        Platform::SevSnp => snp::inspect(evidence, collateral, now),
-        Platform::Simulated if collateral.allows_simulated() => snp::inspect_simulated(evidence, now),
-        Platform::Simulated => Err(Rejection::SimulationNotAllowed),
-        platform @ (Platform::Tdx | Platform::Nitro | Platform::Key) => {
-            Err(Rejection::PlatformUnsupported(platform))
-        }
+    if evidence.platform() == Platform::Simulated && !collateral.allows_simulated() {
+        return Err(Rejection::SimulationNotAllowed);
+    }
+    match evidence.format {
+        Format::SevSnp => snp::inspect(evidence, collateral, now),
+        Format::SimulatedSevSnp => snp::inspect_simulated(evidence, now),
+        Format::Tdx | Format::SimulatedTdx => tdx::inspect(evidence, collateral, now),
+        Format::Nitro | Format::SimulatedNitro => nitro::inspect(evidence, collateral, now),
+        Format::Key => Err(Rejection::PlatformUnsupported(Platform::Key)),
     }
 }

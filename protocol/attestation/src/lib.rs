@@ -31,13 +31,17 @@ mod expected;
 mod inspect;
 pub mod limits;
 mod message;
+mod nitro;
 mod rejection;
 mod snp;
+mod tdx;
 
 pub use appraise::{Degradation, VerifiedPeer, appraise, judge, rejudge};
-pub use claims::{Claims, Permission, Revocation, Tcb, TcbVersions};
+pub use claims::{
+    Claims, NitroClaims, Permission, Revocation, SnpClaims, Statement, Tcb, TcbVersions, TdxClaims,
+};
 pub use collateral::{Anchor, AnchorError, Collateral};
-pub use evidence::Evidence;
+pub use evidence::{Evidence, Format};
 pub use expected::{Binding, Expected};
 pub use inspect::inspect;
 pub use message::EvidenceMessage;

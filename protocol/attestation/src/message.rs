@@ -85,9 +85,8 @@ fn read_path(reader: &mut Reader<'_>) -> Result<MerklePath, Rejection> {
 
 #[cfg(test)]
 mod tests {
-    use sealane_types::Platform;
-
     use super::*;
+    use crate::evidence::Format;
 
     fn sample() -> EvidenceMessage {
         EvidenceMessage {
@@ -95,7 +94,7 @@ mod tests {
             policy: Digest::new([3; 32]),
             path: MerklePath::new(3, 1, vec![[4; 32], [5; 32]]).unwrap(),
             evidence: Evidence {
-                platform: Platform::Simulated,
+                format: Format::SimulatedSevSnp,
                 report: vec![7; 64],
                 certificates: vec![vec![1]],
             },

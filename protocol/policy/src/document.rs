@@ -7,7 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sealane_types::{Carrier, Cipher, Digest, Namespace, PeerName, PolicyName, PublicKey};
 
-pub use entry::{Entry, Permissions, Pinnable, Tcb, Workload};
+pub use entry::{
+    Entry, NitroMeasurement, NitroReference, Pinnable, Reference, SnpPermissions, SnpReference, Tcb,
+    TdxMeasurement, TdxReference, Workload,
+};
 pub use session::{Flow, SessionKind, SessionRule};
 
 use crate::Timestamp;

@@ -1,12 +1,15 @@
 //! From a [`Document`] to the JSON tree that decodes to it. Defaults are left out where leaving them out is
 //! the usual way to write them; floors are always spelled out, because owners should see them.
 
+mod entry;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 
-use crate::document::{Authorities, Document, Entry, Floors, PolicyPeer, SessionKind, SessionRule, Tcb};
+use sealane_types::ForwardPort;
+
+use crate::document::{Authorities, Document, Floors, PolicyPeer, SessionKind, SessionRule};
 use crate::json::Tree;
-use sealane_types::{ForwardPort, Platform};
 
 /// Members in the making; absent and empty values leave no trace.
 #[derive(Default)]
@@ -37,6 +40,11 @@ impl Members {
         let values = list(values);
         let empty = matches!(&values, Tree::List(items) if items.is_empty());
         self.optional(name, (!empty).then_some(values))
+    }
+
+    fn trees(self, name: &str, values: impl IntoIterator<Item = Tree>) -> Self {
+        let values: Vec<Tree> = values.into_iter().collect();
+        self.optional(name, (!values.is_empty()).then_some(Tree::List(values)))
     }
 
     fn done(self) -> Tree {
@@ -86,49 +94,8 @@ fn authorities(authorities: &Authorities) -> Tree {
 
 fn peer(peer: &PolicyPeer) -> Tree {
     Members::default()
-        .put("entries", Tree::List(peer.entries.iter().map(entry).collect()))
+        .put("entries", Tree::List(peer.entries.iter().map(entry::entry).collect()))
         .raised("sharedEvidence", peer.shared_evidence)
-        .done()
-}
-
-fn entry(entry: &Entry) -> Tree {
-    let stated = entry.kind == Platform::SevSnp;
-    let workload = entry.workload.as_ref().map(|workload| {
-        Members::default()
-            .text("serviceAccount", &workload.service_account)
-            .listed("images", &workload.images)
-            .done()
-    });
-    let permissions = entry.permissions;
-    let vmpl_max = u64::from(permissions.vmpl_max);
-    Members::default()
-        .text("kind", entry.kind)
-        .optional("assurance", stated.then(|| text(entry.assurance)))
-        .optional("root", entry.root.map(text))
-        .listed("measurements", &entry.measurements)
-        .listed("hostData", &entry.host_data)
-        .listed("products", &entry.products)
-        .listed("chipIds", &entry.chip_ids)
-        .optional("minTcb", (!entry.min_tcb.is_empty()).then(|| tcb(&entry.min_tcb)))
-        .optional("workload", workload)
-        .raised("allowDebug", permissions.debug)
-        .raised("allowMigration", permissions.migration)
-        .raised("allowVlek", permissions.vlek)
-        .raised("allowSmt", permissions.smt)
-        .raised("allowUnverifiedWorkload", permissions.unverified_workload)
-        .optional("maxVmpl", (vmpl_max > 0).then_some(Tree::Integer(vmpl_max)))
-        .listed("publicKeys", &entry.public_keys)
-        .done()
-}
-
-fn tcb(tcb: &Tcb) -> Tree {
-    let component = |value: Option<u8>| value.map(|value| Tree::Integer(u64::from(value)));
-    Members::default()
-        .optional("fmc", component(tcb.fmc))
-        .optional("bootloader", component(tcb.bootloader))
-        .optional("tee", component(tcb.tee))
-        .optional("snp", component(tcb.snp))
-        .optional("microcode", component(tcb.microcode))
         .done()
 }
 

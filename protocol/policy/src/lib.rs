@@ -26,8 +26,9 @@ mod verify;
 
 pub use diff::{Change, diff};
 pub use document::{
-    Auditors, Authorities, Document, Entry, Floors, Flow, Permissions, Pinnable, PolicyPeer, SessionKind,
-    SessionRule, Tcb, Workload,
+    Auditors, Authorities, Document, Entry, Floors, Flow, NitroMeasurement, NitroReference, Pinnable,
+    PolicyPeer, Reference, SessionKind, SessionRule, SnpPermissions, SnpReference, Tcb, TdxMeasurement,
+    TdxReference, Workload,
 };
 pub use error::{Owners, Part, PolicyError};
 pub use field::{FieldError, Problem};

@@ -3,9 +3,9 @@
 
 mod overlap;
 
-use sealane_types::{Assurance, PeerName, Platform};
+use sealane_types::{Assurance, PeerName};
 
-use crate::document::{Document, Entry, Pinnable, SessionKind};
+use crate::document::{Document, Entry, Pinnable, Reference, SessionKind};
 use crate::limits::FINDINGS_MAX;
 
 /// A rule that a document breaks, where, and what to do.
@@ -28,10 +28,6 @@ pub enum Finding {
         "`peers.{peer}.entries[{entry}].publicKeys` pins no key; for example: \"publicKeys\": [\"<64 hex digits>\"]"
     )]
     NoPublicKey { peer: PeerName, entry: usize },
-    #[error(
-        "`peers.{peer}.entries[{entry}]` pins no simulated root; for example: \"root\": \"<fingerprint>\""
-    )]
-    NoSimulatedRoot { peer: PeerName, entry: usize },
     #[error(
         "`peers.{peer}.entries[{entry}]` has assurance Node, whose evidence proves the node only; state the `workload` {{serviceAccount, images}} or accept it with \"allowUnverifiedWorkload\": true"
     )]
@@ -87,25 +83,27 @@ pub fn lint(document: &Document) -> Vec<Finding> {
 
 fn lint_entry(peer: &PeerName, index: usize, entry: &Entry, complete: bool, findings: &mut Vec<Finding>) {
     let at = || (peer.clone(), index);
-    let launched = matches!(entry.kind, Platform::SevSnp | Platform::Simulated);
-    if launched && entry.measurements.is_empty() {
+    let (measured, floored, keyed) = match &entry.reference {
+        Reference::SevSnp(snp) => (!snp.measurements.is_empty(), !snp.min_tcb.is_empty(), true),
+        Reference::Tdx(tdx) => (!tdx.measurements.is_empty(), true, true),
+        Reference::Nitro(nitro) => (!nitro.measurements.is_empty(), true, true),
+        Reference::Key(keys) => (true, true, !keys.is_empty()),
+    };
+    if !measured {
         let (peer, entry) = at();
         findings.push(Finding::NoMeasurement { peer, entry });
     }
-    if entry.kind == Platform::SevSnp && entry.min_tcb.is_empty() {
+    // Nobody releases firmware for a simulation.
+    if !floored && entry.root.is_none() {
         let (peer, entry) = at();
         findings.push(Finding::NoTcbFloor { peer, entry });
     }
-    if entry.kind == Platform::Key && entry.public_keys.is_empty() {
+    if !keyed {
         let (peer, entry) = at();
         findings.push(Finding::NoPublicKey { peer, entry });
     }
-    if entry.kind == Platform::Simulated && entry.root.is_none() {
-        let (peer, entry) = at();
-        findings.push(Finding::NoSimulatedRoot { peer, entry });
-    }
     let node = entry.assurance == Assurance::Node;
-    if node && entry.workload.is_none() && !entry.permissions.unverified_workload {
+    if node && entry.workload.is_none() && !entry.unverified_workload {
         let (peer, entry) = at();
         findings.push(Finding::WorkloadUnstated { peer, entry });
     }

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use sealane_attestation::Evidence;
 use sealane_attestation::binding::{Leaf, MerklePath, Purpose};
-use sealane_types::{Cipher, Digest, Platform, PodIdentity, SessionName};
+use sealane_attestation::{Evidence, Format};
+use sealane_types::{Cipher, Digest, PodIdentity, SessionName};
 
 use super::*;
 use crate::frame::control::{Confirm, Control, Fragment};
@@ -71,7 +71,7 @@ fn evidence_message() -> Vec<u8> {
         pod: PodIdentity::new("demo", "embedder-0", "6f1c").unwrap(),
         policy: Digest::new([8; 32]),
         path: MerklePath::new(1, 0, vec![]).unwrap(),
-        evidence: Evidence { platform: Platform::Simulated, report: vec![1; 1184], certificates: vec![] },
+        evidence: Evidence { format: Format::SimulatedSevSnp, report: vec![1; 1184], certificates: vec![] },
     }
     .encode()
     .unwrap()

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use futures::future::{BoxFuture, FutureExt as _};
-use sealane_sidecar::evidence::{Provider, ProviderError, ProviderInput, Quote};
-use sealane_types::Platform;
+use sealane_sidecar::evidence::{Format, Provider, ProviderError, ProviderInput, Quote};
 
 #[derive(Debug)]
 struct Simulated(sealane_simulated::Platform);
@@ -20,8 +19,8 @@ pub(crate) fn open(input: &ProviderInput) -> Result<Arc<dyn Provider>, ProviderE
 }
 
 impl Provider for Simulated {
-    fn platform(&self) -> Platform {
-        Platform::Simulated
+    fn format(&self) -> Format {
+        Format::SimulatedSevSnp
     }
 
     /// One signature, a fraction of a millisecond: nothing to wait for.
@@ -46,7 +45,7 @@ mod tests {
             initdata: Some(b"sealane simulated initdata\n".to_vec()),
         };
         let provider = open(&input).unwrap();
-        assert_eq!(provider.platform(), Platform::Simulated);
+        assert_eq!(provider.format(), Format::SimulatedSevSnp);
         let quote = provider.quote([9; 64]).now_or_never().unwrap().unwrap();
         assert_eq!(quote.report[0x50..0x90], [9; 64]);
         let host_data = sealane_simulated::host_data(input.initdata.as_deref());

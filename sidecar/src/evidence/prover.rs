@@ -146,8 +146,9 @@ impl Quoter {
         let policy = batch.first().map_or(Digest::new([0; 32]), |request| request.policy);
         let refused = |error| NoEvidence::from(&ProviderError::Refused(Box::new(error)));
         let tree = Tree::new(&leaves).map_err(refused)?;
-        let platform = provider.platform();
-        let data = report_data(platform, &self.pod, &self.own_static, &policy, tree.leaves(), tree.root());
+        let format = provider.format();
+        let data =
+            report_data(format.platform(), &self.pod, &self.own_static, &policy, tree.leaves(), tree.root());
         let began = Instant::now();
         let quote = tokio::time::timeout(QUOTE_DEADLINE, provider.quote(data))
             .await
@@ -155,7 +156,7 @@ impl Quoter {
         self.count(quote.is_ok(), began.elapsed(), batch.len());
         let quote = quote.map_err(|error| NoEvidence::from(&error))?;
         let Quote { report, certificates } = quote;
-        let evidence = Evidence { platform, report, certificates };
+        let evidence = Evidence { format, report, certificates };
         let paths = (0..tree.leaves()).map_while(|index| tree.path(index));
         Ok(paths
             .map(|path| EvidenceMessage { pod: self.pod.clone(), policy, path, evidence: evidence.clone() })
@@ -195,6 +196,7 @@ mod tests {
 
     use futures::FutureExt;
     use futures::future::BoxFuture;
+    use sealane_attestation::Format;
     use sealane_attestation::binding::{Purpose, Role};
     use sealane_types::{Platform, UnixSeconds};
     use tokio::sync::Semaphore;
@@ -209,8 +211,8 @@ mod tests {
     }
 
     impl Provider for Slow {
-        fn platform(&self) -> Platform {
-            Platform::Simulated
+        fn format(&self) -> Format {
+            Format::SimulatedSevSnp
         }
 
         fn quote(&self, report_data: [u8; 64]) -> BoxFuture<'_, Result<Quote, ProviderError>> {

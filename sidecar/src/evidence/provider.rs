@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::{fmt, io};
 
 use futures::future::BoxFuture;
-use sealane_types::{Platform, Provider as ProviderWord, Reason};
+use sealane_attestation::Format;
+use sealane_types::{Provider as ProviderWord, Reason};
 
 /// Raw evidence as the platform gives it, before anybody judged it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,7 +59,7 @@ impl ProviderError {
 /// A source of evidence for this pod.
 pub trait Provider: Send + Sync + fmt::Debug {
     /// What its quotes are.
-    fn platform(&self) -> Platform;
+    fn format(&self) -> Format;
 
     /// Quotes exactly these bytes as report data. The caller runs one at a time, with a deadline.
     fn quote(&self, report_data: [u8; 64]) -> BoxFuture<'_, Result<Quote, ProviderError>>;

@@ -15,12 +15,12 @@ use sealane_sidecar::config::{Anchors, Config, Control, Traces};
 use sealane_sidecar::desired::{
     Desired, Direction, Forward, Kind, PolicyProposal, Rekey, Remote, Replica, Session,
 };
-use sealane_sidecar::evidence::{Platforms, Provider, ProviderError, ProviderInput, Quote};
+use sealane_sidecar::evidence::{Format, Platforms, Provider, ProviderError, ProviderInput, Quote};
 use sealane_sidecar::handoff::Lanes;
 use sealane_sidecar::node::{Node, NodeError};
 use sealane_simulated::{MEASUREMENT, Material, host_data};
 use sealane_types::{
-    Delivery, Platform, PodIdentity, Provider as ProviderWord, RootSource, Roots, SignedChain, UnixSeconds,
+    Delivery, PodIdentity, Provider as ProviderWord, RootSource, Roots, SignedChain, UnixSeconds,
 };
 use serde_json::{Value, json};
 
@@ -49,8 +49,8 @@ pub(crate) async fn until(what: &str, mut condition: impl FnMut() -> bool) {
 struct Simulated(sealane_simulated::Platform);
 
 impl Provider for Simulated {
-    fn platform(&self) -> Platform {
-        Platform::Simulated
+    fn format(&self) -> Format {
+        Format::SimulatedSevSnp
     }
 
     fn quote(&self, report_data: [u8; 64]) -> BoxFuture<'_, Result<Quote, ProviderError>> {

@@ -7,19 +7,17 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sealane_attestation::binding::{Leaf, Tree, report_data};
-use sealane_attestation::{Collateral, Evidence, EvidenceMessage, Rejection, VerifiedPeer, judge};
+use sealane_attestation::{Collateral, Evidence, EvidenceMessage, Format, Rejection, VerifiedPeer, judge};
 use sealane_policy::{
-    Authorities, Document, Entry, Floors, Permissions, PolicyPeer, SessionKind, SessionRule, SigningKey, Tcb,
-    VerifiedPolicy, sign, verify,
+    Authorities, Document, Entry, Floors, PolicyPeer, Reference, SessionKind, SessionRule, SigningKey,
+    SnpReference, VerifiedPolicy, sign, verify,
 };
 use sealane_protocol::connection::{EvidenceReceived, Local, Places, PolicyView, Timing};
 use sealane_protocol::handshake::{Floor, Suite};
 use sealane_protocol::keys::{MlKem768, Random, RandomFailed, StaticKey};
 use sealane_protocol::record::Rekey;
 use sealane_simulated::{MEASUREMENT, Material, Platform as Simulation, host_data};
-use sealane_types::{
-    Assurance, Cipher, PeerName, Platform, PodIdentity, Roots, SessionName, SignedChain, UnixSeconds,
-};
+use sealane_types::{Assurance, Cipher, PeerName, PodIdentity, Roots, SessionName, SignedChain, UnixSeconds};
 
 /// RSA keys take a second to make: one set for all tests.
 static MATERIAL: LazyLock<Material> = LazyLock::new(|| Material::generate().unwrap());
@@ -98,17 +96,15 @@ pub fn wall_clock() -> UnixSeconds {
 
 fn entry(who: Who) -> Entry {
     Entry {
-        kind: Platform::Simulated,
         assurance: Assurance::Simulated,
-        measurements: [MEASUREMENT].into(),
-        host_data: [host_data(Some(&who.initdata()))].into(),
-        products: [].into(),
-        chip_ids: [].into(),
-        min_tcb: Tcb { fmc: None, bootloader: Some(0), tee: Some(0), snp: Some(0), microcode: Some(0) },
-        workload: None,
-        permissions: Permissions::default(),
-        public_keys: [].into(),
         root: Some(MATERIAL.fingerprint()),
+        workload: None,
+        unverified_workload: false,
+        reference: Reference::SevSnp(SnpReference {
+            measurements: [MEASUREMENT].into(),
+            host_data: [host_data(Some(&who.initdata()))].into(),
+            ..SnpReference::default()
+        }),
     }
 }
 
@@ -211,15 +207,16 @@ impl Guest {
         policy: &VerifiedPolicy,
     ) -> EvidenceMessage {
         let tree = Tree::new(leaves).unwrap();
-        let platform = Platform::Simulated;
+        let format = Format::SimulatedSevSnp;
         let own = local.static_key.public();
-        let data = report_data(platform, &local.pod, own, &policy.digest(), tree.leaves(), tree.root());
+        let data =
+            report_data(format.platform(), &local.pod, own, &policy.digest(), tree.leaves(), tree.root());
         let quote = self.0.quote(data).unwrap();
         EvidenceMessage {
             pod: local.pod.clone(),
             policy: policy.digest(),
             path: tree.path(index).unwrap(),
-            evidence: Evidence { platform, report: quote.report, certificates: quote.certificates },
+            evidence: Evidence { format, report: quote.report, certificates: quote.certificates },
         }
     }
 }

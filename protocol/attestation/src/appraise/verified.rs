@@ -4,7 +4,7 @@ use std::fmt;
 
 use sealane_policy::Pinnable;
 use sealane_types::{
-    Assurance, HostData, Measurement, PeerName, Platform, PodIdentity, Reason, TcbStatus, UnixSeconds,
+    Assurance, Measurement, PeerName, Platform, PodIdentity, Reason, TcbStatus, UnixSeconds,
 };
 
 use crate::claims::Claims;
@@ -48,7 +48,6 @@ pub struct VerifiedPeer {
     pub(super) static_key: [u8; 32],
     pub(super) claims: Claims,
     pub(super) assurance: Assurance,
-    pub(super) tcb_status: TcbStatus,
     pub(super) degradations: Vec<Degradation>,
     pub(super) evidence_time: UnixSeconds,
 }
@@ -82,21 +81,16 @@ impl VerifiedPeer {
         self.assurance
     }
 
-    /// For SEV-SNP always up to date: AMD publishes no status, and what lies below the policy's floor is
-    /// refused.
+    /// As the vendor's collateral states it ([`Claims::tcb_status`]).
     #[must_use]
     pub const fn tcb_status(&self) -> TcbStatus {
-        self.tcb_status
+        self.claims.tcb_status()
     }
 
+    /// The one value that names the guest best ([`Claims::measurement`]).
     #[must_use]
     pub const fn measurement(&self) -> &Measurement {
         self.claims.measurement()
-    }
-
-    #[must_use]
-    pub const fn host_data(&self) -> &HostData {
-        self.claims.host_data()
     }
 
     /// Everything that was proved.

@@ -1,11 +1,11 @@
 //! ATTESTATION_REPORT (AMD 56860, table 23): layout, signature, and its agreement with the signing key.
 
 use aws_lc_rs::signature::{ECDSA_P384_SHA384_FIXED, UnparsedPublicKey};
-use sealane_types::{ChipId, Digest, HostData, Measurement, Platform, Product};
+use sealane_types::{ChipId, Digest, HostData, Measurement, Platform, Product, TcbStatus};
 
 use super::SigningKey;
 use super::chain::VerifiedKey;
-use crate::claims::{Claims, Revocation, Tcb, TcbVersions};
+use crate::claims::{Claims, Revocation, SnpClaims, Statement, Tcb, TcbVersions};
 use crate::rejection::Rejection;
 
 const REPORT_BYTES: usize = 0x4a0;
@@ -52,11 +52,8 @@ pub(super) fn verify(
     let migration_agent: [u8; 32] = report.field(0x160)?;
     let vmpl = report.u32(0x30)?;
     let chip_id: [u8; 64] = report.field(0x1a0)?;
-    Ok(Claims {
-        platform,
-        root,
+    let statement = SnpClaims {
         report_version: report.version,
-        report_data: report.field(0x50)?,
         measurement: Measurement::new(report.field(0x90)?),
         host_data: HostData::new(report.field(0xc0)?),
         product: key.product,
@@ -67,6 +64,13 @@ pub(super) fn verify(
         vlek: key.signing_key == SigningKey::Vlek,
         vmpl,
         smt: policy & POLICY_SMT != 0,
+    };
+    Ok(Claims {
+        platform,
+        root,
+        report_data: report.field(0x50)?,
+        statement: Statement::SevSnp(statement),
+        tcb_status: TcbStatus::UpToDate,
         revocation: match platform {
             Platform::Simulated => Revocation::NotApplicable,
             _ => key.revocation,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sealane_attestation::{Collateral, Rejection, Revocation, inspect};
+use sealane_attestation::{Collateral, Format, Rejection, Revocation, inspect};
 use sealane_simulated::forge::{Dates, Kind, Recipe};
 use sealane_types::{Platform, Product, Reason};
 use x509_cert::certificate::TbsCertificate;
@@ -10,7 +10,7 @@ use x509_cert::der::asn1::OctetString;
 use x509_cert::ext::Extension;
 
 use crate::support::{
-    AUTHORITY, MATERIAL, OTHER_AUTHORITY, evidence, guest, inspected, now, quoted_by, recipe,
+    AUTHORITY, MATERIAL, OTHER_AUTHORITY, evidence, guest, inspected, now, quoted_by, recipe, said,
 };
 
 const BASIC_CONSTRAINTS: &str = "2.5.29.19";
@@ -62,15 +62,16 @@ fn honest_evidence_says_what_the_platform_said() {
         let material = AUTHORITY.issue(&recipe(*product, Kind::Vcek)).unwrap();
         let claims = inspected(&quoted_by(&material)).unwrap();
         assert_eq!(claims.platform(), Platform::Simulated);
-        assert_eq!(claims.product(), *product);
         assert_eq!(*claims.root(), material.fingerprint());
         assert_eq!(*claims.measurement(), sealane_simulated::MEASUREMENT);
         assert_eq!(claims.report_data(), &[7; 64]);
-        assert_eq!(claims.chip_id(), Some(&material.chip().id));
-        assert_eq!(claims.tcb().reported.microcode, material.chip().tcb.microcode);
-        assert_eq!(claims.tcb().reported.fmc.is_some(), *product == Product::Turin);
+        let snp = said(&claims);
+        assert_eq!(snp.product(), *product);
+        assert_eq!(snp.chip_id(), Some(&material.chip().id));
+        assert_eq!(snp.tcb().reported.microcode, material.chip().tcb.microcode);
+        assert_eq!(snp.tcb().reported.fmc.is_some(), *product == Product::Turin);
+        assert!(!snp.debug() && snp.vmpl() == 0);
         assert_eq!(claims.revocation(), Revocation::NotApplicable);
-        assert!(!claims.debug() && claims.vmpl() == 0);
         assert!(claims.expires() > now());
     }
 }
@@ -87,10 +88,10 @@ fn simulated_evidence_needs_a_program_that_allows_it() {
 
 #[test]
 fn platforms_without_a_verifier_are_refused() {
-    for platform in [Platform::Tdx, Platform::Nitro, Platform::Key] {
+    for format in [Format::Tdx, Format::Nitro, Format::Key] {
         let mut evidence = quoted_by(&MATERIAL);
-        evidence.platform = platform;
-        assert_eq!(inspected(&evidence), Err(Rejection::PlatformUnsupported(platform)));
+        evidence.format = format;
+        assert_eq!(inspected(&evidence), Err(Rejection::PlatformUnsupported(format.platform())));
     }
 }
 
@@ -222,7 +223,7 @@ fn a_hardware_id_is_whole_and_not_zero() {
         let material = AUTHORITY.issue_edited(&recipe, |_| {}, edit).unwrap();
         let quote =
             guest(&material).quote_edited([7; 64], |report| report[0x1a0..0x1e0].copy_from_slice(&id));
-        let evidence = evidence(Platform::Simulated, quote.unwrap());
+        let evidence = evidence(Format::SimulatedSevSnp, quote.unwrap());
         assert_untrusted(inspected(&evidence).map(|_| ()));
     }
 }

@@ -2,7 +2,7 @@
 
 use sealane_attestation::binding::{Leaf, Purpose, Role, Tree};
 use sealane_attestation::{
-    Degradation, EvidenceMessage, Expected, Permission, Rejection, TcbVersion, rejudge,
+    Degradation, EvidenceMessage, Expected, Format, Permission, Rejection, TcbVersion, rejudge,
 };
 use sealane_policy::{Entry, Floors, Pinnable};
 use sealane_simulated::forge::{Kind, REPORT_BYTES};
@@ -12,7 +12,7 @@ use sealane_types::{
 
 use crate::support::{
     AUTHORITY, BINDING_KEY, HANDSHAKE_HASH, MATERIAL, OTHER_AUTHORITY, PROVER, Prover, VERIFIER, entry,
-    honest, judged, leaf, now, peer, pod, policy, policy_of_epoch, recipe, simulation,
+    honest, judged, leaf, now, peer, pod, policy, policy_of_epoch, recipe, simulation, snp,
 };
 
 /// What the verifier says under a policy with one entry that `edit` changed.
@@ -92,8 +92,8 @@ fn evidence_of_another_replica_key_or_platform_is_refused() {
     assert_not_bound(judged(&EvidenceMessage { pod: pod(), ..other }, &policy));
     let other = Prover { static_key: [9; 32], ..Prover::honest(&policy) }.send();
     assert_not_bound(judged(&other, &policy));
-    let mut other = Prover { platform: Platform::SevSnp, ..Prover::honest(&policy) }.send();
-    other.evidence.platform = Platform::Simulated;
+    let mut other = Prover { format: Format::SevSnp, ..Prover::honest(&policy) }.send();
+    other.evidence.format = Format::SimulatedSevSnp;
     assert_not_bound(judged(&other, &policy));
     assert!(judged(&own, &policy).is_ok());
 }
@@ -120,15 +120,15 @@ fn reference_values_have_to_match() {
     let refused = |edit: fn(&mut Entry)| under(edit).unwrap_err();
     assert_eq!(refused(|entry| entry.root = Some(Digest::new([0; 32]))), Rejection::Root);
     assert_eq!(
-        refused(|entry| entry.measurements = [Measurement::new([0; 48])].into()),
+        refused(|entry| snp(entry).measurements = [Measurement::new([0; 48])].into()),
         Rejection::Measurement
     );
-    assert_eq!(refused(|entry| entry.host_data = [HostData::new([0; 32])].into()), Rejection::HostData);
-    assert_eq!(refused(|entry| entry.products = [Product::Milan].into()), Rejection::Product);
-    assert_eq!(refused(|entry| entry.chip_ids = [ChipId::new([1; 64])].into()), Rejection::Chip);
-    assert_eq!(under(|entry| entry.chip_ids.clear()), Ok(Assurance::Simulated));
+    assert_eq!(refused(|entry| snp(entry).host_data = [HostData::new([0; 32])].into()), Rejection::HostData);
+    assert_eq!(refused(|entry| snp(entry).products = [Product::Milan].into()), Rejection::Product);
+    assert_eq!(refused(|entry| snp(entry).chip_ids = [ChipId::new([1; 64])].into()), Rejection::Chip);
+    assert_eq!(under(|entry| snp(entry).chip_ids.clear()), Ok(Assurance::Simulated));
     assert_eq!(
-        refused(|entry| entry.host_data = [HostData::new([0; 32])].into()).reason(),
+        refused(|entry| snp(entry).host_data = [HostData::new([0; 32])].into()).reason(),
         Reason::HostDataMismatch
     );
 }
@@ -136,7 +136,7 @@ fn reference_values_have_to_match() {
 #[test]
 fn real_entries_are_not_satisfied_by_simulation() {
     let refused = under(|entry| {
-        (entry.kind, entry.assurance, entry.root) = (Platform::SevSnp, Assurance::Pod, None);
+        (entry.assurance, entry.root) = (Assurance::Pod, None);
     });
     assert_eq!(refused, Err(Rejection::PlatformNotAllowed(Platform::Simulated)));
 }
@@ -144,17 +144,17 @@ fn real_entries_are_not_satisfied_by_simulation() {
 #[test]
 fn every_tcb_version_reaches_the_floor() {
     for raise in [
-        |entry: &mut Entry| entry.min_tcb.bootloader = Some(11),
-        |entry: &mut Entry| entry.min_tcb.tee = Some(1),
-        |entry: &mut Entry| entry.min_tcb.snp = Some(26),
-        |entry: &mut Entry| entry.min_tcb.microcode = Some(85),
+        |entry: &mut Entry| snp(entry).min_tcb.bootloader = Some(11),
+        |entry: &mut Entry| snp(entry).min_tcb.tee = Some(1),
+        |entry: &mut Entry| snp(entry).min_tcb.snp = Some(26),
+        |entry: &mut Entry| snp(entry).min_tcb.microcode = Some(85),
     ] {
         let refused = under(raise).unwrap_err();
         assert!(matches!(refused, Rejection::TcbTooLow { version: TcbVersion::Reported, .. }), "{refused}");
         assert!(refused.to_string().contains("microcode 84"), "{refused}");
     }
     // A floor for the FMC binds products that have one.
-    assert_eq!(under(|entry| entry.min_tcb.fmc = Some(9)), Ok(Assurance::Simulated));
+    assert_eq!(under(|entry| snp(entry).min_tcb.fmc = Some(9)), Ok(Assurance::Simulated));
     for (offset, expected) in [(0x1e0, TcbVersion::Committed), (0x1f0, TcbVersion::Launch)] {
         let refused = stating(|report| report[offset + 7] -= 1).unwrap_err();
         assert!(matches!(refused, Rejection::TcbTooLow { version, .. } if version == expected), "{refused}");
@@ -167,7 +167,7 @@ fn the_floor_of_the_fmc_binds_turin() {
     let material = AUTHORITY.issue(&recipe(Product::Turin, Kind::Vcek)).unwrap();
     let floor = |fmc| {
         let mut entry = entry(&material);
-        entry.min_tcb.fmc = Some(fmc);
+        snp(&mut entry).min_tcb.fmc = Some(fmc);
         let policy = policy(vec![entry], Floors::default());
         let prover = Prover { material: material.clone(), ..Prover::honest(&policy) };
         judged(&prover.send(), &policy).map(|_| ()).map_err(|refused| refused.reason())
@@ -182,25 +182,25 @@ type Tolerated = (fn(&mut [u8; REPORT_BYTES]), fn(&mut Entry), Rejection);
 #[test]
 fn permissions_are_refused_unless_given() {
     let cases: [Tolerated; 5] = [
-        (|report| report[0x0a] |= 1 << 3, |entry| entry.permissions.debug = true, Rejection::Debug),
+        (|report| report[0x0a] |= 1 << 3, |entry| snp(entry).permissions.debug = true, Rejection::Debug),
         (
             |report| report[0x0a] |= 1 << 2,
-            |entry| entry.permissions.migration = true,
+            |entry| snp(entry).permissions.migration = true,
             Rejection::Permission(Permission::Migration),
         ),
         (
             |report| report[0x160] = 0,
-            |entry| entry.permissions.migration = true,
+            |entry| snp(entry).permissions.migration = true,
             Rejection::Permission(Permission::Migration),
         ),
         (
             |report| report[0x0a] |= 1,
-            |entry| entry.permissions.smt = true,
+            |entry| snp(entry).permissions.smt = true,
             Rejection::Permission(Permission::Smt),
         ),
         (
             |report| report[0x30] = 1,
-            |entry| entry.permissions.vmpl_max = 1,
+            |entry| snp(entry).permissions.vmpl_max = 1,
             Rejection::Permission(Permission::Vmpl),
         ),
     ];
@@ -228,11 +228,11 @@ fn a_provider_s_key_needs_permission_and_fits_no_pinned_chip() {
         let prover = Prover { material: material.clone(), ..Prover::honest(&policy) };
         judged(&prover.send_edited(state), &policy).map(|_| ())
     };
-    assert_eq!(outcome(|entry| entry.permissions.vlek = true), Err(Rejection::Chip));
-    assert_eq!(outcome(|entry| entry.chip_ids.clear()), Err(Rejection::Permission(Permission::Vlek)));
+    assert_eq!(outcome(|entry| snp(entry).permissions.vlek = true), Err(Rejection::Chip));
+    assert_eq!(outcome(|entry| snp(entry).chip_ids.clear()), Err(Rejection::Permission(Permission::Vlek)));
     let permit = |entry: &mut Entry| {
-        entry.chip_ids.clear();
-        entry.permissions.vlek = true;
+        snp(entry).chip_ids.clear();
+        snp(entry).permissions.vlek = true;
     };
     assert_eq!(outcome(permit), Ok(()));
 }
@@ -240,7 +240,7 @@ fn a_provider_s_key_needs_permission_and_fits_no_pinned_chip() {
 #[test]
 fn open_values_degrade_and_complete_floors_refuse_them() {
     let mut open = entry(&MATERIAL);
-    open.host_data.clear();
+    snp(&mut open).host_data.clear();
     let policy = policy(vec![open], Floors::default());
     let verified = judged(&Prover::honest(&policy).send(), &policy).unwrap();
     assert_eq!(verified.degradations(), [Degradation::ReferenceValueMissing(Pinnable::HostData)]);
@@ -256,8 +256,8 @@ fn the_closest_entry_says_what_is_missing() {
     };
     let entries = vec![
         far(|entry| entry.root = Some(Digest::new([0; 32]))),
-        far(|entry| entry.host_data = [HostData::new([0; 32])].into()),
-        far(|entry| entry.measurements = [Measurement::new([0; 48])].into()),
+        far(|entry| snp(entry).host_data = [HostData::new([0; 32])].into()),
+        far(|entry| snp(entry).measurements = [Measurement::new([0; 48])].into()),
     ];
     let unfit = policy(entries.clone(), Floors::default());
     assert_eq!(judged(&Prover::honest(&unfit).send(), &unfit), Err(Rejection::HostData));
@@ -292,12 +292,12 @@ fn a_new_epoch_judges_the_stored_claims() {
     assert_eq!(again.evidence_time(), held.evidence_time(), "a verdict does not renew evidence");
 
     let mut raised = entry(&MATERIAL);
-    raised.min_tcb.microcode = Some(85);
+    snp(&mut raised).min_tcb.microcode = Some(85);
     let raised = policy_of_epoch(3, vec![raised], Floors::default());
     assert_eq!(rejudge(&held, &raised, now()).unwrap_err().reason(), Reason::TcbTooLow);
 
     let mut open = entry(&MATERIAL);
-    open.host_data.clear();
+    snp(&mut open).host_data.clear();
     let open = policy_of_epoch(3, vec![open], Floors::default());
     let degraded = rejudge(&held, &open, now()).unwrap();
     assert_eq!(degraded.degradations(), [Degradation::ReferenceValueMissing(Pinnable::HostData)]);

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use sealane_attestation::{
-    Anchor, AnchorError, Claims, Collateral, Degradation, Evidence, Expected, Rejection, Revocation,
+    Anchor, AnchorError, Claims, Collateral, Degradation, Evidence, Expected, Format, Rejection, Revocation,
     appraise, inspect, rejudge,
 };
 use sealane_policy::Floors;
@@ -31,7 +31,7 @@ fn real() -> Real {
     let recipe = Recipe { marked: false, ..recipe(Product::Genoa, Kind::Vcek) };
     let material = AUTHORITY.issue(&recipe).unwrap();
     let mut evidence = quoted_by(&material);
-    evidence.platform = Platform::SevSnp;
+    evidence.format = Format::SevSnp;
     Real { recipe, material, evidence }
 }
 
@@ -144,7 +144,7 @@ fn a_root_is_pinned_and_not_brought_along() {
 #[test]
 fn simulation_never_passes_as_hardware() {
     let mut evidence = quoted_by(&MATERIAL);
-    evidence.platform = Platform::SevSnp;
+    evidence.format = Format::SevSnp;
     let [_, ask, ark] = MATERIAL.certificates();
     assert_eq!(Anchor::new(ark, ask).unwrap_err(), AnchorError::Simulated);
     let real = real();
@@ -154,7 +154,7 @@ fn simulation_never_passes_as_hardware() {
     // Not even below a pinned root.
     let named = |vcek: &mut TbsCertificate| vcek.subject = "CN=SIM-SEV-VCEK".parse().unwrap();
     let material = AUTHORITY.issue_edited(&real.recipe, |_| {}, named).unwrap();
-    let evidence = Evidence { platform: Platform::SevSnp, ..quoted_by(&material) };
+    let evidence = Evidence { format: Format::SevSnp, ..quoted_by(&material) };
     let refused = inspect(&evidence, &collateral, now()).unwrap_err();
     assert_eq!(refused, Rejection::Untrusted("a simulated certificate in place of a real one"));
 }
@@ -163,9 +163,9 @@ fn simulation_never_passes_as_hardware() {
 fn no_verdict_on_hardware_without_a_list() {
     let real = real();
     let mut pinned = entry(&real.material);
-    (pinned.kind, pinned.assurance, pinned.root) = (Platform::SevSnp, Assurance::Pod, None);
+    (pinned.assurance, pinned.root) = (Assurance::Pod, None);
     let policy = policy(vec![pinned.clone()], Floors::default());
-    let prover = Prover { platform: Platform::SevSnp, material: real.material, ..Prover::honest(&policy) };
+    let prover = Prover { format: Format::SevSnp, material: real.material, ..Prover::honest(&policy) };
     let message = prover.send();
     let (pod, policies) = (pod(), [policy.digest()]);
     let expected = Expected { leaf: leaf(), prover_static: &PROVER, pod: &pod, policies: &policies };
@@ -187,7 +187,7 @@ fn no_verdict_on_hardware_without_a_list() {
     // The owners come to call it a node: what is held says so from then on.
     let mut node = pinned;
     node.assurance = Assurance::Node;
-    node.permissions.unverified_workload = true;
+    node.unverified_workload = true;
     let node = policy_of_epoch(2, vec![node], Floors::default());
     let again = rejudge(&verified, &node, now()).unwrap();
     assert_eq!(

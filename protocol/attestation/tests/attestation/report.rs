@@ -1,10 +1,10 @@
 //! The report: its layout, its signature, and its agreement with the certificate of the key.
 
-use sealane_attestation::{Rejection, binding, limits};
+use sealane_attestation::{Format, Rejection, binding, limits};
 use sealane_simulated::forge::{Kind, REPORT_BYTES};
-use sealane_types::{Platform, Product, Reason};
+use sealane_types::{Product, Reason};
 
-use crate::support::{AUTHORITY, MATERIAL, edited, evidence, guest, inspected, quoted_by, recipe};
+use crate::support::{AUTHORITY, MATERIAL, edited, evidence, guest, inspected, quoted_by, recipe, said};
 
 #[track_caller]
 fn assert_malformed(edit: impl FnOnce(&mut [u8; REPORT_BYTES])) {
@@ -39,13 +39,13 @@ fn versions_are_those_that_are_known() {
         report[0] = 2;
         report[0x188..0x18b].fill(0);
     });
-    assert_eq!(inspected(&second).unwrap().report_version(), 2);
+    assert_eq!(said(&inspected(&second).unwrap()).report_version(), 2);
     assert_malformed(|report| report[0x1f8] = 1);
     let fifth = edited(|report| {
         report[0] = 5;
         report[0x1f8..0x208].fill(1);
     });
-    assert_eq!(inspected(&fifth).unwrap().report_version(), 5);
+    assert_eq!(said(&inspected(&fifth).unwrap()).report_version(), 5);
     assert_malformed(|report| {
         report[0] = 5;
         report[0x208] = 1;
@@ -69,7 +69,7 @@ fn reserved_bytes_of_turin_s_tcb_are_zero() {
     let material = AUTHORITY.issue(&recipe(Product::Turin, Kind::Vcek)).unwrap();
     for offset in [0x38, 0x180, 0x1e0, 0x1f0].into_iter().flat_map(|tcb| tcb + 4..tcb + 7) {
         let quote = guest(&material).quote_edited([7; 64], |report| report[offset] = 1).unwrap();
-        let refused = inspected(&evidence(Platform::Simulated, quote)).unwrap_err();
+        let refused = inspected(&evidence(Format::SimulatedSevSnp, quote)).unwrap_err();
         assert_eq!(refused.reason(), Reason::EvidenceMalformed, "{offset:#x}");
     }
 }
@@ -138,9 +138,12 @@ fn a_vlek_signs_reports_that_say_so() {
         report[0x1a0..0x1e0].fill(0);
     };
     let quote = guest(&material).quote_edited([7; 64], honest).unwrap();
-    let claims = inspected(&evidence(Platform::Simulated, quote)).unwrap();
-    assert_eq!(claims.chip_id(), None);
-    assert_eq!(claims.permitted(&Default::default()).unwrap_err().reason(), Reason::PermissionNotAllowed);
+    let claims = inspected(&evidence(Format::SimulatedSevSnp, quote)).unwrap();
+    assert_eq!(said(&claims).chip_id(), None);
+    assert_eq!(
+        said(&claims).permitted(&Default::default()).unwrap_err().reason(),
+        Reason::PermissionNotAllowed
+    );
     let refused = inspected(&quoted_by(&material)).unwrap_err();
     assert_eq!(refused.reason(), Reason::EvidenceUntrusted);
 }
@@ -160,7 +163,7 @@ fn the_chip_is_the_certificate_s() {
     let material = AUTHORITY.issue(&recipe(Product::Turin, Kind::Vcek)).unwrap();
     for offset in [0x1a0, 0x1a7, 0x1a8, 0x1df] {
         let quote = guest(&material).quote_edited([7; 64], |report| report[offset] ^= 1).unwrap();
-        let refused = inspected(&evidence(Platform::Simulated, quote)).unwrap_err();
+        let refused = inspected(&evidence(Format::SimulatedSevSnp, quote)).unwrap_err();
         assert_eq!(refused.reason(), Reason::EvidenceUntrusted, "{offset:#x}");
     }
 }

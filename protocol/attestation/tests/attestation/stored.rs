@@ -3,10 +3,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use sealane_attestation::{Anchor, Claims, Collateral, Evidence, Rejection, inspect};
-use sealane_policy::Permissions;
-use sealane_types::{Platform, UnixSeconds};
+use sealane_attestation::{Anchor, Claims, Collateral, Evidence, Format, Rejection, inspect};
+use sealane_policy::SnpPermissions;
+use sealane_types::UnixSeconds;
 use serde_json::Value;
+
+use crate::support::said;
 
 /// Judges one entry of an index as its `policy` and `now` say.
 ///
@@ -21,18 +23,18 @@ fn outcome(folder: &Path, entry: &Value, revocation: bool) -> Result<Claims, Rej
         let list = fs::read(folder.join(format!("ca/amd-{product}.crl.der"))).unwrap();
         anchor = anchor.with_revocation_list(&list).unwrap();
     }
-    let evidence = Evidence { platform: Platform::SevSnp, report, certificates: vec![vek] };
+    let evidence = Evidence { format: Format::SevSnp, report, certificates: vec![vek] };
     let now = UnixSeconds(entry["now"].as_u64().unwrap());
     let claims = inspect(&evidence, &Collateral::empty().with_anchor(anchor), now)?;
     let policy = &entry["policy"];
-    let permissions = Permissions {
+    let permissions = SnpPermissions {
         debug: policy["allow_debug"].as_bool().unwrap_or_default(),
         vlek: policy["allow_vlek"].as_bool().unwrap_or_default(),
         vmpl_max: policy["max_vmpl"].as_u64().unwrap_or_default().try_into().unwrap(),
         smt: true,
-        ..Permissions::default()
+        ..SnpPermissions::default()
     };
-    claims.permitted(&permissions)?;
+    said(&claims).permitted(&permissions)?;
     Ok(claims)
 }
 
@@ -57,10 +59,11 @@ fn reports_of_this_repository() {
     assert_eq!(check(&folder), 3);
     let report = fs::read(folder.join("milan-v2-vcek.report")).unwrap();
     let certificates = vec![fs::read(folder.join("milan-v2-vcek.vcek.der")).unwrap()];
-    let evidence = Evidence { platform: Platform::SevSnp, report, certificates };
+    let evidence = Evidence { format: Format::SevSnp, report, certificates };
     let now = UnixSeconds(1_795_132_800);
     let claims = inspect(&evidence, &Collateral::builtin(), now).unwrap();
-    assert_eq!((claims.report_version(), claims.tcb().reported.microcode), (2, 115));
+    let snp = said(&claims);
+    assert_eq!((snp.report_version(), snp.tcb().reported.microcode), (2, 115));
 }
 
 /// `../shared/vectors` beside the repository, with more platforms than may be committed here.

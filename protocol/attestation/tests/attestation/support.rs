@@ -8,17 +8,16 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sealane_attestation::binding::{Leaf, MerklePath, Purpose, Role, Tree, report_data};
 use sealane_attestation::{
-    Claims, Collateral, Evidence, EvidenceMessage, Expected, Rejection, VerifiedPeer, inspect, judge,
+    Claims, Collateral, Evidence, EvidenceMessage, Expected, Format, Rejection, SnpClaims, Statement,
+    VerifiedPeer, inspect, judge,
 };
 use sealane_policy::{
-    Authorities, Document, Entry, Floors, Permissions, PolicyPeer, SessionKind, SessionRule, SigningKey, Tcb,
-    VerifiedPolicy, sign, verify,
+    Authorities, Document, Entry, Floors, PolicyPeer, Reference, SessionKind, SessionRule, SigningKey,
+    SnpPermissions, SnpReference, Tcb, VerifiedPolicy, sign, verify,
 };
 use sealane_simulated::forge::{Authority, Kind, REPORT_BYTES, Recipe};
 use sealane_simulated::{Chip, MEASUREMENT, Material, Platform as Simulation, Quote, host_data};
-use sealane_types::{
-    Assurance, Digest, PeerName, Platform, PodIdentity, Product, Roots, SignedChain, UnixSeconds,
-};
+use sealane_types::{Assurance, Digest, PeerName, PodIdentity, Product, Roots, SignedChain, UnixSeconds};
 
 pub(crate) const INITDATA: &[u8] = b"sealane simulated initdata\nnamespace: demo\npeer: embedder\n";
 pub(crate) const HANDSHAKE_HASH: [u8; 32] = [1; 32];
@@ -49,18 +48,18 @@ pub(crate) fn guest(material: &Material) -> Simulation {
     Simulation::new(material.clone(), Some(INITDATA)).unwrap()
 }
 
-pub(crate) fn evidence(platform: Platform, quote: Quote) -> Evidence {
-    Evidence { platform, report: quote.report, certificates: quote.certificates }
+pub(crate) fn evidence(format: Format, quote: Quote) -> Evidence {
+    Evidence { format, report: quote.report, certificates: quote.certificates }
 }
 
 /// Simulated evidence of an honest chip whose report `edit` changed before it was signed.
 pub(crate) fn edited(edit: impl FnOnce(&mut [u8; REPORT_BYTES])) -> Evidence {
-    evidence(Platform::Simulated, guest(&MATERIAL).quote_edited([7; 64], edit).unwrap())
+    evidence(Format::SimulatedSevSnp, guest(&MATERIAL).quote_edited([7; 64], edit).unwrap())
 }
 
 /// Simulated evidence of an honest report under a chain to order.
 pub(crate) fn quoted_by(material: &Material) -> Evidence {
-    evidence(Platform::Simulated, guest(material).quote([7; 64]).unwrap())
+    evidence(Format::SimulatedSevSnp, guest(material).quote([7; 64]).unwrap())
 }
 
 pub(crate) fn simulation() -> Collateral {
@@ -79,23 +78,40 @@ pub(crate) fn recipe(product: Product, kind: Kind) -> Recipe {
 pub(crate) fn entry(material: &Material) -> Entry {
     let Chip { product, tcb, id } = material.chip();
     Entry {
-        kind: Platform::Simulated,
         assurance: Assurance::Simulated,
-        measurements: [MEASUREMENT].into(),
-        host_data: [host_data(Some(INITDATA))].into(),
-        products: [*product].into(),
-        chip_ids: [*id].into(),
-        min_tcb: Tcb {
-            fmc: None,
-            bootloader: Some(tcb.bootloader),
-            tee: Some(tcb.tee),
-            snp: Some(tcb.snp),
-            microcode: Some(tcb.microcode),
-        },
-        workload: None,
-        permissions: Permissions::default(),
-        public_keys: [].into(),
         root: Some(material.fingerprint()),
+        workload: None,
+        unverified_workload: false,
+        reference: Reference::SevSnp(SnpReference {
+            measurements: [MEASUREMENT].into(),
+            host_data: [host_data(Some(INITDATA))].into(),
+            products: [*product].into(),
+            chip_ids: [*id].into(),
+            min_tcb: Tcb {
+                fmc: None,
+                bootloader: Some(tcb.bootloader),
+                tee: Some(tcb.tee),
+                snp: Some(tcb.snp),
+                microcode: Some(tcb.microcode),
+            },
+            permissions: SnpPermissions::default(),
+        }),
+    }
+}
+
+/// What SEV-SNP evidence says.
+pub(crate) fn said(claims: &Claims) -> &SnpClaims {
+    match claims.statement() {
+        Statement::SevSnp(snp) => snp,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// What the entry says of SEV-SNP.
+pub(crate) fn snp(entry: &mut Entry) -> &mut SnpReference {
+    match &mut entry.reference {
+        Reference::SevSnp(snp) => snp,
+        other => panic!("{other:?}"),
     }
 }
 
@@ -146,7 +162,7 @@ pub(crate) fn leaf() -> Leaf {
 
 /// A prover at work: what it sends for a handshake under a policy.
 pub(crate) struct Prover {
-    pub(crate) platform: Platform,
+    pub(crate) format: Format,
     pub(crate) material: Material,
     pub(crate) pod: PodIdentity,
     pub(crate) static_key: [u8; 32],
@@ -158,7 +174,7 @@ pub(crate) struct Prover {
 impl Prover {
     pub(crate) fn honest(policy: &VerifiedPolicy) -> Self {
         Self {
-            platform: Platform::Simulated,
+            format: Format::SimulatedSevSnp,
             material: MATERIAL.clone(),
             pod: pod(),
             static_key: PROVER,
@@ -173,11 +189,11 @@ impl Prover {
     }
 
     pub(crate) fn send_edited(&self, edit: impl FnOnce(&mut [u8; REPORT_BYTES])) -> EvidenceMessage {
-        let Self { platform, material, pod, static_key, policy, tree, index } = self;
-        let data = report_data(*platform, pod, static_key, policy, tree.leaves(), tree.root());
+        let Self { format, material, pod, static_key, policy, tree, index } = self;
+        let data = report_data(format.platform(), pod, static_key, policy, tree.leaves(), tree.root());
         let quote = guest(material).quote_edited(data, edit).unwrap();
         let path: MerklePath = tree.path(*index).unwrap();
-        EvidenceMessage { pod: pod.clone(), policy: *policy, path, evidence: evidence(*platform, quote) }
+        EvidenceMessage { pod: pod.clone(), policy: *policy, path, evidence: evidence(*format, quote) }
     }
 }
 

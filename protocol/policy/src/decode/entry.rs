@@ -1,108 +1,75 @@
 //! Entries of a Peer. Which fields are known depends on the kind, so that a value which the kind cannot
 //! check is refused instead of ignored.
 
+mod nitro;
+mod snp;
+mod tdx;
+
 use std::collections::BTreeSet;
 use std::str::FromStr;
 
-use sealane_types::{Assurance, Platform, Product};
+use sealane_types::{Assurance, Platform};
 
 use super::{DIGEST, KEY, flag};
-use crate::document::{Entry, Permissions, Tcb, Workload};
+use crate::document::{Entry, Reference, Workload};
 use crate::field::{Field, FieldError, Object, Problem};
-use crate::limits::{CHIP_IDS_MAX, IMAGES_MAX, TEXT_BYTES_MAX, VALUES_MAX};
+use crate::limits::{IMAGES_MAX, TEXT_BYTES_MAX, VALUES_MAX};
 
-/// Highest privilege level of SEV-SNP.
-const VMPL_MAX: u8 = 3;
+/// The platforms whose evidence has a form of its own; simulated evidence has one of theirs.
+const FORMS: &[Platform] = &[Platform::SevSnp, Platform::Tdx, Platform::Nitro];
 
 pub(super) fn entry(field: Field<'_>) -> Result<Entry, FieldError> {
     let mut object = field.object()?;
     let kind_field = object.required("kind", r#""kind": "SevSnp""#)?;
-    let kind = kind_field.word(Platform::ALL)?;
-    let entry = match kind {
-        Platform::SevSnp => sev_snp(&mut object)?,
+    let entry = match kind_field.word(Platform::ALL)? {
+        form @ (Platform::SevSnp | Platform::Tdx | Platform::Nitro) => real(&mut object, &kind_field, form)?,
         Platform::Simulated => simulated(&mut object)?,
         Platform::Key => key(&mut object)?,
-        Platform::Tdx | Platform::Nitro => {
-            return Err(kind_field.refuse(Problem::NotInThisRelease { word: kind.as_str() }));
-        }
     };
     object.close()?;
     Ok(entry)
 }
 
-fn sev_snp(object: &mut Object<'_>) -> Result<Entry, FieldError> {
+fn real(object: &mut Object<'_>, kind: &Field<'_>, form: Platform) -> Result<Entry, FieldError> {
     let assurance = object.required("assurance", r#""assurance": "Pod""#)?;
     let assurance = assurance.word(&[Assurance::Pod, Assurance::Node])?;
     let workload = object.optional("workload", r#""workload": {"serviceAccount": "embedder", "images": []}"#);
     let workload = workload.map(self::workload).transpose()?;
     let unverified_workload =
         flag(object, "allowUnverifiedWorkload", r#""allowUnverifiedWorkload": true"#, false)?;
-    let mut entry = launched(object, Platform::SevSnp, assurance)?;
-    entry.workload = workload;
-    entry.permissions.unverified_workload = unverified_workload;
-    Ok(entry)
+    let reference = reference(object, kind, form)?;
+    Ok(Entry { assurance, root: None, workload, unverified_workload, reference })
 }
 
-/// Simulated evidence has the form of SEV-SNP evidence. The document may state the assurance that the real
+/// Simulated evidence has the form of another platform's. The document may state the assurance that the real
 /// platform would have; what counts is Simulated.
 fn simulated(object: &mut Object<'_>) -> Result<Entry, FieldError> {
     let stated = object.optional("assurance", r#""assurance": "Simulated", or leave it out"#);
     let words = [Assurance::Simulated, Assurance::Pod, Assurance::Node];
     stated.map(|assurance| assurance.word(&words)).transpose()?;
     let root = object.required("root", r#""root": "<fingerprint that the simulated install prints>""#)?;
-    let root = root.parse(DIGEST)?;
+    let root = Some(root.parse(DIGEST)?);
     // Simulated evidence states no workload anyway, so this permission grants nothing: the same entry can be
     // written for both platforms.
     flag(object, "allowUnverifiedWorkload", r#""allowUnverifiedWorkload": true"#, false)?;
-    let entry = launched(object, Platform::Simulated, Assurance::Simulated)?;
-    Ok(Entry { root: Some(root), ..entry })
+    let stated = object.optional("form", r#""form": "Tdx", or leave it out for SevSnp"#);
+    let form = stated.as_ref().map(|form| form.word(FORMS)).transpose()?.unwrap_or(Platform::SevSnp);
+    let form_field = stated.as_ref().unwrap_or(object.field());
+    let reference = reference(object, &form_field.clone(), form)?;
+    let assurance = Assurance::Simulated;
+    Ok(Entry { assurance, root, workload: None, unverified_workload: false, reference })
 }
 
-/// What every SEV-SNP report states, simulated or not.
-fn launched(object: &mut Object<'_>, kind: Platform, assurance: Assurance) -> Result<Entry, FieldError> {
-    let measurements = values(
-        object,
-        "measurements",
-        r#""measurements": ["<96 hex digits of the launch digest>"]"#,
-        VALUES_MAX,
-        "96 lower-case hex digits (SHA-384)",
-    )?;
-    let host_data = values(
-        object,
-        "hostData",
-        r#""hostData": ["<SHA-256 of the initdata file, 64 hex digits>"]"#,
-        VALUES_MAX,
-        DIGEST,
-    )?;
-    let chip_ids = values(
-        object,
-        "chipIds",
-        r#""chipIds": ["<128 hex digits>"]"#,
-        CHIP_IDS_MAX,
-        "128 lower-case hex digits (64 bytes)",
-    )?;
-    let products = object.optional("products", r#""products": ["Milan", "Genoa"]"#);
-    let products = products
-        .map(|field| field.set(Product::ALL.len(), |product| product.word(Product::ALL)))
-        .transpose()?
-        .unwrap_or_default();
-    let min_tcb =
-        object.optional("minTcb", r#""minTcb": {"bootloader": 4, "tee": 0, "snp": 24, "microcode": 219}"#);
-    let min_tcb = min_tcb.map(tcb).transpose()?.unwrap_or_default();
-    let permissions = permissions(object)?;
-    Ok(Entry {
-        kind,
-        assurance,
-        measurements,
-        host_data,
-        products,
-        chip_ids,
-        min_tcb,
-        workload: None,
-        permissions,
-        public_keys: BTreeSet::new(),
-        root: None,
-    })
+/// What evidence of this form has to show, real or simulated.
+fn reference(object: &mut Object<'_>, kind: &Field<'_>, form: Platform) -> Result<Reference, FieldError> {
+    match form {
+        Platform::SevSnp => snp::reference(object).map(Reference::SevSnp),
+        Platform::Tdx => tdx::reference(object).map(Reference::Tdx),
+        Platform::Nitro => nitro::reference(object).map(Reference::Nitro),
+        Platform::Key | Platform::Simulated => {
+            Err(kind.refuse(Problem::NotInThisRelease { word: form.as_str() }))
+        }
+    }
 }
 
 fn key(object: &mut Object<'_>) -> Result<Entry, FieldError> {
@@ -110,17 +77,11 @@ fn key(object: &mut Object<'_>) -> Result<Entry, FieldError> {
     stated.map(|assurance| assurance.word(&[Assurance::Key])).transpose()?;
     let public_keys = values(object, "publicKeys", r#""publicKeys": ["<64 hex digits>"]"#, VALUES_MAX, KEY)?;
     Ok(Entry {
-        kind: Platform::Key,
         assurance: Assurance::Key,
-        measurements: BTreeSet::new(),
-        host_data: BTreeSet::new(),
-        products: BTreeSet::new(),
-        chip_ids: BTreeSet::new(),
-        min_tcb: Tcb::default(),
-        workload: None,
-        permissions: Permissions::default(),
-        public_keys,
         root: None,
+        workload: None,
+        unverified_workload: false,
+        reference: Reference::Key(public_keys),
     })
 }
 
@@ -134,31 +95,6 @@ fn values<T: FromStr + Ord>(
     let field = object.optional(name, example);
     let values = field.map(|field| field.set(most, |value| value.parse(expected))).transpose()?;
     Ok(values.unwrap_or_default())
-}
-
-fn tcb(field: Field<'_>) -> Result<Tcb, FieldError> {
-    let mut object = field.object()?;
-    let mut component =
-        |name, example| object.optional(name, example).map(|field| field.byte(u8::MAX)).transpose();
-    let tcb = Tcb {
-        fmc: component("fmc", r#""fmc": 1"#)?,
-        bootloader: component("bootloader", r#""bootloader": 4"#)?,
-        tee: component("tee", r#""tee": 0"#)?,
-        snp: component("snp", r#""snp": 24"#)?,
-        microcode: component("microcode", r#""microcode": 219"#)?,
-    };
-    object.close()?;
-    Ok(tcb)
-}
-
-fn permissions(object: &mut Object<'_>) -> Result<Permissions, FieldError> {
-    let debug = flag(object, "allowDebug", r#""allowDebug": false"#, false)?;
-    let migration = flag(object, "allowMigration", r#""allowMigration": false"#, false)?;
-    let vlek = flag(object, "allowVlek", r#""allowVlek": true"#, false)?;
-    let smt = flag(object, "allowSmt", r#""allowSmt": true"#, false)?;
-    let vmpl_max = object.optional("maxVmpl", r#""maxVmpl": 0"#);
-    let vmpl_max = vmpl_max.map(|field| field.byte(VMPL_MAX)).transpose()?.unwrap_or_default();
-    Ok(Permissions { debug, migration, vlek, smt, unverified_workload: false, vmpl_max })
 }
 
 fn workload(field: Field<'_>) -> Result<Workload, FieldError> {

@@ -3,51 +3,53 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use sealane_types::{Assurance, ChipId, Digest, HostData, Measurement, Platform, Product, PublicKey};
+use sealane_types::{Assurance, Digest, Platform, PublicKey};
 
-/// Reference values and permissions for one platform. Sets that are empty pin nothing; [`Entry::absent`] names
-/// them, so that what is left open is shown and never forgotten.
+pub use nitro::{NitroMeasurement, NitroReference};
+pub use snp::{SnpPermissions, SnpReference, Tcb};
+pub use tdx::{TdxMeasurement, TdxReference};
+
+mod nitro;
+mod snp;
+mod tdx;
+
+/// What one accepted platform must show. Sets that are empty pin nothing; [`Entry::absent`] names them, so that
+/// what is left open is shown and never forgotten.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    pub kind: Platform,
     /// How closely evidence under this entry is bound to the workload: stated by the owners, never taken from
-    /// the peer. Always [`Assurance::Simulated`] for kind Simulated and [`Assurance::Key`] for kind Key.
+    /// the peer. Always [`Assurance::Simulated`] under a simulated root and [`Assurance::Key`] for pinned keys.
     pub assurance: Assurance,
-    /// Accepted launch measurements; never empty for SevSnp and Simulated.
-    pub measurements: BTreeSet<Measurement>,
-    /// Accepted HOST_DATA values. Empty: any.
-    pub host_data: BTreeSet<HostData>,
-    /// Accepted processor families. Empty: any.
-    pub products: BTreeSet<Product>,
-    /// Accepted processors. Empty: any.
-    pub chip_ids: BTreeSet<ChipId>,
-    /// Floor for the reported, committed and launch TCB.
-    pub min_tcb: Tcb,
+    /// SHA-256 of the DER of a simulated root certificate: it makes this an entry of kind Simulated, whose
+    /// evidence has the form that `reference` says.
+    pub root: Option<Digest>,
     /// What a node agent must state about the pod (assurance Node).
     pub workload: Option<Workload>,
-    pub permissions: Permissions,
-    /// Pinned X25519 keys (kind Key); empty otherwise.
-    pub public_keys: BTreeSet<PublicKey>,
-    /// SHA-256 of the DER of the simulated root certificate (kind Simulated); absent otherwise.
-    pub root: Option<Digest>,
+    /// Evidence proves the node only, and nobody needs to state which workload runs there.
+    pub unverified_workload: bool,
+    pub reference: Reference,
 }
 
-/// Security version numbers, each a minimum. An absent component accepts any value and is shown as absent.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Tcb {
-    /// Turin only.
-    pub fmc: Option<u8>,
-    pub bootloader: Option<u8>,
-    pub tee: Option<u8>,
-    pub snp: Option<u8>,
-    pub microcode: Option<u8>,
+/// Reference values (RFC 9334) and permissions, in the terms of one platform.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reference {
+    SevSnp(SnpReference),
+    Tdx(TdxReference),
+    Nitro(NitroReference),
+    /// Pinned X25519 keys.
+    Key(BTreeSet<PublicKey>),
 }
 
-impl Tcb {
-    /// Whether no component is bounded.
+impl Reference {
+    /// The platform whose evidence these values describe, real or simulated.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
-        *self == Self::default()
+    pub const fn form(&self) -> Platform {
+        match self {
+            Self::SevSnp(_) => Platform::SevSnp,
+            Self::Tdx(_) => Platform::Tdx,
+            Self::Nitro(_) => Platform::Nitro,
+            Self::Key(_) => Platform::Key,
+        }
     }
 }
 
@@ -57,23 +59,6 @@ pub struct Workload {
     pub service_account: String,
     /// Image references by digest; empty: any.
     pub images: BTreeSet<String>,
-}
-
-/// What is refused unless the entry says otherwise.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Permissions {
-    /// The host may read the guest's memory.
-    pub debug: bool,
-    /// A migration agent may move the guest.
-    pub migration: bool,
-    /// The evidence may be signed by a key that a cloud provider holds (VLEK) instead of the chip's own.
-    pub vlek: bool,
-    /// Two threads of one core may serve different guests.
-    pub smt: bool,
-    /// Evidence proves the node only and nobody states which workload runs there.
-    pub unverified_workload: bool,
-    /// Highest privilege level that may ask for evidence; 0 is the most privileged.
-    pub vmpl_max: u8,
 }
 
 /// A reference value that an entry could pin and does not.
@@ -103,24 +88,32 @@ impl fmt::Display for Pinnable {
 }
 
 impl Entry {
+    /// The platform as the document names it.
+    #[must_use]
+    pub const fn kind(&self) -> Platform {
+        if self.root.is_some() { Platform::Simulated } else { self.reference.form() }
+    }
+
     /// Reference values that evidence of this kind carries and this entry leaves open. Each is a degradation,
     /// or a refusal of the document when `floors.complete` is set.
     #[must_use]
     pub fn absent(&self) -> Vec<Pinnable> {
-        let open_images = self.workload.as_ref().is_some_and(|workload| workload.images.is_empty());
-        let snp = self.kind == Platform::SevSnp;
-        let launched = snp || self.kind == Platform::Simulated;
-        [
-            (launched && self.host_data.is_empty(), Pinnable::HostData),
-            (snp && self.products.is_empty(), Pinnable::Products),
-            (snp && self.min_tcb.bootloader.is_none(), Pinnable::TcbBootloader),
-            (snp && self.min_tcb.tee.is_none(), Pinnable::TcbTee),
-            (snp && self.min_tcb.snp.is_none(), Pinnable::TcbSnp),
-            (snp && self.min_tcb.microcode.is_none(), Pinnable::TcbMicrocode),
-            (open_images, Pinnable::WorkloadImages),
-        ]
-        .into_iter()
-        .filter_map(|(open, value)| open.then_some(value))
-        .collect()
+        // Hardware, its firmware and its vendor's collateral are not there to be pinned in a simulation.
+        let real = self.root.is_none();
+        let mut absent = match &self.reference {
+            Reference::SevSnp(snp) => snp.absent(real),
+            Reference::Tdx(tdx) => tdx.absent(real),
+            Reference::Nitro(nitro) => nitro.absent(real),
+            Reference::Key(_) => Vec::new(),
+        };
+        if self.workload.as_ref().is_some_and(|workload| workload.images.is_empty()) {
+            absent.push(Pinnable::WorkloadImages);
+        }
+        absent
     }
+}
+
+/// The names of the values that are open.
+fn open<const N: usize>(values: [(bool, Pinnable); N]) -> Vec<Pinnable> {
+    values.into_iter().filter_map(|(open, value)| open.then_some(value)).collect()
 }

@@ -2,17 +2,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sealane_types::{Assurance, Measurement, PeerName, Platform, PublicKey};
+use sealane_types::{Assurance, Measurement, PeerName, PublicKey};
 
 use super::Finding;
-use crate::document::{Entry, PolicyPeer, Workload};
+use crate::document::{
+    Entry, NitroMeasurement, PolicyPeer, Reference, SnpReference, TdxMeasurement, Workload,
+};
 use crate::limits::FINDINGS_MAX;
 
 /// What evidence must have in common before anything else is compared. Entries meet only in the bucket of a
 /// value that both accept, so a large document costs about as much as its largest bucket.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum Pinned {
-    Launch(Platform, Measurement),
+    Snp(Measurement),
+    Tdx(TdxMeasurement),
+    Nitro(NitroMeasurement),
     Key(PublicKey),
 }
 
@@ -57,9 +61,7 @@ fn buckets(peers: &BTreeMap<PeerName, PolicyPeer>) -> BTreeMap<Pinned, Vec<Place
     for (peer, described) in peers {
         for (index, entry) in described.entries.iter().enumerate() {
             let place = Place { peer, shared: described.shared_evidence, index, entry };
-            let launches = entry.measurements.iter().map(|value| Pinned::Launch(entry.kind, *value));
-            let keys = entry.public_keys.iter().map(|key| Pinned::Key(*key));
-            for pinned in launches.chain(keys) {
+            for pinned in pinned(&entry.reference) {
                 buckets.entry(pinned).or_default().push(place);
             }
         }
@@ -67,13 +69,28 @@ fn buckets(peers: &BTreeMap<PeerName, PolicyPeer>) -> BTreeMap<Pinned, Vec<Place
     buckets
 }
 
-/// Whether some evidence satisfies both entries, which already share a kind and a pinned value.
+fn pinned(reference: &Reference) -> Vec<Pinned> {
+    match reference {
+        Reference::SevSnp(snp) => snp.measurements.iter().copied().map(Pinned::Snp).collect(),
+        Reference::Tdx(tdx) => tdx.measurements.iter().copied().map(Pinned::Tdx).collect(),
+        Reference::Nitro(nitro) => nitro.measurements.iter().copied().map(Pinned::Nitro).collect(),
+        Reference::Key(keys) => keys.iter().copied().map(Pinned::Key).collect(),
+    }
+}
+
+/// Whether some evidence satisfies both entries, which already share a form and a pinned value.
 fn meet(first: &Entry, second: &Entry) -> bool {
-    first.root == second.root
-        && common(&first.host_data, &second.host_data)
+    let values_meet = match (&first.reference, &second.reference) {
+        (Reference::SevSnp(first), Reference::SevSnp(second)) => snp_meet(first, second),
+        _ => true,
+    };
+    first.root == second.root && values_meet && workloads_meet(first, second)
+}
+
+fn snp_meet(first: &SnpReference, second: &SnpReference) -> bool {
+    common(&first.host_data, &second.host_data)
         && common(&first.products, &second.products)
         && common(&first.chip_ids, &second.chip_ids)
-        && workloads_meet(first, second)
 }
 
 /// An empty set accepts everything.
@@ -83,8 +100,7 @@ fn common<T: Ord>(first: &BTreeSet<T>, second: &BTreeSet<T>) -> bool {
 
 /// A node agent's statement tells two pods of one node apart only where both entries insist on it.
 fn workloads_meet(first: &Entry, second: &Entry) -> bool {
-    let insists =
-        |entry: &Entry| entry.assurance == Assurance::Node && !entry.permissions.unverified_workload;
+    let insists = |entry: &Entry| entry.assurance == Assurance::Node && !entry.unverified_workload;
     if !insists(first) || !insists(second) {
         return true;
     }

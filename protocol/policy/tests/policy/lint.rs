@@ -1,6 +1,6 @@
 //! Rules across fields. Each test breaks one rule of a document that is otherwise clean.
 
-use sealane_policy::{Finding, PolicyError, limits, parse};
+use sealane_policy::{Finding, PolicyError, Reference, limits, parse};
 use serde_json::{Value, json};
 
 use crate::support::*;
@@ -208,9 +208,9 @@ fn workloads_tell_peers_apart_only_where_both_insist() {
 fn documents_made_in_code_are_linted_too() {
     let mut made = parse(&bytes(&document(1))).unwrap();
     let entry = &mut made.peers.get_mut(&"ranker".parse().unwrap()).unwrap().entries[0];
-    entry.kind = sealane_types::Platform::Simulated;
+    entry.reference = Reference::Key([].into());
     let found = sealane_policy::lint(&made);
-    assert!(matches!(&found[..], [Finding::NoSimulatedRoot { .. }]), "{found:?}");
+    assert!(matches!(&found[..], [Finding::NoPublicKey { .. }]), "{found:?}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use sealane_attestation::{Anchor, Collateral, Evidence, EvidenceMessage, Revocation, inspect};
+use sealane_attestation::{Anchor, Collateral, Evidence, EvidenceMessage, Format, Revocation, inspect};
 use sealane_simulated::forge::{Authority, Dates, Recipe};
 use sealane_types::{Platform, Product, UnixSeconds};
 use serde_json::Value;
@@ -37,7 +37,7 @@ struct Genuine {
 static GENUINE: LazyLock<[Genuine; 2]> = LazyLock::new(|| {
     let milan = Genuine {
         evidence: Evidence {
-            platform: Platform::SevSnp,
+            format: Format::SevSnp,
             report: include_bytes!("../../../../protocol/attestation/tests/snp/milan-v2-vcek.report")
                 .to_vec(),
             certificates: vec![
@@ -52,7 +52,7 @@ static GENUINE: LazyLock<[Genuine; 2]> = LazyLock::new(|| {
     let decode = |value: &Value| STANDARD.decode(value.as_str().unwrap()).unwrap();
     let simulated = Genuine {
         evidence: Evidence {
-            platform: Platform::Simulated,
+            format: Format::SimulatedSevSnp,
             report: decode(&simulated["report"]),
             certificates: simulated["certificates"].as_array().unwrap().iter().map(decode).collect(),
         },
@@ -83,7 +83,7 @@ pub(super) fn report(data: &[u8]) {
     let Ok(accepted) = inspect(&evidence, &genuine.collateral, genuine.now) else { return };
     assert_eq!(evidence.report, genuine.evidence.report, "a changed report was accepted");
     assert_eq!(evidence.certificates.first(), genuine.evidence.certificates.first(), "another signing key");
-    if evidence.platform == Platform::Simulated && evidence.certificates != genuine.evidence.certificates {
+    if evidence.platform() == Platform::Simulated && evidence.certificates != genuine.evidence.certificates {
         // A root's own signature says nothing: it is its fingerprint that a policy pins.
         assert_ne!(accepted.root(), claims.root(), "another root under the same fingerprint");
     }
@@ -111,7 +111,7 @@ static LISTED: LazyLock<Listed> = LazyLock::new(|| {
     let guest = sealane_simulated::Platform::new(material, None).unwrap();
     let quote = guest.quote([7; 64]).unwrap();
     let evidence =
-        Evidence { platform: Platform::SevSnp, report: quote.report, certificates: quote.certificates };
+        Evidence { format: Format::SevSnp, report: quote.report, certificates: quote.certificates };
     Listed { ark, ask, list, evidence, now }
 });
 

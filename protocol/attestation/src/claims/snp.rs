@@ -1,0 +1,150 @@
+//! What an SEV-SNP report says.
+
+use std::fmt;
+
+use sealane_policy::{SnpPermissions, Tcb as Floor};
+use sealane_types::{ChipId, HostData, Measurement, Product};
+
+use super::Permission;
+use crate::rejection::Rejection;
+
+/// Security patch levels of the firmware below the guest.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Tcb {
+    /// Exists from Turin on.
+    pub fmc: Option<u8>,
+    pub bootloader: u8,
+    pub tee: u8,
+    pub snp: u8,
+    pub microcode: u8,
+}
+
+impl Tcb {
+    /// Whether every part is at least that of `other`. Versions have no total order.
+    #[must_use]
+    pub fn reaches(&self, other: &Self) -> bool {
+        self.fmc >= other.fmc
+            && self.bootloader >= other.bootloader
+            && self.tee >= other.tee
+            && self.snp >= other.snp
+            && self.microcode >= other.microcode
+    }
+
+    /// Whether every part that `floor` bounds is at least that. A floor for the FMC binds products that have
+    /// one.
+    #[must_use]
+    pub fn satisfies(&self, floor: &Floor) -> bool {
+        let Floor { fmc, bootloader, tee, snp, microcode } = *floor;
+        let at_least = |level: u8, floor: Option<u8>| floor.is_none_or(|floor| level >= floor);
+        self.fmc.is_none_or(|level| at_least(level, fmc))
+            && at_least(self.bootloader, bootloader)
+            && at_least(self.tee, tee)
+            && at_least(self.snp, snp)
+            && at_least(self.microcode, microcode)
+    }
+}
+
+impl fmt::Display for Tcb {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { fmc, bootloader, tee, snp, microcode } = self;
+        if let Some(fmc) = fmc {
+            write!(f, "fmc {fmc} ")?;
+        }
+        write!(f, "bootloader {bootloader} tee {tee} snp {snp} microcode {microcode}")
+    }
+}
+
+/// The four TCB versions of an SNP report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct TcbVersions {
+    /// What runs now.
+    pub current: Tcb,
+    /// What the signing key is derived from: never above `current`.
+    pub reported: Tcb,
+    /// What can no longer be rolled back.
+    pub committed: Tcb,
+    /// What ran when the guest was launched or migrated in.
+    pub launch: Tcb,
+}
+
+/// The statements of an ATTESTATION_REPORT.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SnpClaims {
+    pub(crate) report_version: u32,
+    pub(crate) measurement: Measurement,
+    pub(crate) host_data: HostData,
+    pub(crate) product: Product,
+    pub(crate) chip_id: Option<ChipId>,
+    pub(crate) tcb: TcbVersions,
+    pub(crate) debug: bool,
+    pub(crate) migration: bool,
+    pub(crate) vlek: bool,
+    pub(crate) vmpl: u32,
+    pub(crate) smt: bool,
+}
+
+impl SnpClaims {
+    /// Version of the report's layout.
+    #[must_use]
+    pub const fn report_version(&self) -> u32 {
+        self.report_version
+    }
+
+    /// The launch digest of the guest.
+    #[must_use]
+    pub const fn measurement(&self) -> &Measurement {
+        &self.measurement
+    }
+
+    /// What the host stated at launch: for CoCo guests the hash of their initdata.
+    #[must_use]
+    pub const fn host_data(&self) -> &HostData {
+        &self.host_data
+    }
+
+    #[must_use]
+    pub const fn product(&self) -> Product {
+        self.product
+    }
+
+    /// The chip, unless its id is masked: cloud providers with VLEKs do so.
+    #[must_use]
+    pub const fn chip_id(&self) -> Option<&ChipId> {
+        self.chip_id.as_ref()
+    }
+
+    #[must_use]
+    pub const fn tcb(&self) -> &TcbVersions {
+        &self.tcb
+    }
+
+    /// Whether the host may read and write the guest's memory by debug commands.
+    #[must_use]
+    pub const fn debug(&self) -> bool {
+        self.debug
+    }
+
+    /// The privilege level that asked for the report; 0 is the highest.
+    #[must_use]
+    pub const fn vmpl(&self) -> u32 {
+        self.vmpl
+    }
+
+    /// Whether the guest's and the host's settings are all among those that `permissions` tolerate.
+    ///
+    /// # Errors
+    /// [`Rejection::Debug`] or [`Rejection::Permission`] for the first that is not.
+    pub fn permitted(&self, permissions: &SnpPermissions) -> Result<(), Rejection> {
+        // Destructured without `..`, so that a permission that a later policy adds is not forgotten here.
+        let SnpPermissions { debug, migration, vlek, smt, vmpl_max } = *permissions;
+        if self.debug && !debug {
+            return Err(Rejection::Debug);
+        }
+        Permission::first_refused([
+            (self.migration && !migration, Permission::Migration),
+            (self.vlek && !vlek, Permission::Vlek),
+            (self.vmpl > u32::from(vmpl_max), Permission::Vmpl),
+            (self.smt && !smt, Permission::Smt),
+        ])
+    }
+}
