@@ -24,7 +24,7 @@ const OTHER_WRITES_PER_MINUTE_MAX: u64 = 60;
 /// A policy change has to reach everybody in a time in which owners would wait for it, on a busy machine too.
 const PUSH_MILLIS_MAX: u64 = 60_000;
 /// What the chart gives the operator.
-const MEMORY_MIB_MAX: u64 = 256;
+const MEMORY_MIB_MAX: u64 = 512;
 
 #[tokio::test]
 #[ignore = "long: hundreds of pods and thousands of objects"]
