@@ -23,6 +23,7 @@ mod push;
 mod python;
 mod recipe;
 mod timer;
+mod torch;
 mod tree;
 mod unpack;
 mod wheels;
@@ -43,8 +44,11 @@ const WHEELS: &str = include_str!("../images/wheels.txt");
 
 const LOCK: &str = ".lock";
 
-/// All images, in the order they are built.
+/// The images that installations, the demo and the tests need, in the order they are built.
 pub const NAMES: [&str; 4] = ["sealane-operator", "sealane-sidecar", "sealane-sidecar-sim", "sealane-demo"];
+
+/// Images that only long tests need, large ones; built when they are named.
+pub const LONG: [&str; 1] = ["sealane-torch"];
 
 /// A finished image.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,7 +67,7 @@ impl Image {
         format!("{}:{}", self.name, self.tag)
     }
 
-    /// One of [`NAMES`].
+    /// One of [`NAMES`] or [`LONG`].
     #[must_use]
     pub fn short_name(&self) -> &str {
         self.name.rsplit('/').next().unwrap_or_default()
@@ -111,8 +115,8 @@ pub struct Options {
     /// Push the images to HOST[:PORT][/PATH]; login from SEALANE_REGISTRY_USER and SEALANE_REGISTRY_PASSWORD
     #[arg(long, value_name = "REGISTRY")]
     push: Option<String>,
-    /// Only these images
-    #[arg(long, value_name = "NAME", value_parser = clap::builder::PossibleValuesParser::new(NAMES))]
+    /// Only these images; sealane-torch, which long tests use, is built only if it is named here
+    #[arg(long, value_name = "NAME", value_parser = clap::builder::PossibleValuesParser::new(known()))]
     only: Vec<String>,
     /// Build our programs with the release profile
     #[arg(long)]
@@ -122,7 +126,10 @@ pub struct Options {
 impl Options {
     /// Builds, and loads or pushes if asked; prints each image's name as a cluster shall use it.
     pub fn run(&self) -> Result<()> {
-        let names: Vec<_> = NAMES.into_iter().filter(|name| self.selects(name)).collect();
+        let named = |name: &&str| self.only.iter().any(|only| only == name);
+        let all = self.only.is_empty();
+        let names: Vec<_> =
+            known().filter(|name| if all { NAMES.contains(name) } else { named(name) }).collect();
         // Told before minutes of building, not after.
         let target = self.load.then(|| Target::of_context(self.context.as_deref())).transpose()?;
         let mut images = build(&Workspace::locate(self.release)?, &names)?;
@@ -137,16 +144,17 @@ impl Options {
         }
         Ok(())
     }
-
-    fn selects(&self, name: &str) -> bool {
-        self.only.is_empty() || self.only.iter().any(|only| only == name)
-    }
 }
 
-/// Builds `names` (of [`NAMES`]). What is unchanged since the last time is not built again.
+fn known() -> impl Iterator<Item = &'static str> {
+    NAMES.into_iter().chain(LONG)
+}
+
+/// Builds `names` (of [`NAMES`] and [`LONG`]). What is unchanged since the last time is not built again.
 pub fn build(workspace: &Workspace, names: &[&str]) -> Result<Vec<Image>> {
     for name in names {
-        ensure!(NAMES.contains(name), "there is no image {name}; there are {}", NAMES.join(", "));
+        let there_are = || known().collect::<Vec<_>>().join(", ");
+        ensure!(known().any(|known| known == *name), "there is no image {name}; there are {}", there_are());
     }
     let folder = workspace.images();
     let trees = folder.join("trees");

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Image, Workspace, binaries,
+    debian::Extent,
     layers::{self, Layers, USER},
     python,
     timer::Timer,
@@ -19,24 +20,24 @@ use super::{
 use crate::{oci, progress::note};
 
 const DEMO: &str = "sealane-demo";
+const TORCH: &str = "sealane-torch";
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Where the sources of the demo image's own layer lie, and where they go. All must be there.
 const SOURCES: [(&str, &str); 2] = [("clients/python/src/sealane", "sealane"), ("examples/demo", "demo")];
 
 /// Builds `names` in one go: one cargo call, one look at the packages.
 pub(super) fn all(workspace: &Workspace, names: &[&str]) -> Result<Vec<Image>> {
-    let demo = names.contains(&DEMO);
-    if demo {
+    if names.contains(&DEMO) {
         ensure_sources(&workspace.root)?;
     }
-    let programs: Vec<_> = names.iter().copied().filter(|name| *name != DEMO).collect();
+    let programs: Vec<_> = names.iter().copied().filter(|name| extent(name) == Extent::Os).collect();
     let built = if programs.is_empty() {
         BTreeMap::new()
     } else {
         binaries::build(&workspace.root, &programs, workspace.release)?
     };
     let folder = workspace.images();
-    let layers = Layers::take(&folder, demo)?;
+    let layers = Layers::take(&folder, names.iter().map(|name| extent(name)).max().unwrap_or(Extent::Os))?;
     let mut images = Vec::new();
     for name in names {
         let key = Key::new(&[name, VERSION])
@@ -46,6 +47,10 @@ pub(super) fn all(workspace: &Workspace, names: &[&str]) -> Result<Vec<Image>> {
             Some(program) => remembered(&folder, name, key.with_file(program)?, || {
                 program_image(&folder, name, program, &layers)
             })?,
+            None if *name == TORCH => {
+                let key = layers.torch()?.key(key);
+                remembered(&folder, name, key, || torch_image(&layers))?
+            }
             None => {
                 let key = demo_key(&workspace.root, key, &layers)?;
                 remembered(&folder, name, key, || demo_image(&workspace.root, &layers))?
@@ -61,26 +66,43 @@ fn program_image(folder: &Path, name: &str, program: &Path, layers: &Layers) -> 
     binaries::check(&stripped, &layers.os)?;
     let path = format!("/usr/bin/{name}");
     let ours = oci::Layer::new().copy(&path, 0o755, stripped);
-    Ok(named(name, layers, false)?.layer(ours).entrypoint([path]))
+    Ok(named(name, layers)?.layer(ours).entrypoint([path]))
 }
 
-/// Python with numpy, tokenizers and MiniLM's weights, our client, and the demo's programs.
+/// Python with numpy, tokenizers and MiniLM's weights, gRPC, our client, and the demo's programs.
 fn demo_image(root: &Path, layers: &Layers) -> Result<oci::Image> {
     let python = layers.python()?;
     let mut ours = oci::Layer::new();
     for (source, package) in SOURCES {
         ours = layers::sources(ours, &format!("{}/{package}", python::PACKAGES), &root.join(source))?;
     }
-    let [interpreter, wheels] = python.layers()?;
-    let image = named(DEMO, layers, true)?.layer(interpreter).layer(wheels).layer(ours);
-    Ok(image
-        .entrypoint([format!("/{}", python::INTERPRETER)])
-        .env("PYTHONDONTWRITEBYTECODE", "1")
-        .env("PYTHONUNBUFFERED", "1")
-        .label("dev.sealane.wheels", python.wheels_label()?))
+    let image = interpreted(DEMO, layers)?.layer(python.wheels()?).layer(ours);
+    Ok(image.label("dev.sealane.wheels", python.wheels_label()?))
 }
 
-fn named(name: &str, layers: &Layers, python: bool) -> Result<oci::Image> {
+/// Python with torch, and nothing of ours.
+fn torch_image(layers: &Layers) -> Result<oci::Image> {
+    Ok(interpreted(TORCH, layers)?.layer(layers.torch()?.layer()?))
+}
+
+/// The layers that `name` stands on.
+fn extent(name: &str) -> Extent {
+    match name {
+        TORCH => Extent::Torch,
+        DEMO => Extent::Python,
+        _ => Extent::Os,
+    }
+}
+
+fn interpreted(name: &str, layers: &Layers) -> Result<oci::Image> {
+    Ok(named(name, layers)?
+        .layer(layers.python()?.interpreter()?)
+        .entrypoint([format!("/{}", python::INTERPRETER)])
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .env("PYTHONUNBUFFERED", "1"))
+}
+
+fn named(name: &str, layers: &Layers) -> Result<oci::Image> {
     Ok(oci::Image::new(format!("localhost/{name}"))
         .layer(layers.os()?)
         .user(USER)
@@ -89,7 +111,7 @@ fn named(name: &str, layers: &Layers, python: bool) -> Result<oci::Image> {
         .label("org.opencontainers.image.title", name)
         .label("org.opencontainers.image.version", VERSION)
         .label("org.opencontainers.image.licenses", "Apache-2.0")
-        .label("dev.sealane.debian", layers.packages(python)))
+        .label("dev.sealane.debian", layers.packages(extent(name))))
 }
 
 fn ensure_sources(root: &Path) -> Result<()> {
@@ -102,8 +124,7 @@ fn ensure_sources(root: &Path) -> Result<()> {
 }
 
 fn demo_key(root: &Path, key: Key, layers: &Layers) -> Result<Key> {
-    let python = layers.python()?;
-    let mut key = key.with(layers::base_name(&python.interpreter)).with(layers::base_name(&python.wheels));
+    let mut key = layers.python()?.key(key);
     for (source, _) in SOURCES {
         let folder = root.join(source);
         for file in tree::files(&folder)?.into_iter().filter(|file| layers::is_source(file)) {

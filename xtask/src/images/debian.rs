@@ -28,11 +28,20 @@ pub(super) struct Package {
     sha256: String,
 }
 
-/// Both lists of packages; what the OS layer has, the Python layer lacks.
+/// How many of the layers an image needs; each stands on those before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Extent {
+    Os,
+    Python,
+    Torch,
+}
+
+/// The packages of each layer, which lacks what those before have. That of torch is empty unless asked for.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) os: Vec<Package>,
     pub(super) python: Vec<Package>,
+    pub(super) torch: Vec<Package>,
 }
 
 /// apt, with its caches in our own folder so that nothing on the machine changes.
@@ -50,13 +59,14 @@ impl Apt {
 
     /// Finds all packages and downloads those that are not here yet. A first failure may only mean that the
     /// machine's package lists are missing or older than the archive: they are refreshed, once.
-    pub(super) fn take(&self, recipe: &Recipe, python: bool) -> Result<Plan> {
+    pub(super) fn take(&self, recipe: &Recipe, extent: Extent) -> Result<Plan> {
         let attempt = || {
-            let plan = self.plan(recipe)?;
+            let plan = self.plan(recipe, extent)?;
             self.fetch(&plan.os)?;
-            if python {
+            if extent >= Extent::Python {
                 self.fetch(&plan.python)?;
             }
+            self.fetch(&plan.torch)?;
             Ok(plan)
         };
         attempt().or_else(|stale: anyhow::Error| {
@@ -74,14 +84,19 @@ impl Apt {
         process::check(update.args(["update", "--quiet", "--error-on=any"]).env("LC_ALL", "C"))
     }
 
-    fn plan(&self, recipe: &Recipe) -> Result<Plan> {
-        let roots: BTreeSet<_> = recipe.os.union(&recipe.python).cloned().collect();
+    fn plan(&self, recipe: &Recipe, extent: Extent) -> Result<Plan> {
+        let below: BTreeSet<_> = recipe.os.union(&recipe.python).cloned().collect();
+        let mut roots = below.clone();
+        if extent >= Extent::Torch {
+            roots.extend(recipe.torch.iter().cloned());
+        }
         let mut depends = self.command("apt-cache", &["depends", "--recurse"]);
         for unwanted in ["recommends", "suggests", "conflicts", "breaks", "replaces", "enhances"] {
             depends.arg(format!("--no-{unwanted}"));
         }
         let graph = Dependencies::parse(&process::text(depends.args(&roots))?)?;
         let os = graph.closure(&recipe.os, &recipe.without)?;
+        let python = graph.closure(&below, &recipe.without)?;
         let all = graph.closure(&roots, &recipe.without)?;
 
         // apt passes over what lies in its working folder: it shall look at an empty one.
@@ -91,8 +106,9 @@ impl Apt {
         let packages = parse_uris(&process::text(download.args(&all))?)?;
         let found: BTreeSet<_> = packages.iter().map(|package| package.name.clone()).collect();
         ensure!(found == all, "apt offers {found:?} instead of {all:?}");
-        let (os, python) = packages.into_iter().partition(|package| os.contains(&package.name));
-        Ok(Plan { os, python })
+        let (os, above): (_, Vec<_>) = packages.into_iter().partition(|package| os.contains(&package.name));
+        let (python, torch) = above.into_iter().partition(|package| python.contains(&package.name));
+        Ok(Plan { os, python, torch })
     }
 
     fn fetch(&self, packages: &[Package]) -> Result<()> {

@@ -6,9 +6,10 @@ use anyhow::{Context, Result};
 
 use super::{
     DEBIAN, WHEELS,
-    debian::{self, Apt, Package, Plan},
+    debian::{self, Apt, Extent, Package, Plan},
     python,
     recipe::Recipe,
+    torch,
     tree::Key,
     wheels,
 };
@@ -29,32 +30,48 @@ const CODE: [&str; 5] = [
 pub(super) struct Layers {
     pub(super) os: PathBuf,
     os_packages: Vec<Package>,
-    pub(super) python: Option<Python>,
+    python: Option<Python>,
+    torch: Option<Torch>,
 }
 
 pub(super) struct Python {
-    pub(super) interpreter: PathBuf,
-    pub(super) wheels: PathBuf,
+    interpreter: PathBuf,
+    wheels: PathBuf,
+    packages: Vec<Package>,
+}
+
+pub(super) struct Torch {
+    tree: PathBuf,
     packages: Vec<Package>,
 }
 
 impl Layers {
-    /// Makes the folders that are missing; those of Python only when an image needs them.
-    pub(super) fn take(folder: &Path, with_python: bool) -> Result<Self> {
+    /// Makes the folders that are missing, as far as an image needs them.
+    pub(super) fn take(folder: &Path, extent: Extent) -> Result<Self> {
         let recipe = Recipe::parse(DEBIAN)?;
         let apt = Apt::new(folder)?;
-        let Plan { os: os_packages, python: packages } = apt.take(&recipe, with_python)?;
+        let Plan { os: os_packages, python: python_packages, torch: torch_packages } =
+            apt.take(&recipe, extent)?;
         let trees = folder.join("trees");
         let os = apt.tree(&trees, "os", Key::new(&CODE), &os_packages, &recipe, debian::finish_os)?;
-        let python = with_python.then(|| {
-            // The interpreter is checked and compiles its modules with the OS layer's libraries.
-            let key = Key::new(&CODE).with(base_name(&os));
-            let finish = |root: &Path| python::finish(&os, root);
-            let interpreter = apt.tree(&trees, "python", key, &packages, &recipe, finish)?;
-            let wheels = wheels::tree(folder, WHEELS, &os, &interpreter)?;
-            Ok::<_, anyhow::Error>(Python { interpreter, wheels, packages: packages.clone() })
-        });
-        Ok(Self { os, os_packages, python: python.transpose()? })
+        if extent < Extent::Python {
+            return Ok(Self { os, os_packages, python: None, torch: None });
+        }
+        // The interpreter is checked and compiles its modules with the OS layer's libraries.
+        let key = Key::new(&CODE).with(base_name(&os));
+        let finish = |root: &Path| python::finish(&os, root);
+        let interpreter = apt.tree(&trees, "python", key, &python_packages, &recipe, finish)?;
+        let torch = if extent < Extent::Torch {
+            None
+        } else {
+            let key = Key::new(&CODE).with(include_str!("torch.rs")).with(base_name(&interpreter));
+            let finish = |root: &Path| torch::finish(&os, &interpreter, root);
+            let tree = apt.tree(&trees, "torch", key, &torch_packages, &recipe, finish)?;
+            Some(Torch { tree, packages: torch_packages })
+        };
+        let wheels = wheels::tree(folder, WHEELS, &os, &interpreter)?;
+        let python = Some(Python { interpreter, wheels, packages: python_packages });
+        Ok(Self { os, os_packages, python, torch })
     }
 
     /// The layer below all others.
@@ -66,22 +83,51 @@ impl Layers {
         self.python.as_ref().context("the Python layers were not asked for")
     }
 
+    pub(super) fn torch(&self) -> Result<&Torch> {
+        self.torch.as_ref().context("the layer of torch was not asked for")
+    }
+
     /// Which packages an image of these layers holds, for its label.
-    pub(super) fn packages(&self, with_python: bool) -> String {
-        let python = self.python.iter().filter(|_| with_python).flat_map(|python| &python.packages);
-        debian::label(self.os_packages.iter().chain(python))
+    pub(super) fn packages(&self, extent: Extent) -> String {
+        let python = self.python.iter().filter(|_| extent >= Extent::Python);
+        let torch = self.torch.iter().filter(|_| extent >= Extent::Torch);
+        let above = python.flat_map(|python| &python.packages).chain(torch.flat_map(|torch| &torch.packages));
+        debian::label(self.os_packages.iter().chain(above))
     }
 }
 
 impl Python {
-    pub(super) fn layers(&self) -> Result<[Layer; 2]> {
-        let layer = |folder: &Path| Layer::new().tree("", folder, |_| true);
-        Ok([layer(&self.interpreter)?, layer(&self.wheels)?])
+    pub(super) fn interpreter(&self) -> Result<Layer> {
+        whole(&self.interpreter)
+    }
+
+    pub(super) fn wheels(&self) -> Result<Layer> {
+        whole(&self.wheels)
     }
 
     pub(super) fn wheels_label(&self) -> Result<String> {
         Ok(wheels::label(&wheels::parse(WHEELS)?))
     }
+
+    /// What a key has of both layers.
+    pub(super) fn key(&self, key: Key) -> Key {
+        key.with(base_name(&self.interpreter)).with(base_name(&self.wheels))
+    }
+}
+
+impl Torch {
+    pub(super) fn layer(&self) -> Result<Layer> {
+        whole(&self.tree)
+    }
+
+    /// The layer stands on the interpreter's, and its folder's name changes with that.
+    pub(super) fn key(&self, key: Key) -> Key {
+        key.with(base_name(&self.tree))
+    }
+}
+
+fn whole(folder: &Path) -> Result<Layer> {
+    Layer::new().tree("", folder, |_| true)
 }
 
 /// Ends in the folder's key, so it changes with the content.

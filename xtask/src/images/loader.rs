@@ -26,8 +26,12 @@ impl Loader {
         let program = entries(&folder)?.into_iter().find(|path| is_loader(path));
         let program = program.with_context(|| format!("no dynamic loader in {}", folder.display()))?;
         let trees: Vec<_> = std::iter::once(os).chain(above.iter().copied()).map(Path::to_owned).collect();
-        let libraries = trees.iter().map(|tree| tree.join("usr/lib").join(&triplet).display().to_string());
-        let libraries = libraries.collect::<Vec<_>>().join(":");
+        // The C library's own search, in that order.
+        let folders = trees.iter().flat_map(|tree| {
+            let plain = tree.join("usr/lib");
+            [plain.join(&triplet), plain]
+        });
+        let libraries = folders.map(|folder| folder.display().to_string()).collect::<Vec<_>>().join(":");
         Ok(Self { trees, program, libraries })
     }
 
@@ -72,7 +76,7 @@ fn is_loader(path: &Path) -> bool {
 }
 
 /// Debian's name of the architecture's library folder, as the C library has it: `x86_64-linux-gnu`.
-fn triplet(os: &Path) -> Result<String> {
+pub(super) fn triplet(os: &Path) -> Result<String> {
     let folder = os.join("usr/lib");
     let found = entries(&folder)?.into_iter().find(|path| path.join("libc.so.6").exists());
     let name = found.as_deref().and_then(Path::file_name).and_then(|name| name.to_str());

@@ -22,8 +22,9 @@ hashlib.sha256(b'').hexdigest()";
 pub(super) fn finish(os: &Path, root: &Path) -> Result<()> {
     tree::link(root, "usr/bin/python3", "python3.11")?;
     link_shell(root)?;
-    check_libraries(&Loader::new(os, &[root])?, root)?;
-    run(os, root, &[], &["-c", CHECK]).context("the image's Python does not work")?;
+    let loader = Loader::new(os, &[root])?;
+    check_libraries(&loader, root)?;
+    run(&loader, root, &[], &["-c", CHECK]).context("the image's Python does not work")?;
     compile(os, root, root, "usr/lib/python3.11")
 }
 
@@ -35,19 +36,19 @@ pub(super) fn compile(os: &Path, python: &Path, root: &Path, folder: &str) -> Re
     let mut words: Vec<&OsStr> =
         ["-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash"].map(OsStr::new).into();
     words.extend([OsStr::new("-s"), root, OsStr::new("-p"), OsStr::new("/"), modules]);
-    run(os, python, &[], &words).context("compile Python modules")?;
+    run(&Loader::new(os, &[python])?, python, &[], &words).context("compile Python modules")?;
     Ok(())
 }
 
 /// Runs the image's interpreter on this machine; `packages` are folders to import from.
 pub(super) fn run<S: AsRef<OsStr>>(
-    os: &Path,
+    loader: &Loader,
     python: &Path,
     packages: &[&Path],
     words: &[S],
 ) -> Result<String> {
     let search = std::env::join_paths(packages)?;
-    let mut command = Loader::new(os, &[python])?.command(&python.join(INTERPRETER));
+    let mut command = loader.command(&python.join(INTERPRETER));
     command.args(words).env("PYTHONHOME", python.join("usr")).env("PYTHONPATH", search);
     // The order of hashed sets must not reach compiled modules, and a check must not leave any.
     command.env("PYTHONHASHSEED", "0").env("PYTHONDONTWRITEBYTECODE", "1").env("PYTHONNOUSERSITE", "1");

@@ -10,6 +10,7 @@ use super::paths::Pattern;
 pub(super) struct Recipe {
     pub(super) os: BTreeSet<String>,
     pub(super) python: BTreeSet<String>,
+    pub(super) torch: BTreeSet<String>,
     pub(super) without: BTreeSet<String>,
     pub(super) prune: Vec<Pattern>,
 }
@@ -30,12 +31,13 @@ impl Recipe {
             [] => true,
             ["os", package] => self.os.insert((*package).to_owned()),
             ["python", package] => self.python.insert((*package).to_owned()),
+            ["torch", package] => self.torch.insert((*package).to_owned()),
             ["without", package] => self.without.insert((*package).to_owned()),
             ["prune", pattern] => {
                 self.prune.push(Pattern::new(*pattern));
                 true
             }
-            _ => bail!("expected `os`, `python`, `without` or `prune`, and one word"),
+            _ => bail!("expected `os`, `python`, `torch`, `without` or `prune`, and one word"),
         };
         if !fresh {
             bail!("{} is named twice", words[1]);

