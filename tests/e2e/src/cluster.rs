@@ -17,6 +17,8 @@ pub struct Cluster {
     tools: PathBuf,
     /// Image of test workloads: Python with numpy and the client.
     pub image: String,
+    /// Image with torch, which only long runs have.
+    torch: Option<String>,
     plugin: PathBuf,
     /// Reaches into the nodes of a local cluster.
     xtask: Option<PathBuf>,
@@ -35,9 +37,20 @@ impl Cluster {
         Ok(Self {
             tools: variable("SEALANE_TEST_TOOLS")?.into(),
             image: variable("SEALANE_TEST_IMAGE")?.to_string_lossy().into_owned(),
+            torch: std::env::var("SEALANE_TEST_TORCH_IMAGE").ok(),
             plugin: variable("SEALANE_TEST_PLUGIN")?.into(),
             xtask: std::env::var_os("SEALANE_TEST_XTASK").map(PathBuf::from),
         })
+    }
+
+    /// The image of workloads that need torch.
+    ///
+    /// # Errors
+    /// This run has none.
+    pub fn torch(&self) -> Result<&str> {
+        let missing =
+            "SEALANE_TEST_TORCH_IMAGE is not set: `FULL=1 cargo xtask test` builds the image with torch";
+        self.torch.as_deref().context(missing)
     }
 
     /// kubectl with `arguments`; its standard output.

@@ -18,4 +18,4 @@ pub use cluster::{Cluster, Sandbox};
 pub use load::{Load, Member, loaded, named, programs};
 pub use policy::{Owners, Signing};
 pub use wait::{PATIENCE, until};
-pub use workload::{Workload, session};
+pub use workload::{Workload, forward, session};

@@ -1,5 +1,7 @@
 //! Workloads of the tests: pods that run one Python program each, on a node of their own if wanted.
 
+use std::collections::BTreeMap;
+
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
@@ -12,12 +14,36 @@ pub struct Workload {
     pub app: String,
     pub program: String,
     pub node: &'static str,
+    /// What lies beside the program.
+    files: BTreeMap<String, String>,
+    host_network: bool,
 }
 
 impl Workload {
     #[must_use]
     pub fn new(app: &str, node: &'static str, program: &str) -> Self {
-        Self { name: app.to_owned(), app: app.to_owned(), program: program.to_owned(), node }
+        Self {
+            name: app.to_owned(),
+            app: app.to_owned(),
+            program: program.to_owned(),
+            node,
+            files: BTreeMap::new(),
+            host_network: false,
+        }
+    }
+
+    /// Puts a file beside the program, which can import it.
+    #[must_use]
+    pub fn file(mut self, name: &str, text: &str) -> Self {
+        self.files.insert(name.to_owned(), text.to_owned());
+        self
+    }
+
+    /// On the host's network, which needs [`Sandbox::open`].
+    #[must_use]
+    pub fn on_host_network(mut self) -> Self {
+        self.host_network = true;
+        self
     }
 
     /// The pod and the ConfigMap that holds its program.
@@ -27,10 +53,12 @@ impl Workload {
             "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true,
             "capabilities": {"drop": ["ALL"]},
         });
+        let mut files = self.files.clone();
+        files.insert("program.py".to_owned(), self.program.clone());
         vec![
             json!({
                 "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("{}-program", self.name)},
-                "data": {"program.py": self.program},
+                "data": files,
             }),
             json!({
                 "apiVersion": "v1", "kind": "Pod",
@@ -39,6 +67,8 @@ impl Workload {
                     "restartPolicy": "Never",
                     "terminationGracePeriodSeconds": 10,
                     "nodeSelector": {"kubernetes.io/hostname": self.node},
+                    "hostNetwork": self.host_network,
+                    "dnsPolicy": if self.host_network { "ClusterFirstWithHostNet" } else { "ClusterFirst" },
                     "securityContext": {
                         "runAsNonRoot": true, "runAsUser": 1000,
                         "seccompProfile": {"type": "RuntimeDefault"},
@@ -55,9 +85,19 @@ impl Workload {
     }
 }
 
-/// Peers for `from` and `to`, selected by label `app`, and the session `lane` between them.
+/// Peers for `from` and `to`, selected by label `app`, and the session `lane` between them: a stream of tensors.
 #[must_use]
 pub fn session(lane: &str, from: &str, to: &str) -> Vec<Value> {
+    declared(lane, from, to, "stream", &json!({}))
+}
+
+/// As [`session`], but a TCP port: `to` listens on `target`, and `from` reaches it on `listen`.
+#[must_use]
+pub fn forward(lane: &str, from: &str, to: &str, listen: u16, target: u16) -> Vec<Value> {
+    declared(lane, from, to, "forward", &json!({"listen": listen, "target": target}))
+}
+
+fn declared(lane: &str, from: &str, to: &str, kind: &str, how: &Value) -> Vec<Value> {
     let peer = |name: &str| {
         json!({
             "apiVersion": "sealane.dev/v1alpha1", "kind": "Peer", "metadata": {"name": name},
@@ -73,12 +113,22 @@ pub fn session(lane: &str, from: &str, to: &str) -> Vec<Value> {
         peer(to),
         json!({
             "apiVersion": "sealane.dev/v1alpha1", "kind": "TransferSession", "metadata": {"name": lane},
-            "spec": {"from": {"peer": from}, "to": [{"peer": to}], "stream": {}},
+            "spec": {"from": {"peer": from}, "to": [{"peer": to}], kind: how},
         }),
     ]
 }
 
 impl Sandbox {
+    /// Admits pods that the restricted standard forbids, such as those on the host's network.
+    ///
+    /// # Errors
+    /// kubectl's own words.
+    pub async fn open(&self) -> Result<()> {
+        let open = "pod-security.kubernetes.io/enforce=privileged";
+        self.cluster.kubectl(&["label", "--overwrite", "namespace", &self.name, open]).await?;
+        Ok(())
+    }
+
     /// Starts a workload.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! A TCP port of a pod on one node, reached on 127.0.0.1 of a pod on the other.
 
 use anyhow::{Result, ensure};
-use sealane_e2e::{Cluster, Sandbox, Signing, Workload, session, until};
+use sealane_e2e::{Cluster, Sandbox, Signing, Workload, forward, until};
 use serde_json::{Value, json};
 
 /// An HTTP server that knows nothing of Sealane.
@@ -80,20 +80,8 @@ except ConnectionResetError:
     print("reset after", taken, "bytes", flush=True)
 "#;
 
-fn forward() -> Vec<Value> {
-    let mut objects = session("lane", "client", "server");
-    for object in &mut objects {
-        if let Some(spec) = object["spec"].as_object_mut()
-            && spec.remove("stream").is_some()
-        {
-            spec.insert("forward".to_owned(), json!({"listen": 18001, "target": 8001}));
-        }
-    }
-    objects
-}
-
 async fn started(sandbox: &Sandbox, edit: impl FnOnce(&mut Value)) -> Result<()> {
-    sandbox.apply(forward()).await?;
+    sandbox.apply(forward("lane", "client", "server", 18001, 8001)).await?;
     let trust = sandbox.policy(Signing::Quorum, edit).await?;
     sandbox.apply(vec![trust]).await?;
     sandbox.start(&Workload::new("server", "node2", SERVER)).await?;
@@ -118,7 +106,7 @@ async fn e2e_forward_carries_http_and_a_cut_is_a_reset() -> Result<()> {
     sandbox.kill("server", "sealane").await?;
     let log = sandbox.finish("client").await?;
     ensure!(log.contains("reset after"), "{log}");
-    Ok(())
+    sandbox.remove().await
 }
 
 #[tokio::test]
@@ -139,5 +127,5 @@ async fn e2e_forward_to_a_port_that_the_owners_did_not_sign_is_refused() -> Resu
     sandbox.kubectl(&["wait", "--for=condition=Ready", "pod/client", "--timeout=60s"]).await?;
     let log = sandbox.kubectl(&["logs", "client", "-c", "program"]).await?;
     ensure!(!log.contains("fetched"), "{log}");
-    Ok(())
+    sandbox.remove().await
 }

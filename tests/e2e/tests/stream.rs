@@ -212,17 +212,12 @@ with sealane.connect() as door:
 #[tokio::test]
 async fn e2e_pods_on_the_host_network_take_part() -> Result<()> {
     let sandbox = Cluster::connect()?.sandbox("host-network").await?;
-    // The restricted standard forbids the host's network.
-    let open = "pod-security.kubernetes.io/enforce=privileged";
-    sandbox.cluster.kubectl(&["label", "--overwrite", "namespace", &sandbox.name, open]).await?;
+    sandbox.open().await?;
     sandbox.apply(session("lane", "left", "right")).await?;
     let trust = sandbox.policy(Signing::Quorum, |_| {}).await?;
     sandbox.apply(vec![trust]).await?;
     for (app, node, program) in [("right", "node2", TAKE_ONE), ("left", "node1", ONE)] {
-        let mut manifests = Workload::new(app, node, program).manifests(&sandbox.cluster.image);
-        manifests[1]["spec"]["hostNetwork"] = serde_json::json!(true);
-        manifests[1]["spec"]["dnsPolicy"] = serde_json::json!("ClusterFirstWithHostNet");
-        sandbox.apply(manifests).await?;
+        sandbox.start(&Workload::new(app, node, program).on_host_network()).await?;
     }
     let log = sandbox.finish("right").await?;
     ensure!(log.contains("took over the host's network"), "{log}");
