@@ -114,6 +114,34 @@ hex_bytes!(
     ChipId,
     64
 );
+hex_bytes!(
+    /// SHA-384 of the public key that signed a SEV-SNP guest's ID block (ID_KEY_DIGEST), or of the key that signed that
+    /// key (AUTHOR_KEY_DIGEST).
+    KeyDigest,
+    48
+);
+hex_bytes!(
+    /// FAMILY_ID or IMAGE_ID: what whoever signed a SEV-SNP guest's ID block calls it.
+    GuestLabel,
+    16
+);
+hex_bytes!(
+    /// Mitigations of a SEV-SNP platform, one bit each, as a big-endian number.
+    MitigationVector,
+    8
+);
+
+impl MitigationVector {
+    #[must_use]
+    pub const fn from_bits(bits: u64) -> Self {
+        Self(bits.to_be_bytes())
+    }
+
+    #[must_use]
+    pub const fn bits(&self) -> u64 {
+        u64::from_be_bytes(self.0)
+    }
+}
 
 #[cfg(test)]
 mod tests {

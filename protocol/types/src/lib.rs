@@ -14,9 +14,13 @@ mod roots;
 mod stream;
 mod time;
 
-pub use digest::{ChipId, Digest, HostData, KeyId, Measurement, ParseHexError};
+pub use digest::{
+    ChipId, Digest, GuestLabel, HostData, KeyDigest, KeyId, Measurement, MitigationVector, ParseHexError,
+};
 pub use name::{InvalidName, Namespace, PeerName, PodIdentity, PolicyName, SessionName};
-pub use platform::{Assurance, Carrier, Cipher, Platform, Product, Provider, TcbStatus, UnknownWord};
+pub use platform::{
+    Assurance, Carrier, Cipher, Platform, Product, Provider, SnpProtection, TcbStatus, UnknownWord,
+};
 pub use port::{ForwardPort, InvalidPort, RESERVED_PORTS};
 pub use reason::Reason;
 pub use roots::{PublicKey, RootSource, Roots, Signature, SignedChain, SignedDocument};

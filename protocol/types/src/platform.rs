@@ -67,6 +67,30 @@ words!(
 );
 
 words!(
+    /// What can protect a SEV-SNP guest beyond the platform's least, so that a policy may insist on it.
+    SnpProtection {
+        /// No two addresses reach the same memory: the firmware looked (against BadRAM).
+        AliasCheck,
+        /// The memory corrects errors.
+        Ecc,
+        /// All memory of the host is encrypted, not only that of guests.
+        Tsme,
+        /// Nothing reports the power that the processor draws.
+        RaplDisabled,
+        /// The host cannot read the guest's ciphertext.
+        CiphertextHiding,
+        /// The platform calls writes through its IOMMU safe (IOMMU_WRITE_SAFE, from Turin on).
+        IommuWriteSafe,
+        /// The guest runs on one socket only.
+        SingleSocket,
+        /// The guest's memory is encrypted by AES-256-XTS.
+        AesXts,
+        /// The host can neither move nor swap the guest's pages.
+        PageSwapDisabled,
+    }
+);
+
+words!(
     /// How closely the evidence is bound to the workload, weakest first.
     Assurance {
         Simulated,
