@@ -11,6 +11,19 @@ const SEND: &str = include_str!("../../../examples/grpc/python/send.py");
 const RECEIVE: &str = include_str!("../../../examples/grpc/python/receive.py");
 const TENSORS: &str = include_str!("../../../examples/grpc/python/tensors.py");
 
+/// Puts what the examples take, through the other door.
+const FROM_ARENA: &str = r#"
+import sealane
+from tensors import tensor
+
+with sealane.connect() as door:
+    lane = door.sender("lane", timeout=120)
+    for number in range(COUNT):
+        lane.put(tensor(number), name=f"tensor {number}")
+    lane.close(timeout=120)
+print("put everything", flush=True)
+"#;
+
 const REFLECTION: &str = include_str!("../programs/door/reflection.proto");
 const REFLECTED: &str = include_str!("../programs/door/reflected.py");
 const ARENA: &str = include_str!("../programs/door/arena.py");
@@ -53,6 +66,18 @@ async fn e2e_grpc_examples_exchange_tensors() -> Result<()> {
     ensure!(received.contains("every byte as it was put"), "{received}");
     let session = sandbox.read("transfersession/lane").await?;
     ensure!(session["status"]["tensorsTransferred"] == COUNT, "{session:#}");
+    sandbox.remove().await
+}
+
+#[tokio::test]
+async fn e2e_grpc_example_takes_what_the_other_door_puts() -> Result<()> {
+    let sandbox = Cluster::connect()?.sandbox("grpc-takes").await?;
+    let put = FROM_ARENA.replace("COUNT", &COUNT.to_string());
+    let put = Workload::new("left", "node1", &put).file("tensors.py", TENSORS);
+    let receive = example("right", "node2", RECEIVE, &["lane"]);
+    let (sent, received) = between(&sandbox, &put, &receive).await?;
+    ensure!(sent.contains("put everything"), "{sent}");
+    ensure!(received.contains(&format!("took {COUNT} tensors, ")), "{received}");
     sandbox.remove().await
 }
 

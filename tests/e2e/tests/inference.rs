@@ -1,4 +1,4 @@
-//! The Open Inference Protocol, which Triton and KServe speak over gRPC, through a forward; neither program knows of it.
+//! The Open Inference Protocol, which Triton and KServe speak over gRPC, through a forward that neither side knows of.
 
 use anyhow::{Result, ensure};
 use sealane_e2e::{Cluster, Sandbox, Signing, Workload, forward, until};

@@ -1,4 +1,4 @@
-"""Rank `rank` of two that meet in torch's TCPStore at 127.0.0.1:`port`, where rank 0 has it, and know of nothing else."""
+"""Rank `rank` of two that meet in torch's TCPStore at 127.0.0.1:`port`, and know of nothing else; rank 0 has it."""
 
 import datetime
 import hashlib
@@ -14,7 +14,7 @@ LARGE_BYTES = 8 << 20
 
 
 def connected(rank, port):
-    """Refused until a replica is attested, reset until the store in it listens; then waits until everybody has joined."""
+    """Refused until a replica is attested, reset until the store in it listens; then waits until all have joined."""
     until = time.monotonic() + SECONDS
     while True:
         try:
