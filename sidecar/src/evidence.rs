@@ -1,6 +1,6 @@
 //! Evidence of this replica, and the verdict on that of others.
 //!
-//! A [`Provider`] turns sixty-four bytes of report data into a quote. The bytes are composed inside this crate from
+//! A [`Provider`] turns a [`QuoteRequest`] into a quote. The bytes are composed inside this crate from
 //! values that the sidecar itself holds, so a provider is never an oracle for someone else's bytes. Which providers
 //! exist is decided where the binary is linked: a [`Platforms`] without simulation cannot be talked into it by
 //! configuration.
@@ -8,8 +8,10 @@
 pub(crate) mod judge;
 pub(crate) mod own;
 pub(crate) mod prover;
+pub mod platforms;
 pub mod provider;
 
 pub use sealane_attestation::Format;
 
-pub use provider::{OpenProvider, Platforms, Provider, ProviderError, ProviderInput, Quote};
+pub use platforms::{OpenProvider, Platforms, ProviderInput};
+pub use provider::{Provider, ProviderError, Quote, QuoteRequest};

@@ -115,6 +115,14 @@ words!(
     /// How a sidecar obtains evidence. `Auto` picks the strongest real one and never simulation.
     Provider {
         Auto,
+        /// The kernel's interface in a TDX or SEV-SNP guest.
+        ConfigfsTsm,
+        /// /dev/sev-guest, for kernels without the former.
+        SevGuest,
+        /// The attestation agent of Confidential Containers.
+        CocoAgent,
+        /// /dev/nsm of an AWS Nitro enclave.
+        Nsm,
         Simulated,
     }
 );

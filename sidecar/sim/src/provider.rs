@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures::future::{BoxFuture, FutureExt as _};
-use sealane_sidecar::evidence::{Format, Provider, ProviderError, ProviderInput, Quote};
+use sealane_sidecar::evidence::{Format, Provider, ProviderError, ProviderInput, Quote, QuoteRequest};
 
 #[derive(Debug)]
 struct Simulated(sealane_simulated::Platform);
@@ -19,13 +19,13 @@ pub(crate) fn open(input: &ProviderInput) -> Result<Arc<dyn Provider>, ProviderE
 }
 
 impl Provider for Simulated {
-    fn format(&self) -> Format {
-        Format::SimulatedSevSnp
+    fn format(&self) -> BoxFuture<'_, Result<Format, ProviderError>> {
+        std::future::ready(Ok(Format::SimulatedSevSnp)).boxed()
     }
 
     /// One signature, a fraction of a millisecond: nothing to wait for.
-    fn quote(&self, report_data: [u8; 64]) -> BoxFuture<'_, Result<Quote, ProviderError>> {
-        let quote = self.0.quote(report_data);
+    fn quote(&self, request: QuoteRequest) -> BoxFuture<'_, Result<Quote, ProviderError>> {
+        let quote = self.0.quote(request.report_data);
         let quote = quote
             .map(|quote| Quote { report: quote.report, certificates: quote.certificates })
             .map_err(|source| ProviderError::Refused(Box::new(source)));
@@ -45,8 +45,12 @@ mod tests {
             initdata: Some(b"sealane simulated initdata\n".to_vec()),
         };
         let provider = open(&input).unwrap();
-        assert_eq!(provider.format(), Format::SimulatedSevSnp);
-        let quote = provider.quote([9; 64]).now_or_never().unwrap().unwrap();
+        assert_eq!(provider.format().now_or_never().unwrap().unwrap(), Format::SimulatedSevSnp);
+        let quote = provider
+            .quote(QuoteRequest { report_data: [9; 64], tree_root: [0; 32], own_static: [0; 32] })
+            .now_or_never()
+            .unwrap()
+            .unwrap();
         assert_eq!(quote.report[0x50..0x90], [9; 64]);
         let host_data = sealane_simulated::host_data(input.initdata.as_deref());
         assert_eq!(quote.report[0xc0..0xe0], *host_data.as_bytes());

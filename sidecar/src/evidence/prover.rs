@@ -13,7 +13,7 @@ use sealane_attestation::{Evidence, EvidenceMessage};
 use sealane_types::{Digest, PodIdentity, Reason};
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::provider::{Provider, ProviderError, Quote};
+use super::provider::{Provider, ProviderError, Quote, QuoteRequest};
 use crate::metrics::Proofs;
 use crate::metrics::labels::OutcomeLabel;
 
@@ -146,21 +146,30 @@ impl Quoter {
         let policy = batch.first().map_or(Digest::new([0; 32]), |request| request.policy);
         let refused = |error| NoEvidence::from(&ProviderError::Refused(Box::new(error)));
         let tree = Tree::new(&leaves).map_err(refused)?;
-        let format = provider.format();
-        let data =
-            report_data(format.platform(), &self.pod, &self.own_static, &policy, tree.leaves(), tree.root());
         let began = Instant::now();
-        let quote = tokio::time::timeout(QUOTE_DEADLINE, provider.quote(data))
+        let evidence = tokio::time::timeout(QUOTE_DEADLINE, self.evidence(provider, policy, &tree))
             .await
             .unwrap_or(Err(ProviderError::TimedOut));
-        self.count(quote.is_ok(), began.elapsed(), batch.len());
-        let quote = quote.map_err(|error| NoEvidence::from(&error))?;
-        let Quote { report, certificates } = quote;
-        let evidence = Evidence { format, report, certificates };
+        self.count(evidence.is_ok(), began.elapsed(), batch.len());
+        let evidence = evidence.map_err(|error| NoEvidence::from(&error))?;
         let paths = (0..tree.leaves()).map_while(|index| tree.path(index));
         Ok(paths
             .map(|path| EvidenceMessage { pod: self.pod.clone(), policy, path, evidence: evidence.clone() })
             .collect())
+    }
+
+    async fn evidence(
+        &self,
+        provider: &dyn Provider,
+        policy: Digest,
+        tree: &Tree,
+    ) -> Result<Evidence, ProviderError> {
+        let format = provider.format().await?;
+        let (platform, own_static, tree_root) = (format.platform(), self.own_static, *tree.root());
+        let report_data = report_data(platform, &self.pod, &own_static, &policy, tree.leaves(), &tree_root);
+        let request = QuoteRequest { report_data, tree_root, own_static };
+        let Quote { report, certificates } = provider.quote(request).await?;
+        Ok(Evidence { format, report, certificates })
     }
 
     fn count(&self, made: bool, took: Duration, handshakes: usize) {
@@ -211,15 +220,15 @@ mod tests {
     }
 
     impl Provider for Slow {
-        fn format(&self) -> Format {
-            Format::SimulatedSevSnp
+        fn format(&self) -> BoxFuture<'_, Result<Format, ProviderError>> {
+            async { Ok(Format::SimulatedSevSnp) }.boxed()
         }
 
-        fn quote(&self, report_data: [u8; 64]) -> BoxFuture<'_, Result<Quote, ProviderError>> {
+        fn quote(&self, request: QuoteRequest) -> BoxFuture<'_, Result<Quote, ProviderError>> {
             async move {
                 self.allowed.acquire().await.unwrap().forget();
                 self.quotes.fetch_add(1, Ordering::Relaxed);
-                Ok(Quote { report: report_data.to_vec(), certificates: vec![] })
+                Ok(Quote { report: request.report_data.to_vec(), certificates: vec![] })
             }
             .boxed()
         }
@@ -252,6 +261,24 @@ mod tests {
             assert_eq!(message.evidence.report, data.to_vec(), "each path leads to the quoted root");
         }
         assert!(slow.quotes.load(Ordering::Relaxed) <= 2);
+    }
+
+    #[tokio::test]
+    async fn one_quote_is_for_one_policy() {
+        let slow = Arc::new(Slow { allowed: Semaphore::new(8), quotes: AtomicUsize::new(0) });
+        let pod = PodIdentity::new("demo", "embedder-0", "u").unwrap();
+        let prover = Prover::start(pod.clone(), [7; 32], Metrics::new(UnixSeconds(0)).proofs);
+        prover.select(Ok(Arc::clone(&slow) as Arc<dyn Provider>));
+        let proofs = (0..8).map(|number| {
+            let (prover, policy) = (prover.clone(), Digest::new([number % 2; 32]));
+            async move { (policy, prover.prove(leaf(number), policy).await.unwrap()) }
+        });
+        for (number, (policy, message)) in (0..).zip(futures::future::join_all(proofs).await) {
+            let root = message.path.root(&leaf(number));
+            let data =
+                report_data(Platform::Simulated, &pod, &[7; 32], &policy, message.path.leaves(), &root);
+            assert_eq!((message.policy, message.evidence.report), (policy, data.to_vec()), "{number}");
+        }
     }
 
     #[tokio::test]

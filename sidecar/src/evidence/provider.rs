@@ -1,11 +1,10 @@
-//! Providers of evidence and the set of them that this binary was linked with.
+//! What a source of evidence is asked for, and what it gives.
 
-use std::sync::Arc;
 use std::{fmt, io};
 
 use futures::future::BoxFuture;
 use sealane_attestation::Format;
-use sealane_types::{Provider as ProviderWord, Reason};
+use sealane_types::Reason;
 
 /// Raw evidence as the platform gives it, before anybody judged it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,6 +13,17 @@ pub struct Quote {
     pub report: Vec<u8>,
     /// DER certificates from the one that signed the report towards the root; what verifiers hold may be left out.
     pub certificates: Vec<Vec<u8>>,
+}
+
+/// What a quote is about. Composed by the prover from values that the sidecar itself holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QuoteRequest {
+    /// What every platform signs.
+    pub report_data: [u8; 64],
+    /// Root of the tree of handshakes that this quote serves: the nonce of a Nitro document.
+    pub tree_root: [u8; 32],
+    /// Our X25519 key: the public key of a Nitro document.
+    pub own_static: [u8; 32],
 }
 
 /// Why there is no evidence. Each is the environment's fault, never a peer's.
@@ -33,8 +43,14 @@ pub enum ProviderError {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    #[error("the platform could not be read")]
-    Io(#[from] io::Error),
+    #[error("{what} could not be used")]
+    Device {
+        what: &'static str,
+        #[source]
+        source: io::Error,
+    },
+    #[error("{0}")]
+    Malformed(&'static str),
     #[error("the platform refused to quote")]
     Refused(#[source] Box<dyn std::error::Error + Send + Sync>),
     #[error("the platform did not quote in time")]
@@ -49,7 +65,8 @@ impl ProviderError {
             Self::Unavailable
             | Self::MaterialMissing { .. }
             | Self::MaterialMalformed { .. }
-            | Self::Io(_)
+            | Self::Device { .. }
+            | Self::Malformed(_)
             | Self::Refused(_)
             | Self::TimedOut => Reason::ProviderUnavailable,
         }
@@ -58,74 +75,9 @@ impl ProviderError {
 
 /// A source of evidence for this pod.
 pub trait Provider: Send + Sync + fmt::Debug {
-    /// What its quotes are.
-    fn format(&self) -> Format;
+    /// What its quotes are. May have to ask the platform the first time.
+    fn format(&self) -> BoxFuture<'_, Result<Format, ProviderError>>;
 
-    /// Quotes exactly these bytes as report data. The caller runs one at a time, with a deadline.
-    fn quote(&self, report_data: [u8; 64]) -> BoxFuture<'_, Result<Quote, ProviderError>>;
-}
-
-/// What a pod's environment says about its platform; read once at start.
-#[derive(Clone, Default)]
-pub struct ProviderInput {
-    /// JSON of the simulated platform's material (`SEALANE_SIMULATED_PLATFORM`). Not a secret, and it proves nothing.
-    pub simulated: Option<String>,
-    /// The initdata file's bytes (`SEALANE_INITDATA`); the simulated platform puts their SHA-256 into HOST_DATA.
-    pub initdata: Option<Vec<u8>>,
-}
-
-impl fmt::Debug for ProviderInput {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ProviderInput")
-            .field("simulated", &self.simulated.is_some())
-            .field("initdata_bytes", &self.initdata.as_ref().map(Vec::len))
-            .finish()
-    }
-}
-
-/// Opens a provider, or says why it cannot.
-pub type OpenProvider = fn(&ProviderInput) -> Result<Arc<dyn Provider>, ProviderError>;
-
-/// The platforms that this binary can quote on and accept.
-#[derive(Debug, Clone, Default)]
-pub struct Platforms {
-    simulated: Option<OpenProvider>,
-}
-
-impl Platforms {
-    /// Real platforms only: what `sealane-sidecar` runs with.
-    #[must_use]
-    pub fn production() -> Self {
-        Self::default()
-    }
-
-    /// Adds simulation. Called by `sealane-sidecar-sim` and by tests, never from configuration.
-    #[must_use]
-    pub fn with_simulated(self, open: OpenProvider) -> Self {
-        Self { simulated: Some(open) }
-    }
-
-    /// Whether simulated evidence of others may be looked at; the policy must still name its root.
-    #[must_use]
-    pub fn allow_simulated(&self) -> bool {
-        self.simulated.is_some()
-    }
-
-    /// Opens the provider that `word` asks for. `Auto` never means simulation.
-    ///
-    /// # Errors
-    /// [`ProviderError`] when this binary or this pod has no such platform.
-    pub fn open(
-        &self,
-        word: ProviderWord,
-        input: &ProviderInput,
-    ) -> Result<Arc<dyn Provider>, ProviderError> {
-        match word {
-            ProviderWord::Auto => Err(ProviderError::Unavailable),
-            ProviderWord::Simulated => match self.simulated {
-                Some(open) => open(input),
-                None => Err(ProviderError::SimulationNotLinked),
-            },
-        }
-    }
+    /// Quotes exactly what is asked for. The caller runs one at a time, with a deadline.
+    fn quote(&self, request: QuoteRequest) -> BoxFuture<'_, Result<Quote, ProviderError>>;
 }

@@ -15,7 +15,7 @@ use sealane_sidecar::config::{Anchors, Config, Control, Traces};
 use sealane_sidecar::desired::{
     Desired, Direction, Forward, Kind, PolicyProposal, Rekey, Remote, Replica, Session,
 };
-use sealane_sidecar::evidence::{Format, Platforms, Provider, ProviderError, ProviderInput, Quote};
+use sealane_sidecar::evidence::{Format, Platforms, Provider, ProviderError, ProviderInput, Quote, QuoteRequest};
 use sealane_sidecar::handoff::Lanes;
 use sealane_sidecar::node::{Node, NodeError};
 use sealane_simulated::{MEASUREMENT, Material, host_data};
@@ -49,12 +49,12 @@ pub(crate) async fn until(what: &str, mut condition: impl FnMut() -> bool) {
 struct Simulated(sealane_simulated::Platform);
 
 impl Provider for Simulated {
-    fn format(&self) -> Format {
-        Format::SimulatedSevSnp
+    fn format(&self) -> BoxFuture<'_, Result<Format, ProviderError>> {
+        std::future::ready(Ok(Format::SimulatedSevSnp)).boxed()
     }
 
-    fn quote(&self, report_data: [u8; 64]) -> BoxFuture<'_, Result<Quote, ProviderError>> {
-        let quote = self.0.quote(report_data).unwrap();
+    fn quote(&self, request: QuoteRequest) -> BoxFuture<'_, Result<Quote, ProviderError>> {
+        let quote = self.0.quote(request.report_data).unwrap();
         std::future::ready(Ok(Quote { report: quote.report, certificates: quote.certificates })).boxed()
     }
 }

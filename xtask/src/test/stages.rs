@@ -96,6 +96,8 @@ fn deny(root: &Path) -> Result<()> {
             &["install", "cargo-deny", "--version", DENY, "--locked", "--quiet", "--root", &folder],
         )?;
     }
+    // The list of licences spans targets for which nothing is built here.
+    shell(root, "cargo", &["fetch", "--locked", "--quiet"])?;
     finish(
         Command::new(program).args(["--offline", "check", "licenses", "bans", "sources"]).current_dir(root),
     )

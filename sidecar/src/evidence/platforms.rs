@@ -1,0 +1,86 @@
+//! The sources of evidence that this binary was linked with.
+
+mod auto;
+mod certificates;
+mod coco;
+mod configfs;
+mod nsm;
+mod report;
+mod sev_guest;
+
+use std::fmt;
+use std::sync::Arc;
+
+use sealane_types::Provider as ProviderWord;
+
+use super::provider::{Provider, ProviderError};
+
+/// What a pod's environment says about its platform; read once at start.
+#[derive(Clone, Default)]
+pub struct ProviderInput {
+    /// JSON of the simulated platform's material (`SEALANE_SIMULATED_PLATFORM`). Not a secret, and it proves nothing.
+    pub simulated: Option<String>,
+    /// The initdata file's bytes (`SEALANE_INITDATA`); the simulated platform puts their SHA-256 into HOST_DATA.
+    pub initdata: Option<Vec<u8>>,
+}
+
+impl fmt::Debug for ProviderInput {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ProviderInput")
+            .field("simulated", &self.simulated.is_some())
+            .field("initdata_bytes", &self.initdata.as_ref().map(Vec::len))
+            .finish()
+    }
+}
+
+/// Opens a provider, or says why it cannot.
+pub type OpenProvider = fn(&ProviderInput) -> Result<Arc<dyn Provider>, ProviderError>;
+
+/// The platforms that this binary can quote on and accept.
+#[derive(Debug, Clone, Default)]
+pub struct Platforms {
+    simulated: Option<OpenProvider>,
+}
+
+impl Platforms {
+    /// Real platforms only: what `sealane-sidecar` runs with.
+    #[must_use]
+    pub fn production() -> Self {
+        Self::default()
+    }
+
+    /// Adds simulation. Called by `sealane-sidecar-sim` and by tests, never from configuration.
+    #[must_use]
+    pub fn with_simulated(self, open: OpenProvider) -> Self {
+        Self { simulated: Some(open) }
+    }
+
+    /// Whether simulated evidence of others may be looked at; the policy must still name its root.
+    #[must_use]
+    pub fn allow_simulated(&self) -> bool {
+        self.simulated.is_some()
+    }
+
+    /// Opens the provider that `word` asks for. `Auto` never means simulation.
+    ///
+    /// # Errors
+    /// [`ProviderError`] when this binary or this pod has no such platform. Platforms that have to be asked are
+    /// asked at the first quote.
+    pub fn open(
+        &self,
+        word: ProviderWord,
+        input: &ProviderInput,
+    ) -> Result<Arc<dyn Provider>, ProviderError> {
+        Ok(match word {
+            ProviderWord::Auto => Arc::new(auto::Auto::new()),
+            ProviderWord::ConfigfsTsm => Arc::new(configfs::ConfigfsTsm::default()),
+            ProviderWord::SevGuest => Arc::new(sev_guest::SevGuest),
+            ProviderWord::CocoAgent => Arc::new(coco::CocoAgent::new(coco::AGENT)),
+            ProviderWord::Nsm => Arc::new(nsm::Nsm),
+            ProviderWord::Simulated => match self.simulated {
+                Some(open) => return open(input),
+                None => return Err(ProviderError::SimulationNotLinked),
+            },
+        })
+    }
+}

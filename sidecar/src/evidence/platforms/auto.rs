@@ -1,0 +1,124 @@
+//! The strongest real platform that is there.
+
+use std::sync::Arc;
+
+use futures::future::{BoxFuture, FutureExt};
+use sealane_attestation::Format;
+use tokio::sync::OnceCell;
+
+use super::coco::{self, CocoAgent};
+use super::configfs::ConfigfsTsm;
+use super::nsm::Nsm;
+use super::sev_guest::SevGuest;
+use crate::evidence::provider::{Provider, ProviderError, Quote, QuoteRequest};
+
+/// Looks until it has found one, then stays with it: evidence that changes its platform between two handshakes
+/// would only look like an attack. Simulation is not among what it looks for.
+#[derive(Debug)]
+pub(super) struct Auto {
+    candidates: Vec<Arc<dyn Provider>>,
+    found: OnceCell<(Arc<dyn Provider>, Format)>,
+}
+
+impl Auto {
+    /// An enclave first, then a pod that is a confidential VM of its own, then a device that only privileged pods
+    /// see.
+    pub(super) fn new() -> Self {
+        Self::among(vec![
+            Arc::new(Nsm),
+            Arc::new(CocoAgent::new(coco::AGENT)),
+            Arc::new(ConfigfsTsm::default()),
+            Arc::new(SevGuest),
+        ])
+    }
+
+    fn among(candidates: Vec<Arc<dyn Provider>>) -> Self {
+        Self { candidates, found: OnceCell::new() }
+    }
+
+    async fn found(&self) -> Result<&(Arc<dyn Provider>, Format), ProviderError> {
+        self.found
+            .get_or_try_init(|| async {
+                for candidate in &self.candidates {
+                    match candidate.format().await {
+                        Ok(format) => {
+                            tracing::info!(platform = %format.platform(), "evidence comes from {candidate:?}");
+                            return Ok((Arc::clone(candidate), format));
+                        }
+                        Err(error) => tracing::debug!("no evidence from {candidate:?}: {error}"),
+                    }
+                }
+                Err(ProviderError::Unavailable)
+            })
+            .await
+    }
+}
+
+impl Provider for Auto {
+    fn format(&self) -> BoxFuture<'_, Result<Format, ProviderError>> {
+        async { self.found().await.map(|(_, format)| *format) }.boxed()
+    }
+
+    fn quote(&self, request: QuoteRequest) -> BoxFuture<'_, Result<Quote, ProviderError>> {
+        async move {
+            let (provider, _) = self.found().await?;
+            provider.quote(request).await
+        }
+        .boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+
+    #[derive(Debug)]
+    struct Device {
+        there: AtomicBool,
+        format: Format,
+    }
+
+    impl Provider for Device {
+        fn format(&self) -> BoxFuture<'_, Result<Format, ProviderError>> {
+            let there = self.there.load(Ordering::SeqCst);
+            async move { if there { Ok(self.format) } else { Err(ProviderError::Unavailable) } }.boxed()
+        }
+
+        fn quote(&self, request: QuoteRequest) -> BoxFuture<'_, Result<Quote, ProviderError>> {
+            async move { Ok(Quote { report: request.report_data.to_vec(), certificates: Vec::new() }) }
+                .boxed()
+        }
+    }
+
+    fn device(there: bool, format: Format) -> Arc<Device> {
+        Arc::new(Device { there: AtomicBool::new(there), format })
+    }
+
+    const REQUEST: QuoteRequest =
+        QuoteRequest { report_data: [1; 64], tree_root: [2; 32], own_static: [3; 32] };
+
+    #[tokio::test]
+    async fn the_first_that_is_there_is_kept() {
+        let (enclave, guest) = (device(false, Format::Nitro), device(false, Format::Tdx));
+        let candidates: Vec<Arc<dyn Provider>> = vec![enclave.clone(), guest.clone()];
+        let auto = Auto::among(candidates);
+        assert!(matches!(auto.quote(REQUEST).await, Err(ProviderError::Unavailable)));
+        guest.there.store(true, Ordering::SeqCst);
+        assert_eq!(auto.format().await.unwrap(), Format::Tdx);
+        enclave.there.store(true, Ordering::SeqCst);
+        assert_eq!(auto.format().await.unwrap(), Format::Tdx, "a platform does not change");
+        assert_eq!(auto.quote(REQUEST).await.unwrap().report, [1; 64]);
+    }
+
+    #[tokio::test]
+    async fn simulation_is_never_found() {
+        let auto = Auto::new();
+        for candidate in &auto.candidates {
+            if let Ok(format) = candidate.format().await {
+                assert_ne!(format.platform(), sealane_types::Platform::Simulated);
+            }
+        }
+    }
+}
