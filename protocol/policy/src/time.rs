@@ -88,6 +88,7 @@ mod tests {
     fn far_futures_stay_writable() {
         let end = Timestamp::from(UnixSeconds(u64::MAX));
         assert_eq!(end.to_string(), "9999-12-31T23:59:59Z");
+        assert_eq!("9999-12-31T23:59:59Z".parse(), Ok(end));
         assert_eq!(end.plus(1), end);
     }
 }

@@ -390,3 +390,31 @@ fn chains_are_bounded_before_they_are_decoded() {
     broken.document.push('!');
     assert_eq!(refusal(&broken), PolicyError::NotBase64 { part: Part::Document });
 }
+
+#[test]
+fn what_reaches_a_bound_exactly_is_not_refused_for_it() {
+    let encoded = |bytes: usize| "A".repeat(bytes.div_ceil(3) * 4);
+    let mut largest = chain(&document(1), &[1, 2]);
+    largest.document = encoded(limits::DOCUMENT_BYTES_MAX);
+    assert!(matches!(refusal(&largest), PolicyError::UnderSigned { .. }));
+    largest.document = encoded(limits::DOCUMENT_BYTES_MAX + 3);
+    let error = refusal(&largest);
+    let told = format!("{}", limits::DOCUMENT_BYTES_MAX + 5);
+    assert!(error.to_string().contains(&told), "{error}");
+
+    let mut first = signed(&handover(), &[1, 2, 3]);
+    first.document = encoded(limits::DOCUMENT_BYTES_MAX);
+    let mut widest = rotated(vec![first], &after_handover(3), &[2, 3]);
+    widest.document = "A".repeat(encoded(limits::CHAIN_BYTES_MAX).len() - widest.rotations[0].document.len());
+    assert_ne!(refusal(&widest), PolicyError::ChainTooLarge);
+    widest.document.push_str("AAAA");
+    assert_eq!(refusal(&widest), PolicyError::ChainTooLarge);
+
+    let longest =
+        rotated(vec![signed(&handover(), &[1, 2, 3]); limits::ROTATIONS_MAX], &after_handover(99), &[2, 3]);
+    assert!(!matches!(refusal(&longest), PolicyError::TooManyRotations { .. }));
+
+    let mut most = roots();
+    most.keys = public(&(1..=limits::AUTHORITY_KEYS_MAX as u8).collect::<Vec<_>>());
+    assert!(verify(&chain(&document(1), &[1, 2]), &most, now(), None).is_ok());
+}
