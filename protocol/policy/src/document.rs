@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use sealane_types::{Carrier, Cipher, Digest, Namespace, PeerName, PolicyName, PublicKey};
 
 pub use entry::{
-    Entry, NitroMeasurement, NitroReference, Pinnable, Reference, SnpPermissions, SnpReference, Tcb,
-    TdxMeasurement, TdxReference, Workload,
+    Entry, NitroMeasurement, NitroPermissions, NitroReference, Pinnable, Reference, SnpIdentity, SnpPermissions, SnpReference, Tcb,
+    TdxMeasurement, TdxPermissions, TdxReference, Workload,
 };
 pub use session::{Flow, SessionKind, SessionRule};
 

@@ -9,6 +9,7 @@
 //! parser. The format and its rules are in `POLICY.md`. Deliberately absent: clocks, files, networks,
 //! Kubernetes, and any judgement of evidence.
 
+mod advice;
 mod decode;
 mod diff;
 mod document;
@@ -24,11 +25,12 @@ mod time;
 mod verified;
 mod verify;
 
+pub use advice::{Advice, advice};
 pub use diff::{Change, diff};
 pub use document::{
-    Auditors, Authorities, Document, Entry, Floors, Flow, NitroMeasurement, NitroReference, Pinnable,
-    PolicyPeer, Reference, SessionKind, SessionRule, SnpPermissions, SnpReference, Tcb, TdxMeasurement,
-    TdxReference, Workload,
+    Auditors, Authorities, Document, Entry, Floors, Flow, NitroMeasurement, NitroPermissions, NitroReference, Pinnable,
+    PolicyPeer, Reference, SessionKind, SessionRule, SnpIdentity, SnpPermissions, SnpReference, Tcb, TdxMeasurement,
+    TdxPermissions, TdxReference, Workload,
 };
 pub use error::{Owners, Part, PolicyError};
 pub use field::{FieldError, Problem};

@@ -27,6 +27,12 @@ pub const ENTRIES_MAX: usize = 64;
 pub const VALUES_MAX: usize = 256;
 pub const CHIP_IDS_MAX: usize = 1024;
 pub const IMAGES_MAX: usize = 64;
+/// How old a Nitro document may be in a handshake unless the entry says otherwise.
+pub const NITRO_AGE_SECONDS_DEFAULT: u64 = 300;
+/// The certificate under a Nitro document lives three hours.
+pub const NITRO_AGE_SECONDS_MAX: u64 = 3 * 60 * 60;
+/// A cloud provider's id in its VLEK certificates.
+pub const PROVIDER_BYTES_MAX: usize = 127;
 /// A service account or image reference.
 pub const TEXT_BYTES_MAX: usize = 512;
 pub const SESSIONS_MAX: usize = 4096;

@@ -5,7 +5,7 @@ mod overlap;
 
 use sealane_types::{Assurance, PeerName};
 
-use crate::document::{Document, Entry, Pinnable, Reference, SessionKind};
+use crate::document::{Document, Entry, NitroMeasurement, Pinnable, Reference, SessionKind, SnpReference};
 use crate::limits::FINDINGS_MAX;
 
 /// A rule that a document breaks, where, and what to do.
@@ -25,6 +25,14 @@ pub enum Finding {
     )]
     NoTcbFloor { peer: PeerName, entry: usize },
     #[error(
+        "`peers.{peer}.entries[{entry}].tcbStatuses` accepts no status, so no platform would do; for example: \"tcbStatuses\": [\"UpToDate\"]"
+    )]
+    NoTcbStatus { peer: PeerName, entry: usize },
+    #[error(
+        "`peers.{peer}.entries[{entry}].measurements` pins PCR0 to PCR2 as zero, which every enclave in debug mode measures, whatever runs in it; pin the measurements of a build, or accept any with \"allowDebug\": true"
+    )]
+    DebugMeasurement { peer: PeerName, entry: usize },
+    #[error(
         "`peers.{peer}.entries[{entry}].publicKeys` pins no key; for example: \"publicKeys\": [\"<64 hex digits>\"]"
     )]
     NoPublicKey { peer: PeerName, entry: usize },
@@ -42,6 +50,14 @@ pub enum Finding {
         "`peers.{first}.entries[{first_entry}]` and `peers.{second}.entries[{second_entry}]` can be satisfied by the same evidence, so one workload could pass for the other; pin different `hostData` (or measurements), or declare \"sharedEvidence\": true in both Peers"
     )]
     SharedEvidence { first: PeerName, first_entry: usize, second: PeerName, second_entry: usize },
+    #[error(
+        "`peers.{peer}.entries[{entry}]` pins `familyIds`, `imageIds` or `minGuestSvn`, which whoever starts the guest chooses unless a key signed them; pin `idKeyDigests` or `authorKeyDigests` besides"
+    )]
+    UnsignedIdentity { peer: PeerName, entry: usize },
+    #[error(
+        "`peers.{peer}.entries[{entry}].vlekProviders` names cloud providers whose keys the entry does not permit; add \"allowVlek\": true, or leave it out"
+    )]
+    ProviderNotPermitted { peer: PeerName, entry: usize },
     #[error(
         "`sessions[{session}]` names the Peer `{peer}`, which `peers` does not describe; add `peers.{peer}` or correct the name"
     )]
@@ -93,14 +109,25 @@ fn lint_entry(peer: &PeerName, index: usize, entry: &Entry, complete: bool, find
         let (peer, entry) = at();
         findings.push(Finding::NoMeasurement { peer, entry });
     }
+    if pins_debug(&entry.reference) {
+        let (peer, entry) = at();
+        findings.push(Finding::DebugMeasurement { peer, entry });
+    }
     // Nobody releases firmware for a simulation.
     if !floored && entry.root.is_none() {
         let (peer, entry) = at();
         findings.push(Finding::NoTcbFloor { peer, entry });
     }
+    if matches!(&entry.reference, Reference::Tdx(tdx) if tdx.tcb_statuses.is_empty()) {
+        let (peer, entry) = at();
+        findings.push(Finding::NoTcbStatus { peer, entry });
+    }
     if !keyed {
         let (peer, entry) = at();
         findings.push(Finding::NoPublicKey { peer, entry });
+    }
+    if let Reference::SevSnp(snp) = &entry.reference {
+        lint_snp(peer, index, snp, findings);
     }
     let node = entry.assurance == Assurance::Node;
     if node && entry.workload.is_none() && !entry.unverified_workload {
@@ -115,5 +142,23 @@ fn lint_entry(peer: &PeerName, index: usize, entry: &Entry, complete: bool, find
     if complete && !absent.is_empty() {
         let (peer, entry) = at();
         findings.push(Finding::Incomplete { peer, entry, absent });
+    }
+}
+
+/// Whether a debug enclave is pinned and not permitted: no evidence could ever satisfy such a measurement.
+fn pins_debug(reference: &Reference) -> bool {
+    let Reference::Nitro(nitro) = reference else { return false };
+    !nitro.permissions.debug && nitro.measurements.iter().any(NitroMeasurement::is_debug)
+}
+
+fn lint_snp(peer: &PeerName, index: usize, snp: &SnpReference, findings: &mut Vec<Finding>) {
+    let at = || (peer.clone(), index);
+    if snp.identity.is_unsigned() {
+        let (peer, entry) = at();
+        findings.push(Finding::UnsignedIdentity { peer, entry });
+    }
+    if !snp.permissions.vlek && !snp.vlek_providers.is_empty() {
+        let (peer, entry) = at();
+        findings.push(Finding::ProviderNotPermitted { peer, entry });
     }
 }

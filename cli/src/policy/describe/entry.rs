@@ -1,9 +1,12 @@
 //! What a replica must prove, in words.
 
-use sealane_policy::{Entry, Reference, SnpPermissions, SnpReference, Tcb};
+use sealane_policy::{
+    Entry, NitroMeasurement, NitroPermissions, NitroReference, Reference, SnpPermissions, SnpReference, Tcb,
+    TdxMeasurement, TdxPermissions, TdxReference,
+};
 use sealane_types::{Assurance, Platform};
 
-use super::{Lines, list};
+use super::{Lines, list, shorten};
 
 pub(super) fn describe(lines: &mut Lines, entry: &Entry) {
     lines.at(2, platform(entry));
@@ -17,7 +20,8 @@ pub(super) fn describe(lines: &mut Lines, entry: &Entry) {
             return;
         }
         Reference::SevSnp(reference) => snp(lines, &mut settings, reference),
-        Reference::Tdx(_) | Reference::Nitro(_) => {}
+        Reference::Tdx(reference) => tdx(lines, &mut settings, reference),
+        Reference::Nitro(reference) => nitro(lines, &mut settings, reference),
     }
     if let Some(workload) = &entry.workload {
         let images = if workload.images.is_empty() {
@@ -119,4 +123,98 @@ fn tcb(tcb: &Tcb) -> String {
     ];
     let set = components.iter().filter_map(|(name, value)| value.map(|value| format!("{name} {value}")));
     set.collect::<Vec<_>>().join(", ")
+}
+
+fn nitro(lines: &mut Lines, settings: &mut Settings, reference: &NitroReference) {
+    let NitroReference { measurements, module_ids, max_age_seconds, permissions } = reference;
+    for NitroMeasurement { pcr: [pcr0, pcr1, pcr2], pcr3, pcr4, pcr8 } in measurements {
+        let [pcr0, pcr1, pcr2] = [pcr0, pcr1, pcr2].map(shorten);
+        let mut values = format!("PCR0 {pcr0}, PCR1 {pcr1}, PCR2 {pcr2}");
+        for (name, pcr) in [
+            ("PCR3 (role of the parent instance)", pcr3),
+            ("PCR4 (parent instance)", pcr4),
+            ("PCR8 (signer of the image)", pcr8),
+        ] {
+            if let Some(pcr) = pcr {
+                values.push_str(&format!(", {name} {}", shorten(pcr)));
+            }
+        }
+        lines.at(3, format!("it was started from an enclave image with {values}"));
+    }
+    if !module_ids.is_empty() {
+        lines.at(3, format!("as the module {}", list(module_ids)));
+    }
+    lines.at(3, format!("its document is at most {max_age_seconds} s old when it is shown"));
+    let NitroPermissions { debug } = *permissions;
+    settings.put(debug, "enclaves in debug mode, which measure nothing");
+}
+
+fn tdx(lines: &mut Lines, settings: &mut Settings, reference: &TdxReference) {
+    let TdxReference {
+        measurements,
+        mr_config_ids,
+        mr_owners,
+        mr_owner_configs,
+        fmspcs,
+        attributes,
+        xfams,
+        tcb_statuses,
+        min_tcb_evaluation,
+        permissions,
+    } = reference;
+    for TdxMeasurement { mrtd, rtmr: [rtmr0, rtmr1, rtmr2], rtmr3 } in measurements {
+        let [mrtd, rtmr0, rtmr1, rtmr2] = [mrtd, rtmr0, rtmr1, rtmr2].map(shorten);
+        let rtmr3 = rtmr3.as_ref().map(|rtmr3| format!(", RTMR3 {}", shorten(rtmr3))).unwrap_or_default();
+        let values = format!("MRTD {mrtd}, RTMR0 {rtmr0}, RTMR1 {rtmr1}, RTMR2 {rtmr2}{rtmr3}");
+        lines.at(3, format!("it was started from a guest image with {values}"));
+    }
+    for (values, meaning) in [
+        (mr_config_ids, "with a configuration (MRCONFIGID: the hash of the initdata) of"),
+        (mr_owners, "for an owner (MROWNER) of"),
+        (mr_owner_configs, "with an owner's configuration (MROWNERCONFIG) of"),
+    ] {
+        if !values.is_empty() {
+            lines.at(3, format!("{meaning} {}", list(values)));
+        }
+    }
+    if !fmspcs.is_empty() {
+        lines.at(3, format!("on an Intel processor of family (FMSPC) {}", list(fmspcs)));
+    }
+    if !attributes.is_empty() {
+        lines.at(3, format!("with exactly the attributes (TDATTRIBUTES) {}", list(attributes)));
+    }
+    if !xfams.is_empty() {
+        lines.at(3, format!("with exactly the processor features (XFAM) {}", list(xfams)));
+    }
+    lines.at(3, format!("with firmware that Intel calls {}", list(tcb_statuses)));
+    if let Some(number) = min_tcb_evaluation {
+        lines.at(3, format!("judged by Intel's TCB evaluation {number} or later"));
+    }
+    tdx_settings(lines, settings, permissions);
+}
+
+fn tdx_settings(lines: &mut Lines, settings: &mut Settings, permissions: &TdxPermissions) {
+    let TdxPermissions {
+        debug,
+        migration,
+        sept_ve,
+        perfmon,
+        key_locker,
+        dynamic_platform,
+        cached_keys,
+        smt,
+        service_tds,
+    } = permissions;
+    settings.put(*debug, "debugging or profiling by the host");
+    settings.put(*migration, "migration TDs");
+    settings.put(*sept_ve, "#VE exceptions raised by the host (SEPT_VE_DISABLE not set)");
+    settings.put(*perfmon, "performance counters in the guest");
+    settings.put(*key_locker, "Key Locker");
+    settings.put(*dynamic_platform, "packages added after registration");
+    settings.put(*cached_keys, "platform keys kept by Intel's registration service");
+    settings.put(*smt, "SMT shared with other guests");
+    settings.put(!service_tds.is_empty(), "service TDs");
+    if !service_tds.is_empty() {
+        lines.at(3, format!("with a service TD (MRSERVICETD) of {}, or none", list(service_tds)));
+    }
 }

@@ -5,9 +5,9 @@ use std::fmt;
 
 use sealane_types::{Assurance, Digest, Platform, PublicKey};
 
-pub use nitro::{NitroMeasurement, NitroReference};
-pub use snp::{SnpPermissions, SnpReference, Tcb};
-pub use tdx::{TdxMeasurement, TdxReference};
+pub use nitro::{NitroMeasurement, NitroPermissions, NitroReference};
+pub use snp::{SnpIdentity, SnpPermissions, SnpReference, Tcb};
+pub use tdx::{TdxMeasurement, TdxPermissions, TdxReference};
 
 mod nitro;
 mod snp;
@@ -70,6 +70,17 @@ pub enum Pinnable {
     TcbTee,
     TcbSnp,
     TcbMicrocode,
+    /// Only of evidence that a cloud provider's key signed; no document is incomplete without it.
+    VlekProviders,
+    /// Of a Nitro enclave: the IAM role of its parent instance.
+    Pcr3,
+    /// Of a TDX guest, like the five below.
+    Rtmr3,
+    MrConfigId,
+    MrOwner,
+    MrOwnerConfig,
+    Fmspcs,
+    TcbEvaluation,
     WorkloadImages,
 }
 
@@ -82,6 +93,14 @@ impl fmt::Display for Pinnable {
             Self::TcbTee => "minTcb.tee",
             Self::TcbSnp => "minTcb.snp",
             Self::TcbMicrocode => "minTcb.microcode",
+            Self::VlekProviders => "vlekProviders",
+            Self::Pcr3 => "measurements[].pcr3",
+            Self::Rtmr3 => "measurements[].rtmr3",
+            Self::MrConfigId => "mrConfigId",
+            Self::MrOwner => "mrOwner",
+            Self::MrOwnerConfig => "mrOwnerConfig",
+            Self::Fmspcs => "fmspcs",
+            Self::TcbEvaluation => "minTcbEvaluation",
             Self::WorkloadImages => "workload.images",
         })
     }

@@ -1,10 +1,16 @@
 //! Entries of a Peer.
 
+mod snp;
+
 use sealane_types::Platform;
 
-use super::{Members, text};
-use crate::document::{Entry, NitroReference, Reference, SnpReference, Tcb, TdxReference, Workload};
+use super::{Members, list, text};
+use crate::document::{
+    Entry, NitroMeasurement, NitroReference, Reference, TdxPermissions, TdxReference,
+    Workload,
+};
 use crate::json::Tree;
+use crate::limits::NITRO_AGE_SECONDS_DEFAULT;
 
 pub(super) fn entry(entry: &Entry) -> Tree {
     let form = entry.reference.form();
@@ -19,7 +25,7 @@ pub(super) fn entry(entry: &Entry) -> Tree {
         .optional("workload", entry.workload.as_ref().map(workload))
         .raised("allowUnverifiedWorkload", entry.unverified_workload);
     match &entry.reference {
-        Reference::SevSnp(reference) => snp(members, reference),
+        Reference::SevSnp(reference) => snp::snp(members, reference),
         Reference::Tdx(reference) => tdx(members, reference),
         Reference::Nitro(reference) => nitro(members, reference),
         Reference::Key(keys) => members.listed("publicKeys", keys),
@@ -32,50 +38,84 @@ fn workload(workload: &Workload) -> Tree {
     Members::default().text("serviceAccount", service_account).listed("images", images).done()
 }
 
-fn snp(members: Members, reference: &SnpReference) -> Members {
-    let SnpReference { measurements, host_data, products, chip_ids, min_tcb, permissions } = reference;
-    let vmpl_max = u64::from(permissions.vmpl_max);
-    members
-        .listed("measurements", measurements)
-        .listed("hostData", host_data)
-        .listed("products", products)
-        .listed("chipIds", chip_ids)
-        .optional("minTcb", (!min_tcb.is_empty()).then(|| tcb(min_tcb)))
-        .raised("allowDebug", permissions.debug)
-        .raised("allowMigration", permissions.migration)
-        .raised("allowVlek", permissions.vlek)
-        .raised("allowSmt", permissions.smt)
-        .optional("maxVmpl", (vmpl_max > 0).then_some(Tree::Integer(vmpl_max)))
-}
-
-fn tcb(tcb: &Tcb) -> Tree {
-    let component = |value: Option<u8>| value.map(|value| Tree::Integer(u64::from(value)));
-    Members::default()
-        .optional("fmc", component(tcb.fmc))
-        .optional("bootloader", component(tcb.bootloader))
-        .optional("tee", component(tcb.tee))
-        .optional("snp", component(tcb.snp))
-        .optional("microcode", component(tcb.microcode))
-        .done()
-}
-
 fn tdx(members: Members, reference: &TdxReference) -> Members {
-    let measurements = reference.measurements.iter().map(|measured| {
+    let TdxReference {
+        measurements,
+        mr_config_ids,
+        mr_owners,
+        mr_owner_configs,
+        fmspcs,
+        attributes,
+        xfams,
+        tcb_statuses,
+        min_tcb_evaluation,
+        permissions,
+    } = reference;
+    let measurements = measurements.iter().map(|measured| {
         let [rtmr0, rtmr1, rtmr2] = &measured.rtmr;
         Members::default()
             .text("mrtd", measured.mrtd)
             .text("rtmr0", rtmr0)
             .text("rtmr1", rtmr1)
             .text("rtmr2", rtmr2)
+            .optional("rtmr3", measured.rtmr3.map(text))
             .done()
     });
-    members.trees("measurements", measurements)
+    let min_tcb_evaluation = min_tcb_evaluation.map(|number| Tree::Integer(u64::from(number)));
+    let members = members
+        .trees("measurements", measurements)
+        .put("tcbStatuses", list(tcb_statuses))
+        .optional("minTcbEvaluation", min_tcb_evaluation)
+        .listed("mrConfigId", mr_config_ids)
+        .listed("mrOwner", mr_owners)
+        .listed("mrOwnerConfig", mr_owner_configs)
+        .listed("fmspcs", fmspcs)
+        .listed("attributes", attributes)
+        .listed("xfam", xfams);
+    tdx_permissions(members, permissions)
+}
+
+fn tdx_permissions(members: Members, permissions: &TdxPermissions) -> Members {
+    let TdxPermissions {
+        debug,
+        migration,
+        sept_ve,
+        perfmon,
+        key_locker,
+        dynamic_platform,
+        cached_keys,
+        smt,
+        service_tds,
+    } = permissions;
+    members
+        .raised("allowDebug", *debug)
+        .raised("allowMigration", *migration)
+        .raised("allowSeptVe", *sept_ve)
+        .raised("allowPerfmon", *perfmon)
+        .raised("allowKeyLocker", *key_locker)
+        .raised("allowDynamicPlatform", *dynamic_platform)
+        .raised("allowCachedKeys", *cached_keys)
+        .raised("allowSmt", *smt)
+        .listed("mrServiceTd", service_tds)
 }
 
 fn nitro(members: Members, reference: &NitroReference) -> Members {
-    let measurements = reference.measurements.iter().map(|measured| {
-        let [pcr0, pcr1, pcr2] = &measured.pcr;
-        Members::default().text("pcr0", pcr0).text("pcr1", pcr1).text("pcr2", pcr2).done()
+    let NitroReference { measurements, module_ids, max_age_seconds, permissions } = reference;
+    let measurements = measurements.iter().map(|measured| {
+        let NitroMeasurement { pcr: [pcr0, pcr1, pcr2], pcr3, pcr4, pcr8 } = measured;
+        Members::default()
+            .text("pcr0", pcr0)
+            .text("pcr1", pcr1)
+            .text("pcr2", pcr2)
+            .optional("pcr3", pcr3.map(text))
+            .optional("pcr4", pcr4.map(text))
+            .optional("pcr8", pcr8.map(text))
+            .done()
     });
-    members.trees("measurements", measurements)
+    let age_stated = *max_age_seconds != NITRO_AGE_SECONDS_DEFAULT;
+    members
+        .trees("measurements", measurements)
+        .listed("moduleIds", module_ids)
+        .optional("maxAgeSeconds", age_stated.then_some(Tree::Integer(*max_age_seconds)))
+        .raised("allowDebug", permissions.debug)
 }

@@ -6,7 +6,8 @@ use sealane_types::{Assurance, Measurement, PeerName, PublicKey};
 
 use super::Finding;
 use crate::document::{
-    Entry, NitroMeasurement, PolicyPeer, Reference, SnpReference, TdxMeasurement, Workload,
+    Entry, NitroMeasurement, NitroReference, PolicyPeer, Reference, SnpIdentity, SnpReference, TdxMeasurement,
+    TdxReference, Workload,
 };
 use crate::limits::FINDINGS_MAX;
 
@@ -15,8 +16,10 @@ use crate::limits::FINDINGS_MAX;
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum Pinned {
     Snp(Measurement),
-    Tdx(TdxMeasurement),
-    Nitro(NitroMeasurement),
+    /// MRTD and RTMR0–2, which every entry pins.
+    Tdx([Measurement; 4]),
+    /// PCR0–2, which every entry pins.
+    Nitro([Measurement; 3]),
     Key(PublicKey),
 }
 
@@ -72,8 +75,8 @@ fn buckets(peers: &BTreeMap<PeerName, PolicyPeer>) -> BTreeMap<Pinned, Vec<Place
 fn pinned(reference: &Reference) -> Vec<Pinned> {
     match reference {
         Reference::SevSnp(snp) => snp.measurements.iter().copied().map(Pinned::Snp).collect(),
-        Reference::Tdx(tdx) => tdx.measurements.iter().copied().map(Pinned::Tdx).collect(),
-        Reference::Nitro(nitro) => nitro.measurements.iter().copied().map(Pinned::Nitro).collect(),
+        Reference::Tdx(tdx) => tdx.measurements.iter().map(tdx_pinned).collect(),
+        Reference::Nitro(nitro) => nitro.measurements.iter().map(|pins| Pinned::Nitro(pins.pcr)).collect(),
         Reference::Key(keys) => keys.iter().copied().map(Pinned::Key).collect(),
     }
 }
@@ -82,6 +85,8 @@ fn pinned(reference: &Reference) -> Vec<Pinned> {
 fn meet(first: &Entry, second: &Entry) -> bool {
     let values_meet = match (&first.reference, &second.reference) {
         (Reference::SevSnp(first), Reference::SevSnp(second)) => snp_meet(first, second),
+        (Reference::Nitro(first), Reference::Nitro(second)) => nitro_meet(first, second),
+        (Reference::Tdx(first), Reference::Tdx(second)) => tdx_meet(first, second),
         _ => true,
     };
     first.root == second.root && values_meet && workloads_meet(first, second)
@@ -91,6 +96,51 @@ fn snp_meet(first: &SnpReference, second: &SnpReference) -> bool {
     common(&first.host_data, &second.host_data)
         && common(&first.products, &second.products)
         && common(&first.chip_ids, &second.chip_ids)
+        && identities_meet(&first.identity, &second.identity)
+}
+
+/// Whether a document with some measurement that both accept has a module id that both accept. How old it may be
+/// tells nobody apart.
+fn nitro_meet(first: &NitroReference, second: &NitroReference) -> bool {
+    let measurements_meet = |first: &NitroMeasurement| {
+        second.measurements.iter().any(|second| {
+            let same = |first: Option<Measurement>, second: Option<Measurement>| {
+                first.is_none() || second.is_none() || first == second
+            };
+            first.pcr == second.pcr
+                && same(first.pcr3, second.pcr3)
+                && same(first.pcr4, second.pcr4)
+                && same(first.pcr8, second.pcr8)
+        })
+    };
+    common(&first.module_ids, &second.module_ids) && first.measurements.iter().any(measurements_meet)
+}
+
+fn tdx_pinned(measurement: &TdxMeasurement) -> Pinned {
+    let [rtmr0, rtmr1, rtmr2] = measurement.rtmr;
+    Pinned::Tdx([measurement.mrtd, rtmr0, rtmr1, rtmr2])
+}
+
+/// Whether a trust domain that both describe can state values that both accept. Statuses of the platform and
+/// permissions tell nobody apart.
+fn tdx_meet(first: &TdxReference, second: &TdxReference) -> bool {
+    let meets = |one: &TdxMeasurement| {
+        second.measurements.iter().any(|other| one.accepts(other) || other.accepts(one))
+    };
+    first.measurements.iter().any(meets)
+        && common(&first.mr_config_ids, &second.mr_config_ids)
+        && common(&first.mr_owners, &second.mr_owners)
+        && common(&first.mr_owner_configs, &second.mr_owner_configs)
+        && common(&first.fmspcs, &second.fmspcs)
+        && common(&first.attributes, &second.attributes)
+        && common(&first.xfams, &second.xfams)
+}
+
+fn identities_meet(first: &SnpIdentity, second: &SnpIdentity) -> bool {
+    common(&first.id_keys, &second.id_keys)
+        && common(&first.author_keys, &second.author_keys)
+        && common(&first.family_ids, &second.family_ids)
+        && common(&first.image_ids, &second.image_ids)
 }
 
 /// An empty set accepts everything.

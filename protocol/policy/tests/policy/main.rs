@@ -8,5 +8,7 @@ mod flows;
 mod lint;
 mod manual;
 mod messages;
+mod nitro;
 mod support;
+mod tdx;
 mod vectors;
