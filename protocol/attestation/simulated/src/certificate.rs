@@ -174,6 +174,10 @@ fn amd(id: &str, value: &[u8]) -> Result<Extension, SimulationError> {
     extension(id, false, value)
 }
 
-fn extension(extn_id: ObjectIdentifier, critical: bool, value: &[u8]) -> Result<Extension, SimulationError> {
+pub(crate) fn extension(
+    extn_id: ObjectIdentifier,
+    critical: bool,
+    value: &[u8],
+) -> Result<Extension, SimulationError> {
     Ok(Extension { extn_id, critical, extn_value: OctetString::new(value)? })
 }

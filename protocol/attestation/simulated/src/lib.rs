@@ -16,6 +16,7 @@ mod chip;
 mod error;
 pub mod forge;
 mod material;
+pub mod nitro;
 mod platform;
 mod report;
 

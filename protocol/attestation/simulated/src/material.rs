@@ -123,7 +123,7 @@ impl From<&Material> for Json {
 /// Bytes as standard base64.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-struct Base64(Vec<u8>);
+pub(crate) struct Base64(pub(crate) Vec<u8>);
 
 impl TryFrom<String> for Base64 {
     type Error = base64::DecodeError;
