@@ -21,8 +21,9 @@ use crate::metrics::labels::{HandshakeLabels, SessionLabels, Way};
 use crate::policy::{Held, Standing};
 use crate::trace::{ConnectionTrace, Step};
 
-/// Stored claims are looked at this often even if nothing changes: collateral and policy expire.
-const RECHECK: Duration = Duration::from_secs(30);
+/// Stored claims are looked at this often even if nothing changes: collateral expires, and the clock may be set.
+/// It costs microseconds, and a session outlives what it rests on by no more than this.
+const RECHECK: Duration = Duration::from_secs(5);
 
 /// Something that happened on this side.
 #[derive(Debug)]

@@ -16,5 +16,6 @@ mod forward_programs;
 mod receiving;
 mod sending;
 mod speed;
+mod staying;
 mod support;
 mod trust;

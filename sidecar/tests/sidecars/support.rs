@@ -61,8 +61,13 @@ impl Provider for Simulated {
 
 fn open(input: &ProviderInput) -> Result<Arc<dyn Provider>, ProviderError> {
     let material = Material::from_json(input.simulated.as_deref().unwrap()).unwrap();
-    let platform = sealane_simulated::Platform::new(material, input.initdata.as_deref()).unwrap();
-    Ok(Arc::new(Simulated(platform)))
+    Ok(provider(&material, input))
+}
+
+/// A guest on the chip of `material`.
+pub(crate) fn provider(material: &Material, input: &ProviderInput) -> Arc<dyn Provider> {
+    let platform = sealane_simulated::Platform::new(material.clone(), input.initdata.as_deref()).unwrap();
+    Arc::new(Simulated(platform))
 }
 
 pub(crate) fn with_simulation() -> Platforms {
