@@ -100,7 +100,7 @@ hex_bytes!(
 );
 
 hex_bytes!(
-    /// SHA-384 launch digest of a SEV-SNP guest (MEASUREMENT).
+    /// SHA-384 of what a guest was made of: MEASUREMENT of SEV-SNP, a register of TDX, a PCR of Nitro.
     Measurement,
     48
 );
@@ -108,6 +108,21 @@ hex_bytes!(
     /// HOST_DATA of a SEV-SNP guest: SHA-256 of its initdata file.
     HostData,
     32
+);
+hex_bytes!(
+    /// FMSPC: Intel's name for a family, model and package of processors, in their firmware's form.
+    Fmspc,
+    6
+);
+hex_bytes!(
+    /// TDATTRIBUTES of a trust domain, in the order of the report's bytes.
+    TdAttributes,
+    8
+);
+hex_bytes!(
+    /// XFAM of a trust domain: the extended processor features that it may use, in the order of the report's bytes.
+    Xfam,
+    8
 );
 hex_bytes!(
     /// CHIP_ID as SEV-SNP reports carry it; Turin fills the first 8 bytes and leaves the rest zero.

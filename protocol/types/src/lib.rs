@@ -14,9 +14,7 @@ mod roots;
 mod stream;
 mod time;
 
-pub use digest::{
-    ChipId, Digest, GuestLabel, HostData, KeyDigest, KeyId, Measurement, MitigationVector, ParseHexError,
-};
+pub use digest::{ChipId, Digest, Fmspc, GuestLabel, HostData, KeyDigest, KeyId, Measurement, MitigationVector, ParseHexError, TdAttributes, Xfam};
 pub use name::{InvalidName, Namespace, PeerName, PodIdentity, PolicyName, SessionName};
 pub use platform::{
     Assurance, Carrier, Cipher, Platform, Product, Provider, SnpProtection, TcbStatus, UnknownWord,
