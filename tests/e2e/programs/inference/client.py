@@ -9,6 +9,7 @@ SECONDS = 120
 CHANNELS = 4
 CALLS = 256
 STREAMED = 64
+SMALL = numpy.ones((1, 1), numpy.float32)
 
 protos, services = grpc.protos_and_services("open_inference.proto")
 
@@ -82,24 +83,40 @@ def streams(stub):
     assert number == STREAMED, number
 
 
+def patience(stub):
+    """How many calls of `patient` the server has seen, and how many of them it saw given up."""
+    response = stub.ModelInfer(request(SMALL, name="patience"), timeout=SECONDS)
+    began, given_up = numpy.frombuffer(response.raw_output_contents[0], numpy.float32)
+    return began, given_up
+
+
 def gives_up(stub):
     """A deadline ends the call here and at the server, and nothing else on the same connection."""
-    small = numbered(1, 1, 1)
     until = time.monotonic() + SECONDS
-    counted = 0
     # Again where the machine was so slow that the deadline passed before the server had the call.
-    while not counted:
+    while patience(stub)[1] == 0:
         assert time.monotonic() < until, "the server never heard that its caller had given up"
         try:
-            stub.ModelInfer(request(small, name="patient"), timeout=0.5)
+            stub.ModelInfer(request(SMALL, name="patient"), timeout=0.5)
             raise AssertionError("a deadline passed unnoticed")
         except grpc.RpcError as error:
             assert error.code() == grpc.StatusCode.DEADLINE_EXCEEDED, error
-        response = stub.ModelInfer(request(small, name="given-up"), timeout=SECONDS)
-        counted = numpy.frombuffer(response.raw_output_contents[0], numpy.float32)[0]
 
 
-def main(address):
+def outlives_a_cut(stub):
+    """A call that the server has when the connection is cut fails, and the same channel finds its way again."""
+    before = patience(stub)[0]
+    standing = stub.ModelInfer.future(request(SMALL, name="patient"), timeout=SECONDS)
+    while patience(stub)[0] == before:
+        time.sleep(0.05)
+    print("standing", flush=True)
+    error = standing.exception()
+    assert error.code() == grpc.StatusCode.UNAVAILABLE, error
+    check(stub.ModelInfer(request(SMALL), timeout=SECONDS, wait_for_ready=True), SMALL)
+    print("recovered", flush=True)
+
+
+def main(address, cut=False):
     channels = [grpc.insecure_channel(address, OPTIONS) for _ in range(CHANNELS)]
     stubs = [services.GRPCInferenceServiceStub(channel) for channel in channels]
     describes_itself(stubs[0])
@@ -109,5 +126,7 @@ def main(address):
     streams(stubs[1])
     gives_up(stubs[2])
     print(f"inferred {1 + CALLS + STREAMED} times", flush=True)
+    if cut:
+        outlives_a_cut(stubs[3])
     for channel in channels:
         channel.close()

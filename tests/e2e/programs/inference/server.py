@@ -2,7 +2,7 @@
 
 double   y = 2x + 1 for every FP32, in the shape of the input
 patient  answers nothing until its caller gives up
-given-up how many callers of `patient` gave up
+patience how many callers `patient` had, and how many of them gave up
 """
 
 import concurrent.futures
@@ -21,7 +21,7 @@ protos, services = grpc.protos_and_services("open_inference.proto")
 class Inference(services.GRPCInferenceServiceServicer):
     def __init__(self):
         self.lock = threading.Lock()
-        self.given_up = 0
+        self.began = self.given_up = 0
 
     def ServerLive(self, request, context):
         return protos.ServerLiveResponse(live=True)
@@ -30,7 +30,7 @@ class Inference(services.GRPCInferenceServiceServicer):
         return protos.ServerReadyResponse(ready=True)
 
     def ModelReady(self, request, context):
-        return protos.ModelReadyResponse(ready=request.name in ("double", "patient", "given-up"))
+        return protos.ModelReadyResponse(ready=request.name in ("double", "patient", "patience"))
 
     def ModelMetadata(self, request, context):
         if request.name != "double":
@@ -47,10 +47,9 @@ class Inference(services.GRPCInferenceServiceServicer):
     def ModelInfer(self, request, context):
         if request.model_name == "patient":
             return self.patient(context)
-        if request.model_name == "given-up":
+        if request.model_name == "patience":
             with self.lock:
-                array = numpy.array([[self.given_up]], numpy.float32)
-            return answer(request, array)
+                return answer(request, numpy.array([[self.began, self.given_up]], numpy.float32))
         return answer(request, doubled(request))
 
     def ModelStreamInfer(self, requests, context):
@@ -59,6 +58,8 @@ class Inference(services.GRPCInferenceServiceServicer):
 
     def patient(self, context):
         """Counts itself when the call ends before the answer, which is what a deadline of the caller does."""
+        with self.lock:
+            self.began += 1
         over = threading.Event()
         if context.add_callback(over.set):
             over.wait(PATIENT_SECONDS)
