@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail, ensure};
 use sealane_policy::limits::DEFAULT_LIFETIME_SECONDS;
-use sealane_policy::{Authorities, Document, SessionRule, Timestamp, digest_of, lint};
+use sealane_policy::{Authorities, Document, SessionRule, Timestamp, advice, digest_of, lint};
 use sealane_types::{Assurance, Digest, Measurement, Namespace, PeerName, PolicyName, Product, PublicKey};
 
 use self::flags::{ForwardFlag, HostDataFlag, SessionFlag, TcbFlag};
@@ -287,6 +287,9 @@ fn advise(document: &Document, before: Option<&Before>) {
         for finding in findings {
             output::say(&format!("  - {finding}"));
         }
+    }
+    for advice in advice(document) {
+        output::say(&format!("note: {advice}"));
     }
     output::say(
         "Next: read it, then every owner signs it:\n  kubectl sealane policy show DRAFT\n  kubectl sealane policy sign --key FILE DRAFT",

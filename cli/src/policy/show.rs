@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
-use sealane_policy::lint;
+use sealane_policy::{advice, lint};
 use serde_json::Value;
 
 use super::describe::describe;
@@ -40,6 +40,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     }
     for finding in findings {
         text.push_str(&format!("  - {finding}\n"));
+    }
+    let advice = advice(&document);
+    if !advice.is_empty() {
+        text.push_str("\nWorth knowing before it is signed:\n");
+    }
+    for advice in advice {
+        text.push_str(&format!("  - {advice}\n"));
     }
     output::print(&text)
 }

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use sealane_policy::{Document, digest_of, key_id, sign};
+use sealane_policy::{Document, advice, digest_of, key_id, sign};
 use sealane_types::SignedChain;
 
 use super::describe::short;
@@ -33,6 +33,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let source = Source::read(path)?;
     let document = source.document().with_context(|| format!("{} cannot be signed", shown(path)))?;
     let key = read_key(key)?;
+    for advice in advice(&document) {
+        output::say(&format!("note: {advice}"));
+    }
     let mut chain = source.chain;
     chain.signatures.retain(|signature| signature.key_id != key.key_id());
     chain.signatures.push(sign(&source.bytes, &key));

@@ -9,7 +9,7 @@ use std::fmt;
 use sealane_types::{Digest, Measurement, Platform, TcbStatus, UnixSeconds};
 
 pub use nitro::NitroClaims;
-pub use snp::{SnpClaims, Tcb, TcbVersions};
+pub use snp::{GuestIdentity, Mitigations, SnpClaims, Tcb, TcbVersions};
 pub use tdx::TdxClaims;
 
 use crate::rejection::Rejection;
@@ -25,6 +25,10 @@ pub enum Permission {
     Vmpl,
     /// Simultaneous multithreading is allowed to the guest.
     Smt,
+    /// The guest's memory may lie on CXL devices.
+    Cxl,
+    /// The platform may let devices into the trust of guests (SEV-TIO).
+    Tio,
 }
 
 impl fmt::Display for Permission {
@@ -34,6 +38,8 @@ impl fmt::Display for Permission {
             Self::Vlek => "a VLEK in place of a VCEK",
             Self::Vmpl => "a report from this VMPL",
             Self::Smt => "simultaneous multithreading",
+            Self::Cxl => "memory on CXL devices",
+            Self::Tio => "trusted devices (SEV-TIO)",
         })
     }
 }

@@ -1,9 +1,10 @@
 //! What evidence is verified with, beside the evidence itself.
 
-use aws_lc_rs::digest::{SHA256, digest};
+use aws_lc_rs::digest::{Context, SHA256, digest};
 use sealane_types::{Digest, Product};
 use x509_cert::Certificate;
 
+use crate::codec::length_prefix;
 use crate::der;
 use crate::limits::{CERTIFICATE_BYTES_MAX, REVOCATION_LIST_BYTES_MAX};
 use crate::snp::{SigningKey, names};
@@ -31,6 +32,8 @@ pub struct Anchor {
     pub(crate) ark: Vec<u8>,
     pub(crate) ask: Vec<u8>,
     pub(crate) revocation_list: Option<Vec<u8>>,
+    /// Of everything above that a chain is verified with.
+    pub(crate) identity: Digest,
 }
 
 impl Anchor {
@@ -56,7 +59,8 @@ impl Anchor {
         }
         let root = fingerprint(ark);
         let (ark, ask) = (ark.to_vec(), ask.to_vec());
-        Ok(Self { product, signing_key, root, ark, ask, revocation_list: None })
+        let identity = issuers_identity(&ark, &ask, None);
+        Ok(Self { product, signing_key, root, ark, ask, revocation_list: None, identity })
     }
 
     /// The same anchor with the CRL (DER) that the ARK issued. It is verified when it is used.
@@ -67,6 +71,7 @@ impl Anchor {
         if revocation_list.len() > REVOCATION_LIST_BYTES_MAX {
             return Err(AnchorError::Size);
         }
+        self.identity = issuers_identity(&self.ark, &self.ask, Some(revocation_list));
         self.revocation_list = Some(revocation_list.to_vec());
         Ok(self)
     }
@@ -97,23 +102,20 @@ impl Collateral {
         Self { anchors: Vec::new(), allow_simulated: false }
     }
 
-    /// AMD's roots for VCEKs of Milan, Genoa and Turin (`collateral/README.md`), without revocation lists:
-    /// real evidence is refused by [`crate::appraise`] until the caller adds fresh ones.
+    /// AMD's roots of Milan, Genoa and Turin, for VCEKs and for VLEKs (`collateral/README.md`), without revocation
+    /// lists: real evidence is refused by [`crate::appraise`] until the caller adds fresh ones.
     #[must_use]
     pub fn builtin() -> Self {
-        const PINNED: [(&[u8], &[u8]); 3] = [
-            (
-                include_bytes!("../collateral/amd-milan-ark.der"),
-                include_bytes!("../collateral/amd-milan-ask.der"),
-            ),
-            (
-                include_bytes!("../collateral/amd-genoa-ark.der"),
-                include_bytes!("../collateral/amd-genoa-ask.der"),
-            ),
-            (
-                include_bytes!("../collateral/amd-turin-ark.der"),
-                include_bytes!("../collateral/amd-turin-ask.der"),
-            ),
+        const MILAN: &[u8] = include_bytes!("../collateral/amd-milan-ark.der");
+        const GENOA: &[u8] = include_bytes!("../collateral/amd-genoa-ark.der");
+        const TURIN: &[u8] = include_bytes!("../collateral/amd-turin-ark.der");
+        const PINNED: [(&[u8], &[u8]); 6] = [
+            (MILAN, include_bytes!("../collateral/amd-milan-ask.der")),
+            (MILAN, include_bytes!("../collateral/amd-milan-asvk.der")),
+            (GENOA, include_bytes!("../collateral/amd-genoa-ask.der")),
+            (GENOA, include_bytes!("../collateral/amd-genoa-asvk.der")),
+            (TURIN, include_bytes!("../collateral/amd-turin-ask.der")),
+            (TURIN, include_bytes!("../collateral/amd-turin-asvk.der")),
         ];
         // A test holds that each of them parses; one that did not would fail closed here.
         let anchors = PINNED.iter().filter_map(|(ark, ask)| Anchor::new(ark, ask).ok()).collect();
@@ -149,7 +151,20 @@ impl Collateral {
 }
 
 pub(crate) fn fingerprint(certificate: &[u8]) -> Digest {
-    let hash = digest(&SHA256, certificate);
+    to_digest(&digest(&SHA256, certificate))
+}
+
+/// Of issuers and of the list that speaks about them: another one of any is another identity.
+pub(crate) fn issuers_identity(ark: &[u8], ask: &[u8], revocation_list: Option<&[u8]>) -> Digest {
+    let mut hash = Context::new(&SHA256);
+    for part in [Some(ark), Some(ask), revocation_list].into_iter().flatten() {
+        hash.update(&length_prefix(part));
+        hash.update(part);
+    }
+    to_digest(&hash.finish())
+}
+
+fn to_digest(hash: &aws_lc_rs::digest::Digest) -> Digest {
     let mut bytes = [0; 32];
     bytes.iter_mut().zip(hash.as_ref()).for_each(|(to, from)| *to = *from);
     Digest::new(bytes)
@@ -164,8 +179,12 @@ mod tests {
         let builtin = Collateral::builtin();
         let roots: Vec<String> = builtin.anchors().iter().map(|anchor| anchor.root().to_string()).collect();
         let readme = include_str!("../collateral/README.md");
-        assert_eq!(roots.len(), Product::ALL.len());
+        let pairs = |key| builtin.anchors().iter().filter(|anchor| anchor.signing_key == key).count();
+        assert_eq!([pairs(SigningKey::Vcek), pairs(SigningKey::Vlek)], [Product::ALL.len(); 2]);
         assert!(roots.iter().all(|root| readme.contains(root.as_str())), "{roots:?}");
+        let issuers: Vec<String> =
+            builtin.anchors().iter().map(|anchor| fingerprint(&anchor.ask).to_string()).collect();
+        assert!(issuers.iter().all(|issuer| readme.contains(issuer.as_str())), "{issuers:?}");
         assert!(!builtin.allows_simulated());
     }
 

@@ -38,7 +38,8 @@ mod tdx;
 
 pub use appraise::{Degradation, VerifiedPeer, appraise, judge, rejudge};
 pub use claims::{
-    Claims, NitroClaims, Permission, Revocation, SnpClaims, Statement, Tcb, TcbVersions, TdxClaims,
+    Claims, GuestIdentity, Mitigations, NitroClaims, Permission, Revocation, SnpClaims, Statement, Tcb,
+    TcbVersions, TdxClaims,
 };
 pub use collateral::{Anchor, AnchorError, Collateral};
 pub use evidence::{Evidence, Format};

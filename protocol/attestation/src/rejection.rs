@@ -1,7 +1,7 @@
 //! Why evidence is not accepted, precise enough to act on.
 
 use sealane_policy::Pinnable;
-use sealane_types::{Platform, Reason};
+use sealane_types::{Platform, Reason, SnpProtection};
 
 use crate::claims::{Permission, Tcb};
 
@@ -71,6 +71,18 @@ pub enum Rejection {
     Product,
     #[error("the chip is none that the policy lists")]
     Chip,
+    #[error("the key that signed the guest's ID block, or its author's, is none that the policy lists")]
+    GuestKey,
+    #[error("the guest's FAMILY_ID or IMAGE_ID is none that the policy lists")]
+    GuestLabel,
+    #[error("the guest's security version ({found}) is below the policy's minGuestSvn")]
+    GuestSvnTooLow { found: u32 },
+    #[error("the platform lacks a mitigation that the policy requires, or had it not when the guest started")]
+    Mitigations,
+    #[error("the policy requires {0}, which the evidence does not show")]
+    Protection(SnpProtection),
+    #[error("the cloud provider whose key signed (VLEK) is none that the policy lists")]
+    Provider,
     #[error("the {version} TCB ({found}) is below the policy's minTcb", version = .version.as_str())]
     TcbTooLow { version: TcbVersion, found: Tcb },
     #[error("the guest may be debugged, which the policy does not allow")]
@@ -102,10 +114,11 @@ impl Rejection {
             Self::Root => Reason::RootMismatch,
             Self::Measurement => Reason::MeasurementMismatch,
             Self::HostData => Reason::HostDataMismatch,
-            Self::Product | Self::Chip => Reason::ProductMismatch,
-            Self::TcbTooLow { .. } => Reason::TcbTooLow,
+            Self::GuestKey | Self::GuestLabel => Reason::MeasurementMismatch,
+            Self::Product | Self::Chip | Self::Provider => Reason::ProductMismatch,
+            Self::TcbTooLow { .. } | Self::GuestSvnTooLow { .. } | Self::Mitigations => Reason::TcbTooLow,
             Self::Debug => Reason::DebugNotAllowed,
-            Self::Permission(_) => Reason::PermissionNotAllowed,
+            Self::Permission(_) | Self::Protection(_) => Reason::PermissionNotAllowed,
             Self::ReferenceValueMissing(_) => Reason::ReferenceValueMissing,
             Self::WorkloadUnverified => Reason::WorkloadUnverified,
         }

@@ -7,6 +7,7 @@
 mod chain;
 mod extensions;
 pub(crate) mod names;
+mod protections;
 mod pss;
 mod report;
 mod revocation;

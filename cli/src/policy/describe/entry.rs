@@ -1,8 +1,10 @@
 //! What a replica must prove, in words.
 
+mod snp;
+
 use sealane_policy::{
-    Entry, NitroMeasurement, NitroPermissions, NitroReference, Reference, SnpPermissions, SnpReference, Tcb,
-    TdxMeasurement, TdxPermissions, TdxReference,
+    Entry, NitroMeasurement, NitroPermissions, NitroReference, Pinnable, Reference, TdxMeasurement,
+    TdxPermissions, TdxReference,
 };
 use sealane_types::{Assurance, Platform};
 
@@ -19,7 +21,7 @@ pub(super) fn describe(lines: &mut Lines, entry: &Entry) {
             lines.at(3, format!("its key is one of: {}", list(keys)));
             return;
         }
-        Reference::SevSnp(reference) => snp(lines, &mut settings, reference),
+        Reference::SevSnp(reference) => snp::snp(lines, &mut settings, reference),
         Reference::Tdx(reference) => tdx(lines, &mut settings, reference),
         Reference::Nitro(reference) => nitro(lines, &mut settings, reference),
     }
@@ -34,11 +36,20 @@ pub(super) fn describe(lines: &mut Lines, entry: &Entry) {
     }
     settings.put(entry.unverified_workload, "a workload that nobody states");
     settings.describe(lines);
-    let absent = entry.absent();
+    let mut absent = entry.absent();
+    absent.extend(open_provider(entry));
     if !absent.is_empty() {
         let absent: Vec<_> = absent.iter().map(ToString::to_string).collect();
         lines
             .at(3, format!("NOT PINNED, any value is accepted and shown as Degraded: {}", absent.join(", ")));
+    }
+}
+
+/// Left open for evidence that a cloud provider's key signed.
+fn open_provider(entry: &Entry) -> Option<Pinnable> {
+    match &entry.reference {
+        Reference::SevSnp(snp) if snp.accepts_any_provider() => Some(Pinnable::VlekProviders),
+        _ => None,
     }
 }
 
@@ -84,45 +95,6 @@ impl Settings {
             lines.at(3, format!("refused: {}", self.refused.join(", ")));
         }
     }
-}
-
-fn snp(lines: &mut Lines, settings: &mut Settings, reference: &SnpReference) {
-    let SnpReference { measurements, host_data, products, chip_ids, min_tcb, permissions } = reference;
-    lines.at(3, format!("it was started from a guest image with measurement {}", list(measurements)));
-    if !host_data.is_empty() {
-        lines.at(3, format!("with initdata whose SHA-256 (HOST_DATA) is {}", list(host_data)));
-    }
-    if !products.is_empty() {
-        lines.at(3, format!("on an AMD processor of family {}", list(products)));
-    }
-    if !chip_ids.is_empty() {
-        lines.at(3, format!("on one of {} named chips", chip_ids.len()));
-    }
-    if !min_tcb.is_empty() {
-        lines.at(3, format!("with firmware of at least {}", tcb(min_tcb)));
-    }
-    let SnpPermissions { debug, migration, vlek, smt, vmpl_max } = *permissions;
-    settings.put(debug, "debugging by the host");
-    settings.put(migration, "migration agents");
-    settings.put(vlek, "keys held by the cloud provider (VLEK)");
-    settings.put(smt, "SMT shared with other guests");
-    if vmpl_max > 0 {
-        settings.put(true, format!("evidence asked for at VMPL up to {vmpl_max}"));
-    } else {
-        settings.put(false, "evidence asked for above VMPL 0");
-    }
-}
-
-fn tcb(tcb: &Tcb) -> String {
-    let components = [
-        ("FMC", tcb.fmc),
-        ("bootloader", tcb.bootloader),
-        ("TEE", tcb.tee),
-        ("SNP", tcb.snp),
-        ("microcode", tcb.microcode),
-    ];
-    let set = components.iter().filter_map(|(name, value)| value.map(|value| format!("{name} {value}")));
-    set.collect::<Vec<_>>().join(", ")
 }
 
 fn nitro(lines: &mut Lines, settings: &mut Settings, reference: &NitroReference) {

@@ -35,7 +35,11 @@ pub(super) fn best(claims: &Claims, entries: &[Entry], complete: bool) -> Result
 fn fit(claims: &Claims, entry: &Entry, complete: bool) -> Result<Verdict, (usize, Rejection)> {
     let mut passed = 0;
     check(claims, entry, &mut passed).map_err(|shortfall| (passed, shortfall))?;
-    let absent = entry.absent();
+    let mut absent = entry.absent();
+    if let (Statement::SevSnp(claims), Reference::SevSnp(reference)) = (claims.statement(), &entry.reference)
+    {
+        absent.extend(snp::absent(claims, reference));
+    }
     if let Some(value) = absent.first().filter(|_| complete) {
         return Err((passed, Rejection::ReferenceValueMissing(*value)));
     }
@@ -97,11 +101,11 @@ fn needs_node_agent(entry: &Entry) -> bool {
 /// Entries that the policy's own lint would refuse, and platforms that tests cannot be.
 #[cfg(test)]
 mod tests {
-    use sealane_policy::{Pinnable, SnpPermissions, SnpReference, Tcb as Floor, Workload};
-    use sealane_types::{Digest, HostData, Measurement, Product, Reason, TcbStatus, UnixSeconds};
+    use sealane_policy::{Pinnable, SnpReference, Tcb as Floor, Workload};
+    use sealane_types::{Digest, GuestLabel, HostData, Measurement, Product, Reason, TcbStatus, UnixSeconds};
 
     use super::*;
-    use crate::claims::{Revocation, SnpClaims, Tcb, TcbVersions};
+    use crate::claims::{GuestIdentity, Revocation, SnpClaims, Tcb, TcbVersions};
 
     fn claims(platform: Platform) -> Claims {
         let tcb = Tcb { fmc: None, bootloader: 1, tee: 1, snp: 1, microcode: 1 };
@@ -111,12 +115,23 @@ mod tests {
             host_data: HostData::new([3; 32]),
             product: Product::Genoa,
             chip_id: None,
+            provider: None,
+            identity: GuestIdentity {
+                id_key: None,
+                author_key: None,
+                family_id: GuestLabel::new([0; 16]),
+                image_id: GuestLabel::new([0; 16]),
+                svn: 0,
+            },
             tcb: TcbVersions { current: tcb, reported: tcb, committed: tcb, launch: tcb },
+            mitigations: None,
+            protections: [].into(),
             debug: false,
             migration: false,
-            vlek: false,
             vmpl: 0,
             smt: false,
+            cxl: false,
+            tio: false,
         };
         Claims {
             platform,
@@ -134,9 +149,8 @@ mod tests {
             measurements: [Measurement::new([2; 48])].into(),
             host_data: [HostData::new([3; 32])].into(),
             products: [Product::Genoa].into(),
-            chip_ids: [].into(),
             min_tcb: Floor { fmc: None, bootloader: Some(1), tee: Some(1), snp: Some(1), microcode: Some(1) },
-            permissions: SnpPermissions::default(),
+            ..SnpReference::default()
         }
     }
 

@@ -1,9 +1,12 @@
 //! What an SEV-SNP report says.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use sealane_policy::{SnpPermissions, Tcb as Floor};
-use sealane_types::{ChipId, HostData, Measurement, Product};
+use sealane_types::{
+    ChipId, GuestLabel, HostData, KeyDigest, Measurement, MitigationVector, Product, SnpProtection,
+};
 
 use super::Permission;
 use crate::rejection::Rejection;
@@ -67,6 +70,36 @@ pub struct TcbVersions {
     pub launch: Tcb,
 }
 
+/// What a platform was and is protected from, one bit each (reports of version 5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Mitigations {
+    /// When the guest was launched.
+    pub launch: MitigationVector,
+    pub current: MitigationVector,
+}
+
+impl Mitigations {
+    /// Whether all of `required` were there at launch and still are.
+    #[must_use]
+    pub const fn include(&self, required: MitigationVector) -> bool {
+        let required = required.bits();
+        self.launch.bits() & required == required && self.current.bits() & required == required
+    }
+}
+
+/// The guest's ID block, where it was launched with one: zeros and no keys otherwise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct GuestIdentity {
+    /// SHA-384 of the key that signed the block.
+    pub id_key: Option<KeyDigest>,
+    /// SHA-384 of the key that signed that key.
+    pub author_key: Option<KeyDigest>,
+    pub family_id: GuestLabel,
+    pub image_id: GuestLabel,
+    /// Security version of the guest.
+    pub svn: u32,
+}
+
 /// The statements of an ATTESTATION_REPORT.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SnpClaims {
@@ -75,12 +108,17 @@ pub struct SnpClaims {
     pub(crate) host_data: HostData,
     pub(crate) product: Product,
     pub(crate) chip_id: Option<ChipId>,
+    pub(crate) provider: Option<String>,
+    pub(crate) identity: GuestIdentity,
     pub(crate) tcb: TcbVersions,
+    pub(crate) mitigations: Option<Mitigations>,
+    pub(crate) protections: BTreeSet<SnpProtection>,
     pub(crate) debug: bool,
     pub(crate) migration: bool,
-    pub(crate) vlek: bool,
     pub(crate) vmpl: u32,
     pub(crate) smt: bool,
+    pub(crate) cxl: bool,
+    pub(crate) tio: bool,
 }
 
 impl SnpClaims {
@@ -113,9 +151,32 @@ impl SnpClaims {
         self.chip_id.as_ref()
     }
 
+    /// The cloud provider whose key (VLEK) signed, as its certificate names it; none when the chip's own key did.
+    #[must_use]
+    pub fn provider(&self) -> Option<&str> {
+        self.provider.as_deref()
+    }
+
+    #[must_use]
+    pub const fn identity(&self) -> &GuestIdentity {
+        &self.identity
+    }
+
     #[must_use]
     pub const fn tcb(&self) -> &TcbVersions {
         &self.tcb
+    }
+
+    /// What reports before version 5 do not say.
+    #[must_use]
+    pub const fn mitigations(&self) -> Option<&Mitigations> {
+        self.mitigations.as_ref()
+    }
+
+    /// What protects the guest, among that which not every platform has.
+    #[must_use]
+    pub const fn protections(&self) -> &BTreeSet<SnpProtection> {
+        &self.protections
     }
 
     /// Whether the host may read and write the guest's memory by debug commands.
@@ -130,21 +191,31 @@ impl SnpClaims {
         self.vmpl
     }
 
+    /// The least that an entry has to permit for this evidence; [`None`] for a VMPL that no entry can name.
+    #[must_use]
+    pub fn needs(&self) -> Option<SnpPermissions> {
+        let Self { debug, migration, smt, cxl, tio, .. } = *self;
+        let vmpl_max = u8::try_from(self.vmpl).ok()?;
+        Some(SnpPermissions { debug, migration, vlek: self.provider.is_some(), smt, cxl, tio, vmpl_max })
+    }
+
     /// Whether the guest's and the host's settings are all among those that `permissions` tolerate.
     ///
     /// # Errors
     /// [`Rejection::Debug`] or [`Rejection::Permission`] for the first that is not.
     pub fn permitted(&self, permissions: &SnpPermissions) -> Result<(), Rejection> {
         // Destructured without `..`, so that a permission that a later policy adds is not forgotten here.
-        let SnpPermissions { debug, migration, vlek, smt, vmpl_max } = *permissions;
+        let SnpPermissions { debug, migration, vlek, smt, cxl, tio, vmpl_max } = *permissions;
         if self.debug && !debug {
             return Err(Rejection::Debug);
         }
         Permission::first_refused([
             (self.migration && !migration, Permission::Migration),
-            (self.vlek && !vlek, Permission::Vlek),
+            (self.provider.is_some() && !vlek, Permission::Vlek),
             (self.vmpl > u32::from(vmpl_max), Permission::Vmpl),
             (self.smt && !smt, Permission::Smt),
+            (self.cxl && !cxl, Permission::Cxl),
+            (self.tio && !tio, Permission::Tio),
         ])
     }
 }

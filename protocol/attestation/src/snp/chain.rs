@@ -40,6 +40,7 @@ pub(super) struct VerifiedKey {
     pub(super) signing_key: SigningKey,
     pub(super) tcb: Tcb,
     pub(super) hardware_id: Option<Vec<u8>>,
+    pub(super) provider: Option<String>,
     pub(super) revocation: Revocation,
     pub(super) expires: UnixSeconds,
 }
@@ -76,6 +77,7 @@ pub(super) fn verify_signing_certificate(
         signing_key: issuers.signing_key,
         tcb: extensions.tcb,
         hardware_id: extensions.hardware_id,
+        provider: extensions.provider,
         revocation,
         expires,
     })

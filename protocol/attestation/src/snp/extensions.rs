@@ -26,6 +26,8 @@ pub(super) struct Extensions {
     pub(super) tcb: Tcb,
     /// The chip, for a VCEK.
     pub(super) hardware_id: Option<Vec<u8>>,
+    /// The cloud provider, for a VLEK.
+    pub(super) provider: Option<String>,
 }
 
 /// Reads the extensions of a certificate whose issuer speaks for `product` and `signing_key`.
@@ -46,18 +48,27 @@ pub(super) fn read(
     if find(PRODUCT_NAME)?.and_then(product_name) != Some(product) {
         return Err(Rejection::Untrusted("the VCEK is for another product than its issuer"));
     }
-    let hardware_id = find(HARDWARE_ID)?;
-    let fits = match (signing_key, hardware_id, find(PROVIDER_ID)?) {
-        (SigningKey::Vcek, Some(id), None) => {
-            id.len() == hardware_id_bytes(product) && id.iter().any(|byte| *byte != 0)
-        }
-        (SigningKey::Vlek, None, Some(_)) => true,
-        _ => false,
+    let (hardware_id, provider) = match (signing_key, find(HARDWARE_ID)?, find(PROVIDER_ID)?) {
+        (SigningKey::Vcek, Some(id), None) if is_hardware_id(id, product) => (Some(id.to_vec()), None),
+        (SigningKey::Vlek, None, Some(id)) => (None, provider_id(id)),
+        _ => (None, None),
     };
-    if !fits {
+    if hardware_id.is_none() && provider.is_none() {
         return Err(Rejection::Untrusted("hardware or provider id of the VCEK"));
     }
-    Ok(Extensions { tcb, hardware_id: hardware_id.map(<[u8]>::to_vec) })
+    Ok(Extensions { tcb, hardware_id, provider })
+}
+
+/// A short id would match many chips, a zero one those that mask theirs.
+fn is_hardware_id(id: &[u8], product: Product) -> bool {
+    id.len() == hardware_id_bytes(product) && id.iter().any(|byte| *byte != 0)
+}
+
+/// CSP_ID: a provider as its VLEKs name it, which policies pin as text.
+fn provider_id(value: &[u8]) -> Option<String> {
+    let text = ia5_string(value)?;
+    let printable = text.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+    (printable && !text.is_empty()).then(|| text.to_owned())
 }
 
 /// Turin fuses 8 bytes of id, its predecessors 64.
@@ -88,14 +99,21 @@ const fn integer(value: &[u8]) -> Option<u8> {
     }
 }
 
-/// A DER IA5String such as `Milan-B0` or `Turin`: product, then optionally a stepping.
+/// `Milan-B0` or `Turin`: product, then optionally a stepping. Bergamo and Siena are Genoa's kin: its root certifies
+/// them, and their TCB counts as Genoa's.
 fn product_name(value: &[u8]) -> Option<Product> {
-    let [0x16, length, name @ ..] = value else {
-        return None;
-    };
-    if usize::from(*length) != name.len() {
-        return None;
+    match ia5_string(value)?.split('-').next()? {
+        "Bergamo" | "Siena" => Some(Product::Genoa),
+        name => name.parse().ok(),
     }
-    let name = std::str::from_utf8(name).ok()?;
-    name.split('-').next()?.parse().ok()
+}
+
+/// A DER IA5String of at most 127 bytes in its only encoding.
+fn ia5_string(value: &[u8]) -> Option<&str> {
+    match value {
+        [0x16, length @ 0..=0x7f, text @ ..] if usize::from(*length) == text.len() => {
+            std::str::from_utf8(text).ok()
+        }
+        _ => None,
+    }
 }

@@ -1,11 +1,15 @@
 //! ATTESTATION_REPORT (AMD 56860, table 23): layout, signature, and its agreement with the signing key.
 
 use aws_lc_rs::signature::{ECDSA_P384_SHA384_FIXED, UnparsedPublicKey};
-use sealane_types::{ChipId, Digest, HostData, Measurement, Platform, Product, TcbStatus};
+use sealane_types::{
+    ChipId, Digest, GuestLabel, HostData, KeyDigest, Measurement, MitigationVector, Platform, Product,
+    TcbStatus,
+};
 
 use super::SigningKey;
 use super::chain::VerifiedKey;
-use crate::claims::{Claims, Revocation, SnpClaims, Statement, Tcb, TcbVersions};
+use super::protections;
+use crate::claims::{Claims, GuestIdentity, Mitigations, Revocation, SnpClaims, Statement, Tcb, TcbVersions};
 use crate::rejection::Rejection;
 
 const REPORT_BYTES: usize = 0x4a0;
@@ -23,9 +27,11 @@ const POLICY_SMT: u64 = 1 << 16;
 const POLICY_ONE: u64 = 1 << 17;
 const POLICY_MIGRATION_AGENT: u64 = 1 << 18;
 const POLICY_DEBUG: u64 = 1 << 19;
+const POLICY_CXL: u64 = 1 << 21;
 const POLICY_RESERVED_FROM: u32 = 26;
 
 // Bits of the word at 0x48.
+const AUTHOR_KEY: u32 = 1;
 const KEY_MASKED: u32 = 1 << 1;
 const KEY_KIND_FROM: u32 = 2;
 const KEY_RESERVED_FROM: u32 = 5;
@@ -49,6 +55,8 @@ pub(super) fn verify(
     if policy & POLICY_ONE == 0 || policy >> POLICY_RESERVED_FROM != 0 {
         return Err(Rejection::Malformed("guest policy"));
     }
+    let platform_info = report.u64(0x40)?;
+    let protections = protections::read(policy, platform_info)?;
     let migration_agent: [u8; 32] = report.field(0x160)?;
     let vmpl = report.u32(0x30)?;
     let chip_id: [u8; 64] = report.field(0x1a0)?;
@@ -58,12 +66,17 @@ pub(super) fn verify(
         host_data: HostData::new(report.field(0xc0)?),
         product: key.product,
         chip_id: (chip_id != [0; 64]).then_some(ChipId::new(chip_id)),
+        provider: key.provider.clone(),
+        identity: report.identity()?,
         tcb,
+        mitigations: report.mitigations()?,
+        protections,
         debug: policy & POLICY_DEBUG != 0,
         migration: policy & POLICY_MIGRATION_AGENT != 0 || migration_agent != NO_MIGRATION_AGENT,
-        vlek: key.signing_key == SigningKey::Vlek,
         vmpl,
         smt: policy & POLICY_SMT != 0,
+        cxl: policy & POLICY_CXL != 0,
+        tio: protections::has_trusted_io(platform_info),
     };
     Ok(Claims {
         platform,
@@ -175,6 +188,31 @@ impl<'a> Report<'a> {
         Ok(())
     }
 
+    /// The ID block. Its digests are zero where there is none, and the author's where no author signed (AUTHOR_KEY_EN).
+    fn identity(&self) -> Result<GuestIdentity, Rejection> {
+        let authored = self.u32(0x48)? & AUTHOR_KEY != 0;
+        let [id_key, author_key]: [[u8; 48]; 2] = [self.field(0xe0)?, self.field(0x110)?];
+        if authored != (author_key != [0; 48]) {
+            return Err(Rejection::Malformed("AUTHOR_KEY_DIGEST, which AUTHOR_KEY_EN contradicts"));
+        }
+        Ok(GuestIdentity {
+            id_key: (id_key != [0; 48]).then_some(KeyDigest::new(id_key)),
+            author_key: authored.then_some(KeyDigest::new(author_key)),
+            family_id: GuestLabel::new(self.field(0x10)?),
+            image_id: GuestLabel::new(self.field(0x20)?),
+            svn: self.u32(0x04)?,
+        })
+    }
+
+    /// LAUNCH_MIT_VECTOR and CURRENT_MIT_VECTOR.
+    fn mitigations(&self) -> Result<Option<Mitigations>, Rejection> {
+        if self.version < 5 {
+            return Ok(None);
+        }
+        let [launch, current] = [self.u64(0x1f8)?, self.u64(0x200)?].map(MitigationVector::from_bits);
+        Ok(Some(Mitigations { launch, current }))
+    }
+
     fn tcb_versions(&self, key: &VerifiedKey) -> Result<TcbVersions, Rejection> {
         let tcb = |offset| read_tcb(self.field(offset)?, key.product);
         let (current, reported) = (tcb(0x38)?, tcb(0x180)?);
@@ -205,12 +243,38 @@ fn read_tcb(bytes: [u8; 8], product: Product) -> Result<Tcb, Rejection> {
     }
 }
 
-/// The product with this combined family and extended model (AMD 56860, table 23, CPUID_FAM_ID).
+/// The product with this combined family and extended model (AMD 56860, table 23, CPUID_FAM_ID): 0x11 and 0xa0 are
+/// Genoa, and Bergamo and Siena with its root; 0x02 and 0x11 of family 0x1a are Turin, classic and dense.
 const fn product_of(family: u8, model: u8) -> Option<Product> {
     match (family, model) {
         (0x19, 0x00..=0x0f) => Some(Product::Milan),
         (0x19, 0x10..=0x1f | 0xa0..=0xaf) => Some(Product::Genoa),
         (0x1a, 0x00..=0x11) => Some(Product::Turin),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Family and extended model as CPUID leaf 1 gives them.
+    #[test]
+    fn models_belong_to_their_product() {
+        for (family, models, product) in [
+            (0x19, 0x00..=0x0f, Some(Product::Milan)),
+            (0x19, 0x10..=0x1f, Some(Product::Genoa)),
+            (0x19, 0x20..=0x9f, None),
+            // Bergamo and Siena.
+            (0x19, 0xa0..=0xaf, Some(Product::Genoa)),
+            (0x19, 0xb0..=0xff, None),
+            (0x1a, 0x00..=0x11, Some(Product::Turin)),
+            (0x1a, 0x12..=0xff, None),
+            (0x17, 0x00..=0xff, None),
+        ] {
+            for model in models {
+                assert_eq!(product_of(family, model), product, "{family:#x} {model:#x}");
+            }
+        }
     }
 }

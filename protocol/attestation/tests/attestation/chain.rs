@@ -198,6 +198,38 @@ fn product_of_certificate_and_issuer_agree() {
     assert_untrusted(with_vcek(Product::Genoa, |vcek| replace(vcek, PRODUCT_NAME, b"\x16\x06Genoa")));
     assert_untrusted(with_vcek(Product::Genoa, |vcek| replace(vcek, PRODUCT_NAME, b"\x16\x06Genoa2")));
     assert_eq!(with_vcek(Product::Genoa, |vcek| replace(vcek, PRODUCT_NAME, b"\x16\x08Genoa-B1")), Ok(()));
+    // Genoa's kin is certified under Genoa, and under nothing else.
+    for kin in [&b"\x16\x08Siena-A0"[..], b"\x16\x07Bergamo"] {
+        assert_eq!(with_vcek(Product::Genoa, |vcek| replace(vcek, PRODUCT_NAME, kin)), Ok(()));
+        assert_untrusted(with_vcek(Product::Turin, |vcek| replace(vcek, PRODUCT_NAME, kin)));
+    }
+}
+
+#[test]
+fn a_provider_is_named_in_one_printable_text() {
+    let with_vlek = |value: &[u8]| {
+        let recipe = recipe(Product::Genoa, Kind::Vlek);
+        let edit = |vlek: &mut TbsCertificate| replace(vlek, PROVIDER_ID, value);
+        let material = AUTHORITY.issue_edited(&recipe, |_| {}, edit).unwrap();
+        let quote = guest(&material).quote_edited([7; 64], |report| {
+            report[0x48] = 1 << 2;
+            report[0x1a0..0x1e0].fill(0);
+        });
+        inspected(&evidence(Format::SimulatedSevSnp, quote.unwrap()))
+            .map(|claims| said(&claims).provider().map(str::to_owned))
+    };
+    assert_eq!(with_vlek(b"\x16\x04CN=x"), Ok(Some("CN=x".to_owned())));
+    for other in [
+        &b""[..],
+        b"\x16\x00",
+        b"\x0c\x01x",
+        b"\x16\x02x",
+        b"\x16\x01\x07",
+        b"\x16\x01\xff",
+        b"\x16\x81\x01x",
+    ] {
+        assert_untrusted(with_vlek(other).map(|_| ()));
+    }
 }
 
 #[test]

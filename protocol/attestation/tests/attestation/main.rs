@@ -7,6 +7,7 @@
 )]
 
 mod chain;
+mod demands;
 mod judged;
 mod mutated;
 mod real;

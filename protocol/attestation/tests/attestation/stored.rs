@@ -32,6 +32,8 @@ fn outcome(folder: &Path, entry: &Value, revocation: bool) -> Result<Claims, Rej
         vlek: policy["allow_vlek"].as_bool().unwrap_or_default(),
         vmpl_max: policy["max_vmpl"].as_u64().unwrap_or_default().try_into().unwrap(),
         smt: true,
+        cxl: true,
+        tio: true,
         ..SnpPermissions::default()
     };
     said(&claims).permitted(&permissions)?;

@@ -13,7 +13,7 @@ use sealane_attestation::{
 };
 use sealane_policy::{
     Authorities, Document, Entry, Floors, PolicyPeer, Reference, SessionKind, SessionRule, SigningKey,
-    SnpPermissions, SnpReference, Tcb, VerifiedPolicy, sign, verify,
+    SnpReference, Tcb, VerifiedPolicy, sign, verify,
 };
 use sealane_simulated::forge::{Authority, Kind, REPORT_BYTES, Recipe};
 use sealane_simulated::{Chip, MEASUREMENT, Material, Platform as Simulation, Quote, host_data};
@@ -94,7 +94,7 @@ pub(crate) fn entry(material: &Material) -> Entry {
                 snp: Some(tcb.snp),
                 microcode: Some(tcb.microcode),
             },
-            permissions: SnpPermissions::default(),
+            ..SnpReference::default()
         }),
     }
 }

@@ -9,6 +9,7 @@ mod lint;
 mod manual;
 mod messages;
 mod nitro;
+mod snp;
 mod support;
 mod tdx;
 mod vectors;

@@ -1,6 +1,6 @@
 //! Whether an SEV-SNP report shows what an entry asks for.
 
-use sealane_policy::SnpReference;
+use sealane_policy::{Pinnable, SnpIdentity, SnpReference};
 
 use super::require;
 use crate::claims::SnpClaims;
@@ -9,7 +9,27 @@ use crate::rejection::{Rejection, TcbVersion};
 type Check = fn(&SnpClaims, &SnpReference) -> Result<(), Rejection>;
 
 /// From the coarse to the fine.
-pub(super) const CHECKS: &[Check] = &[measurement, host_data, product, chip, tcb, permissions];
+pub(super) const CHECKS: &[Check] = &[
+    measurement,
+    host_data,
+    guest_keys,
+    guest_labels,
+    guest_svn,
+    product,
+    chip,
+    provider,
+    tcb,
+    mitigations,
+    protections,
+    permissions,
+];
+
+/// What this evidence carries and the entry leaves open, beyond what is missing for any evidence. A provider concerns
+/// those alone whose key a provider holds.
+pub(super) fn absent(claims: &SnpClaims, reference: &SnpReference) -> Option<Pinnable> {
+    let open = claims.provider().is_some() && reference.accepts_any_provider();
+    open.then_some(Pinnable::VlekProviders)
+}
 
 /// Unlike the values below, measurements are never left open: an entry without any fits nothing.
 fn measurement(claims: &SnpClaims, reference: &SnpReference) -> Result<(), Rejection> {
@@ -19,6 +39,30 @@ fn measurement(claims: &SnpClaims, reference: &SnpReference) -> Result<(), Rejec
 fn host_data(claims: &SnpClaims, reference: &SnpReference) -> Result<(), Rejection> {
     let accepted = reference.host_data.is_empty() || reference.host_data.contains(claims.host_data());
     require(accepted, Rejection::HostData)
+}
+
+/// A guest without an ID block, or without an author, fits no pinned key.
+fn guest_keys(claims: &SnpClaims, reference: &SnpReference) -> Result<(), Rejection> {
+    let SnpIdentity { id_keys, author_keys, .. } = &reference.identity;
+    let identity = claims.identity();
+    let signed = id_keys.is_empty() || identity.id_key.is_some_and(|key| id_keys.contains(&key));
+    let authored =
+        author_keys.is_empty() || identity.author_key.is_some_and(|key| author_keys.contains(&key));
+    require(signed && authored, Rejection::GuestKey)
+}
+
+fn guest_labels(claims: &SnpClaims, reference: &SnpReference) -> Result<(), Rejection> {
+    let SnpIdentity { family_ids, image_ids, .. } = &reference.identity;
+    let identity = claims.identity();
+    let family = family_ids.is_empty() || family_ids.contains(&identity.family_id);
+    let image = image_ids.is_empty() || image_ids.contains(&identity.image_id);
+    require(family && image, Rejection::GuestLabel)
+}
+
+fn guest_svn(claims: &SnpClaims, reference: &SnpReference) -> Result<(), Rejection> {
+    let found = claims.identity().svn;
+    let reached = reference.identity.min_guest_svn.is_none_or(|floor| found >= floor);
+    require(reached, Rejection::GuestSvnTooLow { found })
 }
 
 fn product(claims: &SnpClaims, reference: &SnpReference) -> Result<(), Rejection> {
@@ -32,6 +76,13 @@ fn chip(claims: &SnpClaims, reference: &SnpReference) -> Result<(), Rejection> {
     require(reference.chip_ids.is_empty() || claims.chip_id().is_some_and(pinned), Rejection::Chip)
 }
 
+/// A chip's own key has no provider, so none is asked of it.
+fn provider(claims: &SnpClaims, reference: &SnpReference) -> Result<(), Rejection> {
+    let providers = &reference.vlek_providers;
+    let pinned = |provider: &str| providers.is_empty() || providers.contains(provider);
+    require(claims.provider().is_none_or(pinned), Rejection::Provider)
+}
+
 fn tcb(claims: &SnpClaims, reference: &SnpReference) -> Result<(), Rejection> {
     let tcb = claims.tcb();
     let versions = [
@@ -41,6 +92,19 @@ fn tcb(claims: &SnpClaims, reference: &SnpReference) -> Result<(), Rejection> {
     ];
     match versions.into_iter().find(|(_, found)| !found.satisfies(&reference.min_tcb)) {
         Some((version, found)) => Err(Rejection::TcbTooLow { version, found }),
+        None => Ok(()),
+    }
+}
+
+/// A report that is too old to tell has none.
+fn mitigations(claims: &SnpClaims, reference: &SnpReference) -> Result<(), Rejection> {
+    let Some(required) = reference.mitigations else { return Ok(()) };
+    require(claims.mitigations().is_some_and(|found| found.include(required)), Rejection::Mitigations)
+}
+
+fn protections(claims: &SnpClaims, reference: &SnpReference) -> Result<(), Rejection> {
+    match reference.protections.difference(claims.protections()).next() {
+        Some(missing) => Err(Rejection::Protection(*missing)),
         None => Ok(()),
     }
 }

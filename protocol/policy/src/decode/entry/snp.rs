@@ -1,15 +1,17 @@
 //! What an entry for SEV-SNP evidence pins and permits.
 
-use sealane_types::Product;
+use sealane_types::{MitigationVector, Product, SnpProtection};
 
 use super::super::{DIGEST, flag};
 use super::values;
-use crate::document::{SnpPermissions, SnpReference, Tcb};
+use crate::document::{SnpIdentity, SnpPermissions, SnpReference, Tcb};
 use crate::field::{Field, FieldError, Object};
-use crate::limits::{CHIP_IDS_MAX, VALUES_MAX};
+use crate::limits::{CHIP_IDS_MAX, PROVIDER_BYTES_MAX, VALUES_MAX};
 
 /// Highest privilege level of SEV-SNP.
 const VMPL_MAX: u8 = 3;
+const SHA384: &str = "96 lower-case hex digits (SHA-384)";
+const LABEL: &str = "32 lower-case hex digits (16 bytes)";
 
 pub(super) fn reference(object: &mut Object<'_>) -> Result<SnpReference, FieldError> {
     let measurements = values(
@@ -17,7 +19,7 @@ pub(super) fn reference(object: &mut Object<'_>) -> Result<SnpReference, FieldEr
         "measurements",
         r#""measurements": ["<96 hex digits of the launch digest>"]"#,
         VALUES_MAX,
-        "96 lower-case hex digits (SHA-384)",
+        SHA384,
     )?;
     let host_data = values(
         object,
@@ -41,8 +43,62 @@ pub(super) fn reference(object: &mut Object<'_>) -> Result<SnpReference, FieldEr
     let min_tcb =
         object.optional("minTcb", r#""minTcb": {"bootloader": 4, "tee": 0, "snp": 24, "microcode": 219}"#);
     let min_tcb = min_tcb.map(tcb).transpose()?.unwrap_or_default();
-    let permissions = permissions(object)?;
-    Ok(SnpReference { measurements, host_data, products, chip_ids, min_tcb, permissions })
+    let mitigations = object.optional("requireMitigations", r#""requireMitigations": "0000000000000001""#);
+    let mitigations = mitigations.map(|field| mitigations_of(&field)).transpose()?;
+    let protections = object.optional("require", r#""require": ["AliasCheck", "CiphertextHiding"]"#);
+    let protections = protections
+        .map(|field| field.set(SnpProtection::ALL.len(), |word| word.word(SnpProtection::ALL)))
+        .transpose()?
+        .unwrap_or_default();
+    let vlek_providers =
+        object.optional("vlekProviders", r#""vlekProviders": ["CN=cc-us-east-2.amazonaws.com"]"#);
+    let vlek_providers =
+        vlek_providers.map(|field| field.set(VALUES_MAX, provider)).transpose()?.unwrap_or_default();
+    Ok(SnpReference {
+        measurements,
+        host_data,
+        products,
+        chip_ids,
+        identity: identity(object)?,
+        min_tcb,
+        mitigations,
+        protections,
+        vlek_providers,
+        permissions: permissions(object)?,
+    })
+}
+
+fn identity(object: &mut Object<'_>) -> Result<SnpIdentity, FieldError> {
+    let id_keys =
+        values(object, "idKeyDigests", r#""idKeyDigests": ["<96 hex digits>"]"#, VALUES_MAX, SHA384)?;
+    let author_keys =
+        values(object, "authorKeyDigests", r#""authorKeyDigests": ["<96 hex digits>"]"#, VALUES_MAX, SHA384)?;
+    let family_ids = values(object, "familyIds", r#""familyIds": ["<32 hex digits>"]"#, VALUES_MAX, LABEL)?;
+    let image_ids = values(object, "imageIds", r#""imageIds": ["<32 hex digits>"]"#, VALUES_MAX, LABEL)?;
+    let min_guest_svn = object.optional("minGuestSvn", r#""minGuestSvn": 2"#);
+    let min_guest_svn = min_guest_svn.map(|field| field.integer(0, u64::from(u32::MAX))).transpose()?;
+    let min_guest_svn = min_guest_svn.map(|svn| u32::try_from(svn).unwrap_or(u32::MAX));
+    Ok(SnpIdentity { id_keys, author_keys, family_ids, image_ids, min_guest_svn })
+}
+
+/// No bits at all would read as a demand and be none.
+fn mitigations_of(field: &Field<'_>) -> Result<MitigationVector, FieldError> {
+    const EXPECTED: &str = "16 lower-case hex digits that are not all zero";
+    let vector: MitigationVector = field.parse(EXPECTED)?;
+    if vector.bits() == 0 {
+        return Err(field.malformed(EXPECTED, field.text()?));
+    }
+    Ok(vector)
+}
+
+/// CSP_ID as certificates write it, which is an IA5String.
+fn provider(field: &Field<'_>) -> Result<String, FieldError> {
+    let text = field.text()?;
+    let printable = text.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+    if text.is_empty() || text.len() > PROVIDER_BYTES_MAX || !printable {
+        return Err(field.malformed("a provider's id as its VLEK certificates name it", text));
+    }
+    Ok(text.to_owned())
 }
 
 fn tcb(field: Field<'_>) -> Result<Tcb, FieldError> {
@@ -65,7 +121,9 @@ fn permissions(object: &mut Object<'_>) -> Result<SnpPermissions, FieldError> {
     let migration = flag(object, "allowMigration", r#""allowMigration": false"#, false)?;
     let vlek = flag(object, "allowVlek", r#""allowVlek": true"#, false)?;
     let smt = flag(object, "allowSmt", r#""allowSmt": true"#, false)?;
+    let cxl = flag(object, "allowCxl", r#""allowCxl": true"#, false)?;
+    let tio = flag(object, "allowTio", r#""allowTio": true"#, false)?;
     let vmpl_max = object.optional("maxVmpl", r#""maxVmpl": 0"#);
     let vmpl_max = vmpl_max.map(|field| field.byte(VMPL_MAX)).transpose()?.unwrap_or_default();
-    Ok(SnpPermissions { debug, migration, vlek, smt, vmpl_max })
+    Ok(SnpPermissions { debug, migration, vlek, smt, cxl, tio, vmpl_max })
 }

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use sealane_types::{ChipId, HostData, Measurement, Product};
+use sealane_types::{
+    ChipId, GuestLabel, HostData, KeyDigest, Measurement, MitigationVector, Product, SnpProtection,
+};
 
 use super::{Pinnable, open};
 
@@ -17,9 +19,42 @@ pub struct SnpReference {
     pub products: BTreeSet<Product>,
     /// Accepted processors. Empty: any.
     pub chip_ids: BTreeSet<ChipId>,
+    /// Who signed the guest's ID block.
+    pub identity: SnpIdentity,
     /// Floor for the reported, committed and launch TCB.
     pub min_tcb: Tcb,
+    /// Mitigations that the platform must have had at launch and must have now. None: any.
+    pub mitigations: Option<MitigationVector>,
+    /// What must protect the guest besides.
+    pub protections: BTreeSet<SnpProtection>,
+    /// Cloud providers whose keys (VLEK) may sign, as their certificates name them. Empty: any, where VLEKs are
+    /// permitted at all.
+    pub vlek_providers: BTreeSet<String>,
     pub permissions: SnpPermissions,
+}
+
+/// The guest's ID block (AMD 56860, §4.6): what its builder signed about it. Everything but the keys is what whoever
+/// starts the guest says, so a valid document pins it under a key only.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SnpIdentity {
+    /// Accepted digests of the key that signed the block. Empty: any, and guests without a block.
+    pub id_keys: BTreeSet<KeyDigest>,
+    /// Accepted digests of the key that signed that key. Empty: any, and none.
+    pub author_keys: BTreeSet<KeyDigest>,
+    pub family_ids: BTreeSet<GuestLabel>,
+    pub image_ids: BTreeSet<GuestLabel>,
+    /// Least security version of the guest.
+    pub min_guest_svn: Option<u32>,
+}
+
+impl SnpIdentity {
+    /// Whether something is pinned that only a signature makes true, and no key is.
+    #[must_use]
+    pub fn is_unsigned(&self) -> bool {
+        let Self { id_keys, author_keys, family_ids, image_ids, min_guest_svn } = self;
+        let labelled = !family_ids.is_empty() || !image_ids.is_empty() || min_guest_svn.is_some();
+        labelled && id_keys.is_empty() && author_keys.is_empty()
+    }
 }
 
 /// Security version numbers, each a minimum. An absent component accepts any value and is shown as absent.
@@ -52,11 +87,17 @@ pub struct SnpPermissions {
     pub vlek: bool,
     /// Two threads of one core may serve different guests.
     pub smt: bool,
+    /// The guest's memory may lie on CXL devices.
+    pub cxl: bool,
+    /// The platform may let devices into the trust of guests (SEV-TIO).
+    pub tio: bool,
     /// Highest privilege level that may ask for evidence; 0 is the most privileged.
     pub vmpl_max: u8,
 }
 
 impl SnpReference {
+    /// What every SEV-SNP guest has and this entry leaves open. Protections, mitigations and ID blocks are not among
+    /// it: which of them there are differs from processor to processor and from guest to guest.
     pub(super) fn absent(&self, real: bool) -> Vec<Pinnable> {
         open([
             (self.host_data.is_empty(), Pinnable::HostData),
@@ -66,5 +107,11 @@ impl SnpReference {
             (real && self.min_tcb.snp.is_none(), Pinnable::TcbSnp),
             (real && self.min_tcb.microcode.is_none(), Pinnable::TcbMicrocode),
         ])
+    }
+
+    /// Whether evidence that a cloud provider's key signed satisfies this entry whoever the provider is.
+    #[must_use]
+    pub fn accepts_any_provider(&self) -> bool {
+        self.permissions.vlek && self.vlek_providers.is_empty()
     }
 }

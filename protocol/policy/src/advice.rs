@@ -1,0 +1,78 @@
+//! What owners should know about a document that is valid: it says so in words, and refuses nothing.
+
+use std::collections::BTreeSet;
+
+use sealane_types::{PeerName, Product, SnpProtection};
+
+use crate::document::{Document, Reference, SnpReference};
+use crate::limits::FINDINGS_MAX;
+
+/// Something that a document permits and its owners may not have meant.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Advice {
+    #[error(
+        "`peers.{peer}.entries[{entry}]` accepts any Milan: the root seed of a Milan's signing key was extracted in public (May 2026), so whoever holds such a chip can forge evidence of it; name your own chips in `chipIds`, or list other `products`"
+    )]
+    MilanForgeable { peer: PeerName, entry: usize },
+    #[error(
+        "`peers.{peer}.entries[{entry}].minTcb` is one floor for several processor families, whose numbers do not compare; write one entry for each of `products`"
+    )]
+    FloorAcrossProducts { peer: PeerName, entry: usize },
+    #[error(
+        "`peers.{peer}.entries[{entry}].minTcb` leaves `fmc` open, which Turin has; for example: \"minTcb\": {{\"fmc\": 1, …}}"
+    )]
+    FmcOpen { peer: PeerName, entry: usize },
+    #[error(
+        "`peers.{peer}.entries[{entry}]` permits keys of any cloud provider (VLEK); pin yours, for example: \"vlekProviders\": [\"CN=cc-us-east-2.amazonaws.com\"]"
+    )]
+    AnyProvider { peer: PeerName, entry: usize },
+    #[error(
+        "`peers.{peer}.entries[{entry}]` does not insist on the memory alias check, so a host with prepared memory modules can read the guest (BadRAM); with firmware that reports it: \"require\": [\"AliasCheck\"]"
+    )]
+    AliasesUnchecked { peer: PeerName, entry: usize },
+}
+
+/// Everything worth knowing about `document`, at most [`FINDINGS_MAX`].
+#[must_use]
+pub fn advice(document: &Document) -> Vec<Advice> {
+    let mut said = Vec::new();
+    for (peer, described) in &document.peers {
+        for (index, entry) in described.entries.iter().enumerate() {
+            // Nothing that hardware could do makes a simulation better.
+            if let (Reference::SevSnp(snp), None) = (&entry.reference, entry.root) {
+                said.extend(advise(peer, index, snp));
+            }
+        }
+    }
+    said.truncate(FINDINGS_MAX);
+    said
+}
+
+fn advise(peer: &PeerName, entry: usize, snp: &SnpReference) -> Vec<Advice> {
+    let at = || (peer.clone(), entry);
+    let accepted: BTreeSet<Product> =
+        if snp.products.is_empty() { Product::ALL.iter().copied().collect() } else { snp.products.clone() };
+    let mut said = Vec::new();
+    if accepted.contains(&Product::Milan) && snp.chip_ids.is_empty() {
+        let (peer, entry) = at();
+        said.push(Advice::MilanForgeable { peer, entry });
+    }
+    if accepted.len() > 1 {
+        let (peer, entry) = at();
+        said.push(Advice::FloorAcrossProducts { peer, entry });
+    }
+    if accepted.contains(&Product::Turin) && snp.min_tcb.fmc.is_none() {
+        let (peer, entry) = at();
+        said.push(Advice::FmcOpen { peer, entry });
+    }
+    if snp.accepts_any_provider() {
+        let (peer, entry) = at();
+        said.push(Advice::AnyProvider { peer, entry });
+    }
+    if !snp.protections.contains(&SnpProtection::AliasCheck) {
+        let (peer, entry) = at();
+        said.push(Advice::AliasesUnchecked { peer, entry });
+    }
+    said
+}
