@@ -14,6 +14,8 @@ pub enum SimulationError {
     Material(#[from] serde_json::Error),
     #[error("the simulated platform's material is larger than {0} bytes")]
     MaterialSize(usize),
+    #[error("the simulated platform's material has not the parts of its kind")]
+    MaterialParts,
     #[error("the simulated platform's key does not parse")]
     MaterialKey,
     #[error("the clock stands before 1970 or after 9999")]

@@ -19,6 +19,7 @@ mod material;
 pub mod nitro;
 mod platform;
 mod report;
+pub mod tdx;
 
 pub use chip::{Chip, Tcb};
 pub use error::SimulationError;
