@@ -6,12 +6,13 @@ mod verified;
 use sealane_policy::VerifiedPolicy;
 use sealane_types::{PeerName, Platform, UnixSeconds};
 
-use crate::claims::{Claims, Revocation};
+use crate::claims::{Claims, Revocation, Statement};
 use crate::collateral::Collateral;
 use crate::expected::{Binding, Expected};
-use crate::inspect::inspect;
+use crate::inspect::inspect_with;
 use crate::message::EvidenceMessage;
 use crate::rejection::Rejection;
+use crate::snp::ChainCache;
 use fit::Verdict;
 
 pub use verified::{Degradation, VerifiedPeer};
@@ -29,10 +30,8 @@ pub fn appraise(
     now: UnixSeconds,
 ) -> Result<VerifiedPeer, Rejection> {
     // First of all: evidence that is not for this handshake says nothing about whoever shows it.
-    if *claims.report_data() != binding.report_data {
-        return Err(Rejection::NotBound("its REPORT_DATA is not the one of this handshake"));
-    }
-    let Verdict { assurance, degradations } = weigh(claims, peer, policy, now)?;
+    bound(claims, binding)?;
+    let Verdict { assurance, degradations } = weigh(claims, peer, policy, now, now)?;
     Ok(VerifiedPeer {
         peer: peer.clone(),
         pod: binding.pod.clone(),
@@ -54,7 +53,8 @@ pub fn rejudge(
     policy: &VerifiedPolicy,
     now: UnixSeconds,
 ) -> Result<VerifiedPeer, Rejection> {
-    let Verdict { assurance, degradations } = weigh(&held.claims, &held.peer, policy, now)?;
+    let Verdict { assurance, degradations } =
+        weigh(&held.claims, &held.peer, policy, held.evidence_time, now)?;
     Ok(VerifiedPeer { assurance, degradations, ..held.clone() })
 }
 
@@ -70,16 +70,49 @@ pub fn judge(
     collateral: &Collateral,
     now: UnixSeconds,
 ) -> Result<VerifiedPeer, Rejection> {
+    judge_with(&mut ChainCache::new(), message, expected, peer, policy, collateral, now)
+}
+
+/// As [`judge`], with the chains that were verified before.
+///
+/// # Errors
+/// As [`judge`].
+pub fn judge_with(
+    chains: &mut ChainCache,
+    message: &EvidenceMessage,
+    expected: &Expected<'_>,
+    peer: &PeerName,
+    policy: &VerifiedPolicy,
+    collateral: &Collateral,
+    now: UnixSeconds,
+) -> Result<VerifiedPeer, Rejection> {
     let binding = expected.bind(message)?;
-    let claims = inspect(&message.evidence, collateral, now)?;
+    let claims = inspect_with(chains, &message.evidence, collateral, now)?;
     appraise(&claims, peer, policy, &binding, now)
 }
 
-/// Everything that holds for the claims at any time, apart from the handshake.
+/// Whether the evidence was made for this handshake. A Nitro document says so three times: REPORT_DATA covers the other
+/// two, which are held to the same all the same, so that no reader of theirs is misled.
+fn bound(claims: &Claims, binding: &Binding) -> Result<(), Rejection> {
+    if claims.report_data() != Some(&binding.report_data) {
+        return Err(Rejection::NotBound("its REPORT_DATA is not the one of this handshake"));
+    }
+    let Statement::Nitro(nitro) = claims.statement() else { return Ok(()) };
+    if nitro.nonce() != Some(binding.tree_root.as_slice()) {
+        return Err(Rejection::NotBound("its nonce is not the root of this handshake's tree"));
+    }
+    if nitro.public_key() != Some(binding.prover_static.as_slice()) {
+        return Err(Rejection::NotBound("its public_key is not the static key of this handshake"));
+    }
+    Ok(())
+}
+
+/// Everything that holds for the claims at any time, apart from the handshake in which they were `shown`.
 fn weigh(
     claims: &Claims,
     peer: &PeerName,
     policy: &VerifiedPolicy,
+    shown: UnixSeconds,
     now: UnixSeconds,
 ) -> Result<Verdict, Rejection> {
     policy.in_force(now.into()).map_err(|error| Rejection::Policy(error.reason()))?;
@@ -88,10 +121,11 @@ fn weigh(
     if now > claims.expires() {
         return Err(Rejection::CollateralExpired("what the evidence rests on has expired since"));
     }
+    let has_lists = !matches!(claims.platform(), Platform::Simulated | Platform::Nitro);
     if claims.revocation() == Revocation::Unchecked
-        || (claims.revocation() == Revocation::NotApplicable && claims.platform() != Platform::Simulated)
+        || (claims.revocation() == Revocation::NotApplicable && has_lists)
     {
         return Err(Rejection::CollateralMissing("no revocation list of the vendor"));
     }
-    fit::best(claims, &rules.entries, document.floors.complete)
+    fit::best(claims, shown, &rules.entries, document.floors.complete)
 }

@@ -15,6 +15,9 @@
 //! ephemerals and both statics; the binding key is a secret of the session, so only the two ends can compute
 //! it; purpose and role keep a quote from being reflected or used for something else.
 //!
+//! A Nitro document carries more than 64 bytes: REPORT_DATA as `user_data`, the root as `nonce`, the prover's static key
+//! as `public_key`.
+//!
 //! Tests in `tests/vectors/binding.json` are recomputed in Python with hashlib.
 
 mod merkle;

@@ -25,6 +25,18 @@ pub enum Permission {
     Vmpl,
     /// Simultaneous multithreading is allowed to the guest.
     Smt,
+    /// A service TD is bound to the guest, and is none that the policy lists.
+    ServiceTd,
+    /// The host may raise #VE in the guest by taking pages from it.
+    SeptVe,
+    /// The guest may use performance counters.
+    Perfmon,
+    /// The guest may use Key Locker.
+    KeyLocker,
+    /// The platform may gain packages after it was registered.
+    DynamicPlatform,
+    /// Intel's registration service keeps the platform's root keys.
+    CachedKeys,
     /// The guest's memory may lie on CXL devices.
     Cxl,
     /// The platform may let devices into the trust of guests (SEV-TIO).
@@ -38,6 +50,12 @@ impl fmt::Display for Permission {
             Self::Vlek => "a VLEK in place of a VCEK",
             Self::Vmpl => "a report from this VMPL",
             Self::Smt => "simultaneous multithreading",
+            Self::ServiceTd => "this service TD (MRSERVICETD)",
+            Self::SeptVe => "#VE exceptions raised by the host (SEPT_VE_DISABLE is not set)",
+            Self::Perfmon => "performance counters in the guest (PERFMON)",
+            Self::KeyLocker => "Key Locker in the guest",
+            Self::DynamicPlatform => "platforms that gain packages after registration",
+            Self::CachedKeys => "platforms whose keys Intel's registration service keeps",
             Self::Cxl => "memory on CXL devices",
             Self::Tio => "trusted devices (SEV-TIO)",
         })
@@ -63,7 +81,8 @@ pub enum Revocation {
     /// No list at hand. [`crate::appraise`] refuses such claims from real hardware; a tool that judges stored
     /// evidence may read them.
     Unchecked,
-    /// A simulated root revokes nothing.
+    /// A simulated root revokes nothing, and AWS says not to consult lists for enclaves, whose certificates end within
+    /// hours.
     NotApplicable,
 }
 
@@ -73,7 +92,7 @@ pub enum Revocation {
 pub struct Claims {
     pub(crate) platform: Platform,
     pub(crate) root: Digest,
-    pub(crate) report_data: [u8; 64],
+    pub(crate) report_data: Option<[u8; 64]>,
     pub(crate) statement: Statement,
     pub(crate) tcb_status: TcbStatus,
     pub(crate) revocation: Revocation,
@@ -100,10 +119,11 @@ impl Claims {
         &self.root
     }
 
-    /// What the evidence was made for: [`crate::binding::report_data`] in honest evidence.
+    /// What the evidence was made for: [`crate::binding::report_data`] in honest evidence. A Nitro document may carry
+    /// none, or something of another length; then it was made for no handshake.
     #[must_use]
-    pub const fn report_data(&self) -> &[u8; 64] {
-        &self.report_data
+    pub const fn report_data(&self) -> Option<&[u8; 64]> {
+        self.report_data.as_ref()
     }
 
     #[must_use]
@@ -119,7 +139,7 @@ impl Claims {
             Statement::SevSnp(snp) => &snp.measurement,
             Statement::Tdx(tdx) => &tdx.measurement.mrtd,
             Statement::Nitro(nitro) => {
-                let [image, _, _] = &nitro.measurement.pcr;
+                let [image, _, _] = &nitro.image;
                 image
             }
         }

@@ -6,18 +6,19 @@ use x509_cert::Certificate;
 
 use crate::codec::length_prefix;
 use crate::der;
-use crate::limits::{CERTIFICATE_BYTES_MAX, REVOCATION_LIST_BYTES_MAX};
+use crate::limits::{CERTIFICATE_BYTES_MAX, NITRO_CERTIFICATE_BYTES_MAX, REVOCATION_LIST_BYTES_MAX};
 use crate::snp::{SigningKey, names};
+use crate::tdx::TdxCollateral;
 
 /// A pair of certificates that cannot serve as a root of real hardware.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AnchorError {
-    #[error("a certificate or revocation list is larger than any that AMD issues")]
+    #[error("a certificate or revocation list is larger than any that the vendor issues")]
     Size,
     #[error("a certificate cannot be parsed")]
     Certificate,
-    #[error("the certificates are not an ARK and its ASK or ASVK of one product")]
+    #[error("the certificates are not those of a vendor: an ARK with its ASK or ASVK of one product, or Intel's SGX root")]
     Names,
     #[error("a root whose names contain SIM is simulated, and never stands for hardware")]
     Simulated,
@@ -92,6 +93,8 @@ impl Anchor {
 #[derive(Debug, Clone, Default)]
 pub struct Collateral {
     anchors: Vec<Anchor>,
+    nitro_root: Option<Vec<u8>>,
+    tdx: Vec<TdxCollateral>,
     allow_simulated: bool,
 }
 
@@ -99,7 +102,7 @@ impl Collateral {
     /// Knows no root and refuses everything.
     #[must_use]
     pub const fn empty() -> Self {
-        Self { anchors: Vec::new(), allow_simulated: false }
+        Self { anchors: Vec::new(), nitro_root: None, tdx: Vec::new(), allow_simulated: false }
     }
 
     /// AMD's roots of Milan, Genoa and Turin, for VCEKs and for VLEKs (`collateral/README.md`), without revocation
@@ -119,7 +122,8 @@ impl Collateral {
         ];
         // A test holds that each of them parses; one that did not would fail closed here.
         let anchors = PINNED.iter().filter_map(|(ark, ask)| Anchor::new(ark, ask).ok()).collect();
-        Self { anchors, allow_simulated: false }
+        let nitro_root = Some(include_bytes!("../collateral/aws-nitro-root-g1.der").to_vec());
+        Self { anchors, nitro_root, tdx: Vec::new(), allow_simulated: false }
     }
 
     /// The same collateral with `anchor` in place of the one for its product and signing key.
@@ -128,6 +132,42 @@ impl Collateral {
         self.anchors.retain(|held| (held.product, held.signing_key) != (anchor.product, anchor.signing_key));
         self.anchors.push(anchor);
         self
+    }
+
+    /// The same collateral with `tdx` in place of what it had for the same platforms.
+    #[must_use]
+    pub fn with_tdx(mut self, tdx: TdxCollateral) -> Self {
+        self.tdx.retain(|held| !tdx.replaces(held));
+        self.tdx.push(tdx);
+        self
+    }
+
+    /// For each family of TDX platforms, what its quotes are judged by.
+    #[must_use]
+    pub fn tdx(&self) -> &[TdxCollateral] {
+        &self.tdx
+    }
+
+    /// The same collateral with this root (DER) of AWS Nitro Enclaves in place of the one that it had.
+    ///
+    /// # Errors
+    /// [`AnchorError`] when it is no certificate of AWS's size, or a simulated one.
+    pub fn with_nitro_root(mut self, root: &[u8]) -> Result<Self, AnchorError> {
+        if root.len() > NITRO_CERTIFICATE_BYTES_MAX {
+            return Err(AnchorError::Size);
+        }
+        let certificate = der::decode::<Certificate>(root).ok_or(AnchorError::Certificate)?;
+        if names::mention_simulation(&certificate.tbs_certificate.subject) {
+            return Err(AnchorError::Simulated);
+        }
+        self.nitro_root = Some(root.to_vec());
+        Ok(self)
+    }
+
+    /// DER of the pinned root of AWS Nitro Enclaves.
+    #[must_use]
+    pub fn nitro_root(&self) -> Option<&[u8]> {
+        self.nitro_root.as_deref()
     }
 
     /// The same collateral, with which simulated evidence is inspected rather than refused. Set only by

@@ -63,7 +63,8 @@ pub struct Evidence {
     /// COSE_Sign1 of a Nitro attestation document.
     pub report: Vec<u8>,
     /// DER, the signing certificate first, then its issuers. For SEV-SNP `[VCEK, ASK?, ARK?]`, of which real
-    /// hardware's issuers are ignored in favour of the pinned ones; for Simulated all three are needed.
+    /// hardware's issuers are ignored in favour of the pinned ones; for Simulated all three are needed. Empty for Nitro,
+    /// whose documents bring their own.
     pub certificates: Vec<Vec<u8>>,
 }
 
@@ -198,5 +199,8 @@ mod tests {
         // A length far beyond the bytes that are there is refused before anything is allocated for it.
         assert!(Evidence::decode(&[1, 0xff, 0xff, 0xff, 0xff]).is_err());
         assert!(Evidence::decode(&vec![0; EVIDENCE_BYTES_MAX + 1]).is_err());
+        let certificates = |count: usize| [&[1, 0, 0, 0, 0, count as u8][..], &vec![0; 4 * count]].concat();
+        assert!(Evidence::decode(&certificates(CERTIFICATES_MAX)).is_ok());
+        assert!(Evidence::decode(&certificates(CERTIFICATES_MAX + 1)).is_err());
     }
 }

@@ -24,6 +24,7 @@ pub struct Expected<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Binding {
     pub(crate) report_data: [u8; 64],
+    pub(crate) tree_root: [u8; 32],
     pub(crate) pod: PodIdentity,
     pub(crate) prover_static: [u8; 32],
 }
@@ -32,6 +33,12 @@ impl Binding {
     #[must_use]
     pub const fn report_data(&self) -> &[u8; 64] {
         &self.report_data
+    }
+
+    /// Root of the tree that holds this handshake: the nonce of a Nitro document.
+    #[must_use]
+    pub const fn tree_root(&self) -> &[u8; 32] {
+        &self.tree_root
     }
 }
 
@@ -52,6 +59,6 @@ impl Expected<'_> {
         let root = path.root(&self.leaf);
         let report_data =
             report_data(evidence.platform(), pod, self.prover_static, policy, path.leaves(), &root);
-        Ok(Binding { report_data, pod: pod.clone(), prover_static: *self.prover_static })
+        Ok(Binding { report_data, tree_root: root, pod: pod.clone(), prover_static: *self.prover_static })
     }
 }

@@ -6,15 +6,15 @@
 //! 2. [`inspect`] verifies signatures, certificate chains, dates and layout, and yields [`Claims`];
 //! 3. [`appraise`] holds both against a verified policy and yields a [`VerifiedPeer`].
 //!
-//! [`judge`] does all three on a received [`EvidenceMessage`]; [`rejudge`] repeats the last one when a new
+//! [`judge`] does all three on a received [`EvidenceMessage`], [`judge_with`] at less cost where it meets chains of
+//! certificates that it verified before ([`ChainCache`]); [`rejudge`] repeats the last one when a new
 //! policy epoch arrives.
 //!
 //! Invariant: a [`VerifiedPeer`] exists only if genuine, fresh, bound evidence satisfied an entry of a
 //! quorum-signed policy. Everything fails closed, nothing panics on hostile bytes, and every allocation is
 //! bounded by a constant in [`limits`] first.
 //!
-//! Deliberately absent: I/O, clocks, tasks, HTTP, collateral fetching, and any way to produce evidence. TDX
-//! and Nitro are named by [`sealane_types::Platform`] and refused by [`inspect`]: no verifier is here yet.
+//! Deliberately absent: I/O, clocks, tasks, HTTP, collateral fetching, and any way to produce evidence.
 #![cfg_attr(
     not(test),
     deny(clippy::indexing_slicing, clippy::arithmetic_side_effects, clippy::cast_possible_truncation)
@@ -36,14 +36,15 @@ mod rejection;
 mod snp;
 mod tdx;
 
-pub use appraise::{Degradation, VerifiedPeer, appraise, judge, rejudge};
+pub use appraise::{Degradation, VerifiedPeer, appraise, judge, judge_with, rejudge};
 pub use claims::{
-    Claims, GuestIdentity, Mitigations, NitroClaims, Permission, Revocation, SnpClaims, Statement, Tcb,
-    TcbVersions, TdxClaims,
+    Claims, GuestIdentity, Mitigations, NitroClaims, Permission, Revocation, SnpClaims, Statement, Tcb, TcbVersions, TdxClaims,
 };
 pub use collateral::{Anchor, AnchorError, Collateral};
 pub use evidence::{Evidence, Format};
 pub use expected::{Binding, Expected};
-pub use inspect::inspect;
+pub use inspect::{inspect, inspect_with};
 pub use message::EvidenceMessage;
 pub use rejection::{Rejection, TcbVersion};
+pub use snp::ChainCache;
+pub use tdx::{TdxCollateral, TdxRoot};

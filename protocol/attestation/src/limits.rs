@@ -17,8 +17,27 @@ pub const POD_IDENTITY_BYTES_MAX: usize = 3 * 253 + 2;
 pub const LEAVES_MAX: u32 = 1 << PATH_DEPTH_MAX;
 /// Longest Merkle path, in nodes.
 pub const PATH_DEPTH_MAX: usize = 12;
+/// Most signing keys of SEV-SNP that a [`crate::ChainCache`] knows, about 300 bytes each.
+pub const CHAINS_MAX: usize = 256;
 /// Largest certificate revocation list in bytes; AMD's have under 1 KiB.
 pub const REVOCATION_LIST_BYTES_MAX: usize = 64 * 1024;
+
+/// Payload of a Nitro document (AWS's specification, as the five below).
+pub const NITRO_PAYLOAD_BYTES_MAX: usize = 16 * 1024;
+pub const NITRO_CERTIFICATE_BYTES_MAX: usize = 1024;
+pub const NITRO_PUBLIC_KEY_BYTES_MAX: usize = 1024;
+pub const NITRO_USER_DATA_BYTES_MAX: usize = 512;
+pub const NITRO_NONCE_BYTES_MAX: usize = 512;
+/// Issuers in a Nitro document, the root among them. AWS sends four; a path has at most six below its root in webpki.
+pub const NITRO_BUNDLE_MAX: usize = 7;
+/// Name of an enclave; AWS's have 39 bytes.
+pub const NITRO_MODULE_ID_BYTES_MAX: usize = 256;
+/// TDX collateral in JSON; Intel's has about 24 KiB.
+pub const TDX_COLLATERAL_BYTES_MAX: usize = 256 * 1024;
+/// TCB info or QE identity; Intel's have up to 6 KiB.
+pub const STATEMENT_BYTES_MAX: usize = 64 * 1024;
+/// How far the clock of a prover may be ahead of the verifier's.
+pub const CLOCK_SKEW_SECONDS_MAX: u64 = 60;
 
 const _: () = {
     // Tag, report with its length, count, and one length per certificate.

@@ -1,7 +1,7 @@
 //! Why evidence is not accepted, precise enough to act on.
 
 use sealane_policy::Pinnable;
-use sealane_types::{Platform, Reason, SnpProtection};
+use sealane_types::{Platform, Reason, SnpProtection, TcbStatus};
 
 use crate::claims::{Permission, Tcb};
 
@@ -65,6 +65,14 @@ pub enum Rejection {
     Root,
     #[error("the measurement is none that the policy lists")]
     Measurement,
+    #[error("PCR3, PCR4 or PCR8 is not what the policy pins with this image")]
+    Registers,
+    #[error("the module_id is none that the policy lists")]
+    Module,
+    #[error(
+        "the document is {age_seconds} s old, and the policy's maxAgeSeconds is {most_seconds}; check the clocks"
+    )]
+    Stale { age_seconds: u64, most_seconds: u64 },
     #[error("HOST_DATA is none that the policy lists")]
     HostData,
     #[error("the product is none that the policy lists")]
@@ -85,6 +93,26 @@ pub enum Rejection {
     Provider,
     #[error("the {version} TCB ({found}) is below the policy's minTcb", version = .version.as_str())]
     TcbTooLow { version: TcbVersion, found: Tcb },
+    #[error("Intel says {0} of the platform, which is not among the policy's tcbStatuses")]
+    TcbStatus(TcbStatus),
+    #[error(
+        "the guest was launched by a TDX module that is out of date; relaunch it, now that the module is updated"
+    )]
+    RelaunchAdvised,
+    #[error("the collateral's tcbEvaluationDataNumber ({found}) is below the policy's minTcbEvaluation")]
+    TcbEvaluation { found: u32 },
+    #[error("MRCONFIGID is none that the policy lists")]
+    ConfigId,
+    #[error("MROWNER is none that the policy lists")]
+    Owner,
+    #[error("MROWNERCONFIG is none that the policy lists")]
+    OwnerConfig,
+    #[error("the processor family (FMSPC) is none that the policy lists")]
+    Fmspc,
+    #[error("TDATTRIBUTES are none that the policy lists")]
+    Attributes,
+    #[error("XFAM is none that the policy lists")]
+    Xfam,
     #[error("the guest may be debugged, which the policy does not allow")]
     Debug,
     #[error("the policy does not allow {0}")]
@@ -112,11 +140,17 @@ impl Rejection {
             Self::Policy(reason) => *reason,
             Self::PeerNotInPolicy => Reason::PeerNotInPolicy,
             Self::Root => Reason::RootMismatch,
-            Self::Measurement => Reason::MeasurementMismatch,
+            Self::Measurement | Self::Registers | Self::Module => Reason::MeasurementMismatch,
+            Self::Stale { .. } => Reason::EvidenceExpired,
             Self::HostData => Reason::HostDataMismatch,
             Self::GuestKey | Self::GuestLabel => Reason::MeasurementMismatch,
             Self::Product | Self::Chip | Self::Provider => Reason::ProductMismatch,
             Self::TcbTooLow { .. } | Self::GuestSvnTooLow { .. } | Self::Mitigations => Reason::TcbTooLow,
+            Self::TcbStatus(_) | Self::RelaunchAdvised => Reason::TcbTooLow,
+            Self::TcbEvaluation { .. } => Reason::CollateralExpired,
+            Self::ConfigId | Self::Owner | Self::OwnerConfig => Reason::HostDataMismatch,
+            Self::Fmspc => Reason::ProductMismatch,
+            Self::Attributes | Self::Xfam => Reason::PermissionNotAllowed,
             Self::Debug => Reason::DebugNotAllowed,
             Self::Permission(_) | Self::Protection(_) => Reason::PermissionNotAllowed,
             Self::ReferenceValueMissing(_) => Reason::ReferenceValueMissing,

@@ -1,4 +1,4 @@
-//! A SEV-SNP platform made of software: structurally genuine evidence under a root that is made per install.
+//! Platforms made of software: structurally genuine evidence under a root that is made per install.
 //!
 //! **It proves nothing.** Whoever holds the material, and every pod of a simulated installation does, can make
 //! evidence for any pod on any machine. It exists so that clusters without confidential hardware run the whole

@@ -5,7 +5,7 @@ mod snp;
 mod tdx;
 
 use sealane_policy::{Entry, Reference};
-use sealane_types::{Assurance, Platform};
+use sealane_types::{Assurance, Platform, UnixSeconds};
 
 use super::verified::Degradation;
 use crate::claims::{Claims, Statement};
@@ -18,11 +18,17 @@ pub(super) struct Verdict {
     pub(super) degradations: Vec<Degradation>,
 }
 
-/// The verdict of the first of `entries` that fits; `complete` refuses those that leave a value open.
-pub(super) fn best(claims: &Claims, entries: &[Entry], complete: bool) -> Result<Verdict, Rejection> {
+/// The verdict on claims that were `shown` at that time, by the first of `entries` that fits; `complete` refuses those
+/// that leave a value open.
+pub(super) fn best(
+    claims: &Claims,
+    shown: UnixSeconds,
+    entries: &[Entry],
+    complete: bool,
+) -> Result<Verdict, Rejection> {
     let mut closest = (0, Rejection::PlatformNotAllowed(claims.platform()));
     for entry in entries {
-        match fit(claims, entry, complete) {
+        match fit(claims, shown, entry, complete) {
             Ok(verdict) => return Ok(verdict),
             Err((passed, shortfall)) if passed > closest.0 => closest = (passed, shortfall),
             Err(_) => {}
@@ -32,12 +38,16 @@ pub(super) fn best(claims: &Claims, entries: &[Entry], complete: bool) -> Result
 }
 
 /// The verdict, or how many checks the entry passed and what it then lacked.
-fn fit(claims: &Claims, entry: &Entry, complete: bool) -> Result<Verdict, (usize, Rejection)> {
+fn fit(
+    claims: &Claims,
+    shown: UnixSeconds,
+    entry: &Entry,
+    complete: bool,
+) -> Result<Verdict, (usize, Rejection)> {
     let mut passed = 0;
-    check(claims, entry, &mut passed).map_err(|shortfall| (passed, shortfall))?;
+    check(claims, shown, entry, &mut passed).map_err(|shortfall| (passed, shortfall))?;
     let mut absent = entry.absent();
-    if let (Statement::SevSnp(claims), Reference::SevSnp(reference)) = (claims.statement(), &entry.reference)
-    {
+    if let (Statement::SevSnp(claims), Reference::SevSnp(reference)) = (claims.statement(), &entry.reference) {
         absent.extend(snp::absent(claims, reference));
     }
     if let Some(value) = absent.first().filter(|_| complete) {
@@ -55,7 +65,12 @@ fn fit(claims: &Claims, entry: &Entry, complete: bool) -> Result<Verdict, (usize
 
 /// From the coarse to the fine: the entry that passes most checks came closest, and its shortfall is what helps
 /// whoever reads it.
-fn check(claims: &Claims, entry: &Entry, passed: &mut usize) -> Result<(), Rejection> {
+fn check(
+    claims: &Claims,
+    shown: UnixSeconds,
+    entry: &Entry,
+    passed: &mut usize,
+) -> Result<(), Rejection> {
     let mut count = |held: Result<(), Rejection>| held.map(|()| *passed = passed.saturating_add(1));
     count(platform(claims, entry))?;
     count(root(claims, entry))?;
@@ -67,7 +82,7 @@ fn check(claims: &Claims, entry: &Entry, passed: &mut usize) -> Result<(), Rejec
             tdx::CHECKS.iter().try_for_each(|check| count(check(claims, reference)))?;
         }
         (Statement::Nitro(claims), Reference::Nitro(reference)) => {
-            nitro::CHECKS.iter().try_for_each(|check| count(check(claims, reference)))?;
+            nitro::CHECKS.iter().try_for_each(|check| count(check(claims, reference, shown)))?;
         }
         // A simulation of another platform than the entry's.
         _ => return Err(Rejection::PlatformNotAllowed(claims.platform())),
@@ -136,7 +151,7 @@ mod tests {
         Claims {
             platform,
             root: Digest::new([1; 32]),
-            report_data: [0; 64],
+            report_data: Some([0; 64]),
             statement: Statement::SevSnp(statement),
             tcb_status: TcbStatus::UpToDate,
             revocation: Revocation::Checked,
@@ -169,14 +184,14 @@ mod tests {
     }
 
     fn verdict(entry: Entry, complete: bool) -> Result<Verdict, Rejection> {
-        best(&claims(entry.kind()), &[entry], complete)
+        best(&claims(entry.kind()), UnixSeconds(0), &[entry], complete)
     }
 
     #[test]
     fn an_entry_without_measurements_or_entries_at_all_fits_nothing() {
         let open = pinning(Assurance::Pod, SnpReference { measurements: [].into(), ..reference() });
         assert_eq!(verdict(open, false), Err(Rejection::Measurement));
-        let refused = best(&claims(Platform::SevSnp), &[], false).unwrap_err();
+        let refused = best(&claims(Platform::SevSnp), UnixSeconds(0), &[], false).unwrap_err();
         assert_eq!(refused, Rejection::PlatformNotAllowed(Platform::SevSnp));
     }
 
@@ -185,7 +200,7 @@ mod tests {
         let rooted = |root| Entry { root: Some(Digest::new([root; 32])), ..entry(Assurance::Pod) };
         assert_eq!(verdict(rooted(2), false), Err(Rejection::Root));
         assert_eq!(verdict(rooted(1), false).unwrap().assurance, Assurance::Simulated);
-        let simulated = best(&claims(Platform::Simulated), &[entry(Assurance::Pod)], false);
+        let simulated = best(&claims(Platform::Simulated), UnixSeconds(0), &[entry(Assurance::Pod)], false);
         assert_eq!(simulated, Err(Rejection::PlatformNotAllowed(Platform::Simulated)));
     }
 

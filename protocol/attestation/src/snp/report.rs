@@ -81,7 +81,7 @@ pub(super) fn verify(
     Ok(Claims {
         platform,
         root,
-        report_data: report.field(0x50)?,
+        report_data: Some(report.field(0x50)?),
         statement: Statement::SevSnp(statement),
         tcb_status: TcbStatus::UpToDate,
         revocation: match platform {

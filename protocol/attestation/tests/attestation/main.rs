@@ -6,10 +6,12 @@
     reason = "helpers of tests fail the test, and say what was skipped and how long something took"
 )]
 
+mod cached;
 mod chain;
 mod demands;
 mod judged;
 mod mutated;
+mod nitro;
 mod real;
 mod report;
 mod stored;

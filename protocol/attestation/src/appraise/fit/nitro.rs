@@ -1,16 +1,50 @@
 //! Whether a Nitro attestation document shows what an entry asks for.
 
-use sealane_policy::NitroReference;
+use sealane_policy::{NitroMeasurement, NitroReference};
+use sealane_types::UnixSeconds;
 
 use super::require;
 use crate::claims::NitroClaims;
 use crate::rejection::Rejection;
 
-type Check = fn(&NitroClaims, &NitroReference) -> Result<(), Rejection>;
+/// The time is that at which the evidence was shown in its handshake: a document that a later epoch judges again is no
+/// older than it was then.
+type Check = fn(&NitroClaims, &NitroReference, UnixSeconds) -> Result<(), Rejection>;
 
 /// From the coarse to the fine.
-pub(super) const CHECKS: &[Check] = &[measurement];
+pub(super) const CHECKS: &[Check] = &[image, place, module, age, permissions];
 
-fn measurement(claims: &NitroClaims, reference: &NitroReference) -> Result<(), Rejection> {
-    require(reference.measurements.contains(&claims.measurement), Rejection::Measurement)
+/// Never left open: an entry without measurements fits nothing.
+fn image(claims: &NitroClaims, reference: &NitroReference, _: UnixSeconds) -> Result<(), Rejection> {
+    require(of_image(claims, reference).next().is_some(), Rejection::Measurement)
+}
+
+fn place(claims: &NitroClaims, reference: &NitroReference, _: UnixSeconds) -> Result<(), Rejection> {
+    let holds = |measured: &NitroMeasurement| {
+        let NitroMeasurement { pcr: _, pcr3, pcr4, pcr8 } = measured;
+        [(3, pcr3), (4, pcr4), (8, pcr8)]
+            .into_iter()
+            .all(|(index, pinned)| pinned.is_none_or(|pinned| claims.pcr(index) == Some(&pinned)))
+    };
+    require(of_image(claims, reference).any(holds), Rejection::Registers)
+}
+
+fn of_image<'r>(
+    claims: &NitroClaims,
+    reference: &'r NitroReference,
+) -> impl Iterator<Item = &'r NitroMeasurement> {
+    reference.measurements.iter().filter(|measured| measured.pcr == *claims.image())
+}
+
+fn module(claims: &NitroClaims, reference: &NitroReference, _: UnixSeconds) -> Result<(), Rejection> {
+    let accepted = reference.module_ids.is_empty() || reference.module_ids.contains(claims.module_id());
+    require(accepted, Rejection::Module)
+}
+
+fn age(claims: &NitroClaims, reference: &NitroReference, shown: UnixSeconds) -> Result<(), Rejection> {
+    claims.fresh(reference.max_age_seconds, shown)
+}
+
+fn permissions(claims: &NitroClaims, reference: &NitroReference, _: UnixSeconds) -> Result<(), Rejection> {
+    claims.permitted(&reference.permissions)
 }

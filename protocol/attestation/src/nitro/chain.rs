@@ -1,0 +1,165 @@
+//! Root → region → zone → instance → enclave: names, dates, CA flags, key usage, signatures.
+//!
+//! webpki finds a path among certificates in any order, which costs a stranger's many lookalikes more than AWS's row
+//! of four. The order is specified, so it is demanded first, and webpki is left with one path to verify.
+
+use std::time::Duration;
+
+use rustls_pki_types::{CertificateDer, UnixTime};
+use sealane_types::UnixSeconds;
+use webpki::{EndEntityCert, KeyUsage, anchor_from_trusted_cert, aws_lc_rs::ECDSA_P384_SHA384};
+use x509_cert::Certificate;
+use x509_cert::der::oid::{AssociatedOid, ObjectIdentifier};
+use x509_cert::ext::pkix::{BasicConstraints, KeyUsage as Usage, KeyUsages};
+
+use super::document::Document;
+use crate::der;
+use crate::rejection::Rejection;
+use crate::snp::names::mention_simulation;
+
+/// DER of a P-384 SubjectPublicKeyInfo up to the point (RFC 5480): id-ecPublicKey, secp384r1, 97 bytes of
+/// uncompressed point.
+const P384_PREFIX: [u8; 23] = [
+    0x30, 0x76, 0x30, 0x10, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x05, 0x2b, 0x81,
+    0x04, 0x00, 0x22, 0x03, 0x62, 0x00,
+];
+
+/// Uncompressed P-384 point.
+pub(super) type Point = [u8; 97];
+
+/// Whose names a chain must bear.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Names {
+    /// None says SIM.
+    Real,
+    /// Each says SIM.
+    Simulated,
+}
+
+/// The key of a verified chain, and when the first of its certificates expires.
+pub(super) struct VerifiedKey {
+    pub(super) point: Point,
+    pub(super) expires: UnixSeconds,
+}
+
+/// Verifies the document's certificates at `now` under the first of its bundle, which the caller trusts.
+pub(super) fn verify(
+    document: &Document<'_>,
+    names: Names,
+    now: UnixSeconds,
+) -> Result<VerifiedKey, Rejection> {
+    let issuers = document.bundle.iter().map(|der| parse(der)).collect::<Result<Vec<_>, _>>()?;
+    let signer = parse(document.certificate)?;
+    let chain: Vec<&Certificate> = issuers.iter().chain([&signer]).collect();
+    let mut expires = UnixSeconds(u64::MAX);
+    for certificate in &chain {
+        check_name(certificate, names)?;
+        expires = expires.min(check_dates(certificate, now)?);
+    }
+    check_order(&chain)?;
+    for issuer in &issuers {
+        check_usage(issuer, KeyUsages::KeyCertSign)?;
+    }
+    check_usage(&signer, KeyUsages::DigitalSignature)?;
+    check_end(&signer)?;
+    let key = verify_path(document, now)?;
+    let point = key
+        .strip_prefix(&P384_PREFIX)
+        .and_then(|point| point.try_into().ok())
+        .ok_or(Rejection::Untrusted("the enclave's key is not on P-384"))?;
+    Ok(VerifiedKey { point, expires })
+}
+
+fn parse(der: &[u8]) -> Result<Certificate, Rejection> {
+    der::decode(der).ok_or(Rejection::Malformed("a certificate of the document"))
+}
+
+fn check_name(certificate: &Certificate, names: Names) -> Result<(), Rejection> {
+    match (names, mention_simulation(&certificate.tbs_certificate.subject)) {
+        (Names::Real, false) | (Names::Simulated, true) => Ok(()),
+        (Names::Real, true) => Err(Rejection::Untrusted("a simulated certificate in place of a real one")),
+        (Names::Simulated, false) => {
+            Err(Rejection::Untrusted("a simulated certificate whose name does not say SIM"))
+        }
+    }
+}
+
+/// webpki does not look at the dates of a root; all are checked alike (AWS's text, §3.2.3.1).
+fn check_dates(certificate: &Certificate, now: UnixSeconds) -> Result<UnixSeconds, Rejection> {
+    let validity = &certificate.tbs_certificate.validity;
+    let not_before = validity.not_before.to_unix_duration().as_secs();
+    let not_after = validity.not_after.to_unix_duration().as_secs();
+    if now.0 < not_before || now.0 > not_after {
+        return Err(Rejection::Expired("a certificate of the document"));
+    }
+    Ok(UnixSeconds(not_after))
+}
+
+/// Each was issued by the one before it, and no two have one name: there is one path.
+fn check_order(chain: &[&Certificate]) -> Result<(), Rejection> {
+    let names: Vec<_> = chain.iter().map(|certificate| &certificate.tbs_certificate.subject).collect();
+    for (position, certificate) in chain.iter().enumerate() {
+        let earlier = names.get(..position).unwrap_or_default();
+        let issuer = earlier.last().copied().or(names.first().copied());
+        if issuer != Some(&certificate.tbs_certificate.issuer) {
+            return Err(Rejection::Untrusted("the certificates are not in the order of their issuers"));
+        }
+        if earlier.contains(&&certificate.tbs_certificate.subject) {
+            return Err(Rejection::Untrusted("two certificates of the document have one name"));
+        }
+    }
+    Ok(())
+}
+
+/// webpki does not read key usage (AWS's text, §3.2.3.3).
+fn check_usage(certificate: &Certificate, wanted: KeyUsages) -> Result<(), Rejection> {
+    let usage: Option<Usage> = extension(certificate, Usage::OID)?;
+    if usage.is_some_and(|usage| usage.0.contains(wanted)) {
+        return Ok(());
+    }
+    Err(Rejection::Untrusted("key usage of a certificate of the document"))
+}
+
+/// The enclave's certificate bounds no path (AWS's text, §3.2.3.3); webpki refuses it as a CA.
+fn check_end(certificate: &Certificate) -> Result<(), Rejection> {
+    let constraints: Option<BasicConstraints> = extension(certificate, BasicConstraints::OID)?;
+    if constraints.is_some_and(|constraints| constraints.path_len_constraint.is_some()) {
+        return Err(Rejection::Untrusted("the enclave's certificate bounds a path"));
+    }
+    Ok(())
+}
+
+/// An extension that is there at most once and in its only encoding.
+fn extension<T: for<'a> x509_cert::der::Decode<'a>>(
+    certificate: &Certificate,
+    id: ObjectIdentifier,
+) -> Result<Option<T>, Rejection> {
+    const UNREADABLE: Rejection = Rejection::Untrusted("an extension of a certificate of the document");
+    let extensions = certificate.tbs_certificate.extensions.as_deref().unwrap_or_default();
+    let mut found = extensions.iter().filter(|extension| extension.extn_id == id);
+    let Some(extension) = found.next() else { return Ok(None) };
+    if found.next().is_some() {
+        return Err(UNREADABLE);
+    }
+    der::decode(extension.extn_value.as_bytes()).map(Some).ok_or(UNREADABLE)
+}
+
+/// webpki's part: signatures, CA flags, lengths of paths, critical extensions. Returns the DER SubjectPublicKeyInfo of
+/// the enclave's certificate.
+fn verify_path(document: &Document<'_>, now: UnixSeconds) -> Result<Vec<u8>, Rejection> {
+    let mut certificates = document.bundle.iter().map(|der| CertificateDer::from_slice(der));
+    let root = certificates.next().ok_or(Rejection::Malformed("the document has no root"))?;
+    let anchor = anchor_from_trusted_cert(&root).map_err(|_| Rejection::Malformed("the root"))?;
+    let intermediates: Vec<CertificateDer<'_>> = certificates.collect();
+    let signer = CertificateDer::from_slice(document.certificate);
+    let signer =
+        EndEntityCert::try_from(&signer).map_err(|_| Rejection::Malformed("the enclave's certificate"))?;
+    let now = UnixTime::since_unix_epoch(Duration::from_secs(now.0));
+    // No certificate of AWS's restricts extended usage, so any would do. AWS publishes lists of revoked certificates
+    // and says not to consult them (§3.2.4): what the enclave's certificate could be misused for ends within 3 hours.
+    let usage = KeyUsage::server_auth();
+    signer
+        .verify_for_usage(&[ECDSA_P384_SHA384], &[anchor], &intermediates, now, usage, None, None)
+        .map_err(|_| Rejection::Untrusted("the certificates are no chain to the root"))?;
+    Ok(signer.subject_public_key_info().as_ref().to_vec())
+}

@@ -1,0 +1,9 @@
+//! AWS Nitro Enclaves: documents that are honest but for the one thing a test spoils, and genuine ones.
+
+mod chain;
+mod document;
+mod envelope;
+mod hostile;
+mod judged;
+mod stored;
+mod support;
