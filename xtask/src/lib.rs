@@ -12,6 +12,7 @@ pub mod demo;
 pub mod fuzz;
 pub mod images;
 pub mod install;
+pub mod judge;
 pub mod kubectl;
 pub mod oci;
 pub mod process;

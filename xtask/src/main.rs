@@ -10,7 +10,7 @@ use clap::{Parser, Subcommand};
 use xtask::{
     bench,
     cluster::ClusterCommand,
-    crdgen, demo, fuzz, images, install,
+    crdgen, demo, fuzz, images, install, judge,
     progress::note,
     removals,
     target::Target,
@@ -49,6 +49,8 @@ enum Command {
         #[arg(long, env = "SIMULATED", value_parser = clap::builder::FalseyValueParser::new())]
         simulated: bool,
     },
+    /// Judge the evidence of an index, one line of JSON per entry
+    Judge(judge::Options),
     /// Every test, with one summary
     Test {
         /// The long suites too
@@ -62,7 +64,7 @@ enum Command {
     Fuzz(fuzz::Options),
     /// Take each answer to an attack away in a copy of the tree, and demand that a test notices
     Removals {
-        /// Only attacks with this word in their names
+        /// Only attacks with this word in their names, or in that of their tests: `sealane-protocol/pair`
         #[arg(long)]
         only: Option<String>,
     },
@@ -93,6 +95,7 @@ fn run(command: Command, root: &Path) -> Result<()> {
             let images = target.supply(&install::IMAGES)?;
             install::run(root, &target, &images, simulated)
         }
+        Command::Judge(options) => options.run(),
         Command::Test { full, without_cluster } => test::run(root, Scope { full, cluster: !without_cluster }),
         Command::Removals { only } => removals::run(root, only.as_deref()),
         Command::Tidy => tidy::run(root),
