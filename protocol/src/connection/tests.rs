@@ -243,6 +243,12 @@ fn a_responder_that_proves_before_it_is_asked_is_refused() {
     rogue.say(&Control::Confirm(confirm("ranker", "embedder"))).unwrap();
     // The honest initiator has not sent its own evidence yet.
     assert_order(rogue.prove());
+    // Nor while its shell verifies a policy that came in front.
+    let mut rogue = Rogue::responder();
+    rogue.say(&Control::Confirm(Confirm { epoch: 9, ..confirm("ranker", "embedder") })).unwrap();
+    rogue.say(&Control::Policy(Fragment { epoch: 9, total: 1, offset: 0, bytes: b" " })).unwrap();
+    assert!(matches!(rogue.events().last(), Some(Event::PolicyOffered { epoch: 9, .. })));
+    assert_order(rogue.prove());
 }
 
 #[test]

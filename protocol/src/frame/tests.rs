@@ -152,6 +152,9 @@ fn impossible_tensors_are_refused_on_both_sides() {
         header(Dtype::Float64, &[u64::MAX / 4], "", 8),
         header(Dtype::Uint8, &[TENSOR_BYTES_MAX + 1], "", TENSOR_BYTES_MAX + 1),
         header(Dtype::Uint8, &[1], &long, 1),
+        // What wraps around to the length that is stated.
+        header(Dtype::Uint8, &[1 << 32, 1 << 32], "", 0),
+        header(Dtype::Float64, &[1 << 61], "", 0),
     ] {
         assert!(bad.check().is_err());
         assert!(encode(&Frame::Tensor(bad), &mut [0; 2000]).is_err());
@@ -179,6 +182,12 @@ fn an_acknowledgement_holds_one_to_1024_numbers() {
     }
     assert!(decode(&[kind::TAKEN, 0, 0, 4, 0, 0, 0, 1]).is_err());
     assert!(decode(&[kind::TAKEN, 0, 0, 5, 0, 0, 0, 1, 0]).is_err());
+    let said = |count: usize| {
+        let length = (4 + 8 * count).to_be_bytes();
+        [&[kind::TAKEN], &length[5..], &[0; 4], &vec![0; 8 * count]].concat()
+    };
+    assert!(decode(&said(1024)).is_ok());
+    assert!(decode(&said(1025)).is_err());
 }
 
 #[test]

@@ -125,6 +125,14 @@ mod tests {
     }
 
     #[test]
+    fn one_that_is_too_long_is_not_waited_for() {
+        let of_length = |total: usize| [&MAGIC[..], &((total - FIXED_BYTES) as u16).to_be_bytes()].concat();
+        assert_eq!(Hello::parse(&of_length(HELLO_BYTES_MAX)), Ok(None));
+        let refused = Hello::parse(&of_length(HELLO_BYTES_MAX + 1));
+        assert_eq!(refused, Err(HandshakeError::Malformed(CodecError::TooLong)));
+    }
+
+    #[test]
     fn another_protocol_is_refused_at_its_first_byte() {
         assert_eq!(Hello::parse(b"G"), Err(HandshakeError::NotSealane));
         assert_eq!(Hello::parse(b"SEALANE\x01"), Err(HandshakeError::NotSealane));

@@ -227,6 +227,16 @@ fn opening_again_makes_no_room_for_more_than_a_window() {
 }
 
 #[test]
+fn what_is_forgotten_gives_no_credit_back() {
+    let mut inbound = inbound();
+    for sequence in 0..WINDOW_TENSORS {
+        inbound.on_tensor(&header(sequence, 0)).unwrap();
+    }
+    inbound.forget(Sequence(0));
+    assert_eq!(inbound.on_tensor(&header(WINDOW_TENSORS, 0)), Err(InboundError::CreditExceeded));
+}
+
+#[test]
 fn tensors_below_the_base_fill_the_window_until_they_are_taken() {
     let mut inbound = inbound();
     for sequence in 0..3 {
