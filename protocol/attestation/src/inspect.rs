@@ -6,6 +6,7 @@ use crate::claims::Claims;
 use crate::collateral::Collateral;
 use crate::evidence::{Evidence, Format};
 use crate::rejection::Rejection;
+use crate::snp::ChainCache;
 use crate::{nitro, snp, tdx};
 
 /// Verifies signatures, chains, dates and layout of `evidence` at `now`, and says what it states.
@@ -17,14 +18,29 @@ use crate::{nitro, snp, tdx};
 /// [`Rejection`] when the evidence is malformed, not genuine, expired, revoked, or of a platform that cannot
 /// be verified with this collateral.
 pub fn inspect(evidence: &Evidence, collateral: &Collateral, now: UnixSeconds) -> Result<Claims, Rejection> {
+    inspect_with(&mut ChainCache::new(), evidence, collateral, now)
+}
+
+/// As [`inspect`], at the cost of one signature where `chains` knows the certificates of the evidence; it comes to know
+/// those that it does not.
+///
+/// # Errors
+/// As [`inspect`].
+pub fn inspect_with(
+    chains: &mut ChainCache,
+    evidence: &Evidence,
+    collateral: &Collateral,
+    now: UnixSeconds,
+) -> Result<Claims, Rejection> {
     evidence.check_sizes()?;
     if evidence.platform() == Platform::Simulated && !collateral.allows_simulated() {
         return Err(Rejection::SimulationNotAllowed);
     }
     match evidence.format {
-        Format::SevSnp => snp::inspect(evidence, collateral, now),
-        Format::SimulatedSevSnp => snp::inspect_simulated(evidence, now),
-        Format::Tdx | Format::SimulatedTdx => tdx::inspect(evidence, collateral, now),
+        Format::SevSnp => snp::inspect(evidence, collateral, now, chains),
+        Format::SimulatedSevSnp => snp::inspect_simulated(evidence, now, chains),
+        Format::Tdx => tdx::inspect(evidence, collateral, now),
+        Format::SimulatedTdx => tdx::inspect_simulated(evidence, now),
         Format::Nitro | Format::SimulatedNitro => nitro::inspect(evidence, collateral, now),
         Format::Key => Err(Rejection::PlatformUnsupported(Platform::Key)),
     }

@@ -4,6 +4,7 @@
 //! §4.3 for the guest policy; "VCEK Certificate and KDS Interface Specification" (AMD 57230), chapter 3 for
 //! the certificates' extensions.
 
+mod cache;
 mod chain;
 mod extensions;
 pub(crate) mod names;
@@ -15,10 +16,13 @@ mod revocation;
 use sealane_types::{Platform, UnixSeconds};
 
 use crate::claims::Claims;
-use crate::collateral::{Collateral, fingerprint};
+use crate::collateral::{Collateral, fingerprint, issuers_identity};
 use crate::evidence::Evidence;
 use crate::rejection::Rejection;
+use cache::ChainId;
 use chain::{Issuers, verify_signing_certificate};
+
+pub use cache::ChainCache;
 
 /// Which key signs reports. Its certificate has another issuer and other extensions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,8 +38,16 @@ pub(crate) fn inspect(
     evidence: &Evidence,
     collateral: &Collateral,
     now: UnixSeconds,
+    cache: &mut ChainCache,
 ) -> Result<Claims, Rejection> {
     let signer = evidence.certificates.first().ok_or(Rejection::Malformed("no VCEK"))?;
+    let fingerprint = fingerprint(signer);
+    let id = |issuers| ChainId { simulated: false, signer: fingerprint, issuers };
+    for anchor in collateral.anchors() {
+        if let Some(key) = cache.find(&id(anchor.identity), now) {
+            return report::verify(&evidence.report, &key, Platform::SevSnp, anchor.root);
+        }
+    }
     let certificate = chain::parse(signer)?;
     if names::mention_simulation(&certificate.tbs_certificate.subject) {
         return Err(Rejection::Untrusted("a simulated certificate in place of a real one"));
@@ -54,16 +66,25 @@ pub(crate) fn inspect(
         ask: &anchor.ask,
         revocation_list: anchor.revocation_list.as_deref(),
     };
-    let key = verify_signing_certificate(signer, &issuers, now)?;
+    let key = cache.keep(id(anchor.identity), verify_signing_certificate(signer, &issuers, now)?);
     report::verify(&evidence.report, &key, Platform::SevSnp, anchor.root)
 }
 
 /// Simulated evidence: the same checks under the root that it brings, whose fingerprint the policy pins.
 /// Every name of the chain has to say SIM, so that such a root can never be taken for another.
-pub(crate) fn inspect_simulated(evidence: &Evidence, now: UnixSeconds) -> Result<Claims, Rejection> {
+pub(crate) fn inspect_simulated(
+    evidence: &Evidence,
+    now: UnixSeconds,
+    cache: &mut ChainCache,
+) -> Result<Claims, Rejection> {
     let [signer, ask, ark] = evidence.certificates.as_slice() else {
         return Err(Rejection::Malformed("simulated evidence carries VCEK, ASK and ARK"));
     };
+    let issuers = issuers_identity(ark, ask, None);
+    let id = ChainId { simulated: true, signer: fingerprint(signer), issuers };
+    if let Some(key) = cache.find(&id, now) {
+        return report::verify(&evidence.report, &key, Platform::Simulated, fingerprint(ark));
+    }
     for certificate in [signer, ask, ark] {
         if !names::mention_simulation(&chain::parse(certificate)?.tbs_certificate.subject) {
             return Err(Rejection::Untrusted("a simulated certificate whose name does not say SIM"));
@@ -73,6 +94,6 @@ pub(crate) fn inspect_simulated(evidence: &Evidence, now: UnixSeconds) -> Result
     let (product, signing_key) = names::simulated_issuer_product(&issuer)
         .ok_or(Rejection::Untrusted("the simulated ASK names no product"))?;
     let issuers = Issuers { product, signing_key, ark, ask, revocation_list: None };
-    let key = verify_signing_certificate(signer, &issuers, now)?;
+    let key = cache.keep(id, verify_signing_certificate(signer, &issuers, now)?);
     report::verify(&evidence.report, &key, Platform::Simulated, fingerprint(ark))
 }

@@ -33,6 +33,7 @@ pub(super) struct Issuers<'a> {
 }
 
 /// A signing key whose chain was verified, and what its certificate says about it.
+#[derive(Debug)]
 pub(super) struct VerifiedKey {
     /// Uncompressed P-384 point.
     pub(super) point: [u8; P384_POINT_BYTES],
@@ -42,7 +43,17 @@ pub(super) struct VerifiedKey {
     pub(super) hardware_id: Option<Vec<u8>>,
     pub(super) provider: Option<String>,
     pub(super) revocation: Revocation,
+    /// Since when all of its chain and its list are valid.
+    pub(super) from: UnixSeconds,
     pub(super) expires: UnixSeconds,
+}
+
+impl VerifiedKey {
+    /// Whether the chain would verify at `now` as it did. The last second counts to none: a list is over with it, a
+    /// certificate not before it.
+    pub(super) fn holds_at(&self, now: UnixSeconds) -> bool {
+        self.from <= now && now < self.expires
+    }
 }
 
 pub(super) fn parse(certificate: &[u8]) -> Result<Certificate, Rejection> {
@@ -56,13 +67,16 @@ pub(super) fn verify_signing_certificate(
     now: UnixSeconds,
 ) -> Result<VerifiedKey, Rejection> {
     let [certificate, ask, ark] = [parse(signer)?, parse(issuers.ask)?, parse(issuers.ark)?];
-    let mut expires = UnixSeconds(u64::MAX);
+    let (mut from, mut expires) = (UnixSeconds(0), UnixSeconds(u64::MAX));
+    let mut narrow = |(begins, ends): (UnixSeconds, UnixSeconds)| {
+        (from, expires) = (from.max(begins), expires.min(ends));
+    };
     for (certificate, name) in [(&ark, "the ARK"), (&ask, "the ASK"), (&certificate, "the VCEK")] {
-        expires = expires.min(check_dates(certificate, name, now)?);
+        narrow(check_dates(certificate, name, now)?);
     }
     let mut revocation = Revocation::Unchecked;
     if let Some(list) = issuers.revocation_list {
-        expires = expires.min(revocation::covers(list, &ark.tbs_certificate.subject, now)?);
+        narrow(revocation::covers(list, &ark.tbs_certificate.subject, now)?);
         revocation = Revocation::Checked;
     }
     let public_key = verify_path(signer, issuers, now)?;
@@ -79,6 +93,7 @@ pub(super) fn verify_signing_certificate(
         hardware_id: extensions.hardware_id,
         provider: extensions.provider,
         revocation,
+        from,
         expires,
     })
 }
@@ -135,12 +150,12 @@ fn check_dates(
     certificate: &Certificate,
     name: &'static str,
     now: UnixSeconds,
-) -> Result<UnixSeconds, Rejection> {
+) -> Result<(UnixSeconds, UnixSeconds), Rejection> {
     let validity = &certificate.tbs_certificate.validity;
     let not_before = validity.not_before.to_unix_duration().as_secs();
     let not_after = validity.not_after.to_unix_duration().as_secs();
     if now.0 < not_before || now.0 > not_after {
         return Err(Rejection::Expired(name));
     }
-    Ok(UnixSeconds(not_after))
+    Ok((UnixSeconds(not_before), UnixSeconds(not_after)))
 }

@@ -12,11 +12,15 @@ use crate::rejection::Rejection;
 const ISSUING_DISTRIBUTION_POINT: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.28");
 
 /// Insists that `list` speaks for everything that `issuer` certified, as of a time not after `now`, and
-/// returns when it expires.
+/// returns since when it is valid and when it expires.
 ///
 /// A list of another issuer, or for other certificates, would leave the status of ours unknown, which webpki
 /// has to let pass because nobody issues a list for VCEKs.
-pub(super) fn covers(list: &[u8], issuer: &Name, now: UnixSeconds) -> Result<UnixSeconds, Rejection> {
+pub(super) fn covers(
+    list: &[u8],
+    issuer: &Name,
+    now: UnixSeconds,
+) -> Result<(UnixSeconds, UnixSeconds), Rejection> {
     let list: CertificateList =
         der::decode(list).ok_or(Rejection::CollateralMissing("the revocation list cannot be parsed"))?;
     let list = list.tbs_cert_list;
@@ -27,9 +31,10 @@ pub(super) fn covers(list: &[u8], issuer: &Name, now: UnixSeconds) -> Result<Uni
     if extensions.iter().any(|extension| extension.extn_id == ISSUING_DISTRIBUTION_POINT) {
         return Err(Rejection::CollateralMissing("the revocation list covers a part of the certificates"));
     }
-    if list.this_update.to_unix_duration().as_secs() > now.0 {
+    let from = UnixSeconds(list.this_update.to_unix_duration().as_secs());
+    if from > now {
         return Err(Rejection::CollateralExpired("the revocation list is from the future"));
     }
     let next = list.next_update.ok_or(Rejection::CollateralMissing("the revocation list never expires"))?;
-    Ok(UnixSeconds(next.to_unix_duration().as_secs()))
+    Ok((from, UnixSeconds(next.to_unix_duration().as_secs())))
 }
