@@ -1,0 +1,187 @@
+//! One test program: building it in the copy, and hearing what it says.
+
+use std::{
+    fmt,
+    fs::File,
+    os::unix::process::CommandExt,
+    path::PathBuf,
+    process::{Child, Command, ExitStatus, Stdio},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+use super::{copy::Copy, switch};
+use crate::process;
+
+/// Every test has deadlines of its own, which are shorter.
+const RUN_TIME_MAX: Duration = Duration::from_secs(300);
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// The tests in the library of a package, or one of its test targets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Suite<'a> {
+    pub(super) package: &'a str,
+    pub(super) name: &'a str,
+}
+
+/// What a build gave.
+pub(super) enum Built {
+    Program(Program),
+    /// The first error of the compiler.
+    Broken(String),
+}
+
+/// A test program that can be run.
+pub(super) struct Program {
+    path: PathBuf,
+    package: PathBuf,
+}
+
+/// What the tests of a program said.
+#[derive(Debug, Default)]
+pub(super) struct Said {
+    pub(super) passed: Vec<String>,
+    pub(super) failed: Vec<String>,
+    pub(super) success: bool,
+    pub(super) hung: bool,
+}
+
+impl Suite<'_> {
+    /// Builds what it takes to run these tests, and no more.
+    pub(super) fn build(&self, copy: &Copy) -> Result<Built> {
+        let mut command = copy.cargo();
+        command.args(["test", "--no-run", "--message-format=json", "--package", self.package]);
+        match self.name {
+            "lib" => command.arg("--lib"),
+            name => command.args(["--test", name]),
+        };
+        let output = command.stdin(Stdio::null()).output();
+        let output = output.map_err(|error| process::start_error(&command, error))?;
+        let told = String::from_utf8_lossy(&output.stdout);
+        let told: Vec<Value> = told.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+        match told.iter().find_map(program).filter(|_| output.status.success()) {
+            Some(program) => Ok(Built::Program(program)),
+            None => {
+                let error = told.iter().find_map(first_error);
+                // What cargo itself refuses, an unknown package for one, it says elsewhere.
+                let said = || process::tail(&String::from_utf8_lossy(&output.stderr)).trim().to_owned();
+                Ok(Built::Broken(error.unwrap_or_else(said)))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Suite<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.package, self.name)
+    }
+}
+
+/// The test program, if this message of cargo is about it.
+fn program(message: &Value) -> Option<Program> {
+    let is_test = message.pointer("/profile/test")?.as_bool()?;
+    let path = PathBuf::from(message.get("executable")?.as_str()?);
+    let package = PathBuf::from(message.get("manifest_path")?.as_str()?).parent()?.to_owned();
+    is_test.then_some(Program { path, package })
+}
+
+fn first_error(message: &Value) -> Option<String> {
+    let is_error = message.pointer("/message/level")?.as_str()? == "error";
+    let text = message.pointer("/message/message")?.as_str()?;
+    is_error.then(|| text.lines().next().unwrap_or_default().to_owned())
+}
+
+impl Program {
+    /// Runs the tests whose names contain one of `filters`, without the answer of a switch if one is named.
+    pub(super) fn run(&self, copy: &Copy, filters: &[&str], without: Option<usize>) -> Result<Said> {
+        let log = copy.log();
+        let mut command = Command::new(&self.path);
+        command
+            .args(filters)
+            .current_dir(&self.package)
+            .env("CARGO_MANIFEST_DIR", &self.package)
+            // That an input fails is enough to know here; its smallest form is not worth minutes.
+            .env("PROPTEST_MAX_SHRINK_ITERS", "0")
+            .env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "true")
+            .stdin(Stdio::null())
+            .stdout(File::create(&log).with_context(|| format!("creating {}", log.display()))?)
+            .stderr(Stdio::null())
+            // Programs that a test starts end with it.
+            .process_group(0);
+        if let Some(number) = without {
+            command.env(switch::VARIABLE, number.to_string());
+        }
+        let mut child = command.spawn().map_err(|error| process::start_error(&command, error))?;
+        let status = wait(&mut child)?;
+        let said = String::from_utf8_lossy(&std::fs::read(&log)?).into_owned();
+        let names = |end| named(&said, end).collect();
+        Ok(Said {
+            passed: names("ok"),
+            failed: names("FAILED"),
+            success: status.is_some_and(|status| status.success()),
+            hung: status.is_none(),
+        })
+    }
+}
+
+/// Waits for the end of a test program, and ends it when it does not come.
+fn wait(child: &mut Child) -> Result<Option<ExitStatus>> {
+    let began = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        if began.elapsed() > RUN_TIME_MAX {
+            let group = rustix::process::Pid::from_child(child);
+            // It may have ended just now.
+            let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+            child.wait()?;
+            return Ok(None);
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+}
+
+/// The names of the tests that ended so.
+fn named<'a>(said: &'a str, end: &str) -> impl Iterator<Item = String> + use<'a> {
+    let end = format!(" ... {end}");
+    said.lines().filter_map(move |line| {
+        let name = line.strip_prefix("test ")?.strip_suffix(&end)?;
+        Some(name.trim_end_matches(" - should panic").to_owned())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tests_are_told_by_how_they_ended() {
+        let said = "\nrunning 3 tests\ntest a::one ... ok\ntest two ... FAILED\ntest three ... ignored\n\
+                    test four - should panic ... ok\n\ntest result: FAILED. 2 passed; 1 failed\n";
+        assert_eq!(named(said, "ok").collect::<Vec<_>>(), ["a::one", "four"]);
+        assert_eq!(named(said, "FAILED").collect::<Vec<_>>(), ["two"]);
+    }
+
+    #[test]
+    fn messages_of_cargo_are_understood() {
+        let built = serde_json::json!({
+            "reason": "compiler-artifact", "manifest_path": "/tree/protocol/Cargo.toml",
+            "profile": { "test": true }, "executable": "/target/debug/deps/pair-1"
+        });
+        let found = program(&built).unwrap();
+        assert_eq!(
+            (found.path.to_str(), found.package.to_str()),
+            (Some("/target/debug/deps/pair-1"), Some("/tree/protocol"))
+        );
+        let library = serde_json::json!({ "profile": { "test": false }, "executable": null });
+        assert!(program(&library).is_none());
+        let error =
+            serde_json::json!({ "message": { "level": "error", "message": "mismatched types\nmore" } });
+        assert_eq!(first_error(&error).unwrap(), "mismatched types");
+        let warning = serde_json::json!({ "message": { "level": "warning", "message": "unused" } });
+        assert!(first_error(&warning).is_none());
+    }
+}
