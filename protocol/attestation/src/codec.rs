@@ -34,6 +34,11 @@ impl<'a> Reader<'a> {
         self.take(length)
     }
 
+    /// Everything that was not read yet.
+    pub(crate) const fn remaining(&self) -> &'a [u8] {
+        self.0
+    }
+
     pub(crate) const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

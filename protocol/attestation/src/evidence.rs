@@ -63,8 +63,10 @@ pub struct Evidence {
     /// COSE_Sign1 of a Nitro attestation document.
     pub report: Vec<u8>,
     /// DER, the signing certificate first, then its issuers. For SEV-SNP `[VCEK, ASK?, ARK?]`, of which real
-    /// hardware's issuers are ignored in favour of the pinned ones; for Simulated all three are needed. Empty for Nitro,
-    /// whose documents bring their own.
+    /// hardware's issuers are ignored in favour of the pinned ones; for Simulated all three are needed. Empty for TDX
+    /// and Nitro, whose quotes and documents bring their own. A simulation of TDX brings what a verifier of the real one
+    /// has as collateral: `[signer, TCB info, its signature, QE identity, its signature, the root's list, the
+    /// authority's list]`.
     pub certificates: Vec<Vec<u8>>,
 }
 

@@ -42,7 +42,7 @@ fn parse_issuer(common_name: &str) -> Option<(Product, SigningKey)> {
 }
 
 /// The only common name; a name with two has none.
-fn common_name(name: &Name) -> Option<&str> {
+pub(crate) fn common_name(name: &Name) -> Option<&str> {
     let mut found = attributes(name).filter(|(oid, _)| *oid == COMMON_NAME);
     let (_, value) = found.next()?;
     if found.next().is_some() {

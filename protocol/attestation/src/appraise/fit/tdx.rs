@@ -1,5 +1,7 @@
 //! Whether a TDX quote shows what an entry asks for.
 
+use std::collections::BTreeSet;
+
 use sealane_policy::TdxReference;
 
 use super::require;
@@ -9,8 +11,65 @@ use crate::rejection::Rejection;
 type Check = fn(&TdxClaims, &TdxReference) -> Result<(), Rejection>;
 
 /// From the coarse to the fine.
-pub(super) const CHECKS: &[Check] = &[measurement];
+pub(super) const CHECKS: &[Check] = &[
+    measurement,
+    configuration,
+    owner,
+    owner_configuration,
+    fmspc,
+    attributes,
+    xfam,
+    status,
+    evaluation,
+    permissions,
+];
 
+/// Unlike the values below, measurements are never left open: an entry without any fits nothing.
 fn measurement(claims: &TdxClaims, reference: &TdxReference) -> Result<(), Rejection> {
-    require(reference.measurements.contains(&claims.measurement), Rejection::Measurement)
+    let accepted = reference.measurements.iter().any(|measured| measured.accepts(claims.measurement()));
+    require(accepted, Rejection::Measurement)
+}
+
+fn configuration(claims: &TdxClaims, reference: &TdxReference) -> Result<(), Rejection> {
+    pinned(&reference.mr_config_ids, claims.mr_config_id(), Rejection::ConfigId)
+}
+
+fn owner(claims: &TdxClaims, reference: &TdxReference) -> Result<(), Rejection> {
+    pinned(&reference.mr_owners, claims.mr_owner(), Rejection::Owner)
+}
+
+fn owner_configuration(claims: &TdxClaims, reference: &TdxReference) -> Result<(), Rejection> {
+    pinned(&reference.mr_owner_configs, claims.mr_owner_config(), Rejection::OwnerConfig)
+}
+
+fn fmspc(claims: &TdxClaims, reference: &TdxReference) -> Result<(), Rejection> {
+    pinned(&reference.fmspcs, &claims.fmspc(), Rejection::Fmspc)
+}
+
+fn attributes(claims: &TdxClaims, reference: &TdxReference) -> Result<(), Rejection> {
+    pinned(&reference.attributes, &claims.attributes(), Rejection::Attributes)
+}
+
+fn xfam(claims: &TdxClaims, reference: &TdxReference) -> Result<(), Rejection> {
+    pinned(&reference.xfams, &claims.xfam(), Rejection::Xfam)
+}
+
+/// An entry that accepts no status fits nothing.
+fn status(claims: &TdxClaims, reference: &TdxReference) -> Result<(), Rejection> {
+    claims.accepted(&reference.tcb_statuses)
+}
+
+fn evaluation(claims: &TdxClaims, reference: &TdxReference) -> Result<(), Rejection> {
+    let found = claims.tcb_evaluation();
+    let reached = reference.min_tcb_evaluation.is_none_or(|least| found >= least);
+    require(reached, Rejection::TcbEvaluation { found })
+}
+
+fn permissions(claims: &TdxClaims, reference: &TdxReference) -> Result<(), Rejection> {
+    claims.permitted(&reference.permissions)
+}
+
+/// An empty set accepts everything.
+fn pinned<T: Ord>(accepted: &BTreeSet<T>, found: &T, otherwise: Rejection) -> Result<(), Rejection> {
+    require(accepted.is_empty() || accepted.contains(found), otherwise)
 }

@@ -1,0 +1,50 @@
+//! Subject names of Intel's hierarchy. Simulated ones put `SIM ` in front.
+
+use x509_cert::Certificate;
+
+use crate::rejection::Rejection;
+use crate::snp::names::{common_name, mention_simulation};
+
+const SIMULATED_PREFIX: &str = "SIM ";
+
+/// What a certificate is for. Intel's say it in their common names alone: extensions do not tell a key for collateral
+/// from one for platforms.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    Root,
+    /// Signs TCB info and QE identity.
+    Signer,
+    /// Certifies platforms: those with several packages, or those with one.
+    Authority,
+    /// A platform's provisioning certification key (PCK).
+    Platform,
+}
+
+impl Role {
+    const fn names(self) -> &'static [&'static str] {
+        match self {
+            Self::Root => &["Intel SGX Root CA"],
+            Self::Signer => &["Intel SGX TCB Signing"],
+            Self::Authority => &["Intel SGX PCK Platform CA", "Intel SGX PCK Processor CA"],
+            Self::Platform => &["Intel SGX PCK Certificate"],
+        }
+    }
+}
+
+/// Whether `certificate` is named for its role, in a simulation or by Intel.
+pub(crate) fn check(certificate: &Certificate, role: Role, simulated: bool) -> Result<(), Rejection> {
+    let subject = &certificate.tbs_certificate.subject;
+    if mention_simulation(subject) != simulated {
+        return Err(Rejection::Untrusted(if simulated {
+            "a simulated certificate whose name does not say SIM"
+        } else {
+            "a simulated certificate in place of a real one"
+        }));
+    }
+    let name = common_name(subject)
+        .and_then(|name| if simulated { name.strip_prefix(SIMULATED_PREFIX) } else { Some(name) });
+    if name.is_some_and(|name| role.names().contains(&name)) {
+        return Ok(());
+    }
+    Err(Rejection::Untrusted("a certificate of Intel's hierarchy in another's place"))
+}

@@ -1,0 +1,202 @@
+//! From bytes to a verdict under a signed policy.
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use sealane_attestation::binding::{Leaf, Purpose, Role, Tree, report_data};
+use sealane_attestation::{Degradation, EvidenceMessage, Expected, Format, Rejection, VerifiedPeer, judge};
+use sealane_policy::{
+    Authorities, Document, Entry, Floors, Pinnable, PolicyPeer, Reference, SessionKind, SessionRule,
+    SigningKey, TdxMeasurement, TdxReference, VerifiedPolicy, sign, verify,
+};
+use sealane_simulated::MEASUREMENT;
+use sealane_simulated::tdx::{Body, mr_config_id, rtmr};
+use sealane_types::{
+    Assurance, Fmspc, Measurement, PeerName, Platform, PodIdentity, Reason, Roots, SignedChain, TcbStatus,
+    TdAttributes, UnixSeconds, Xfam,
+};
+
+use crate::support::{INITDATA, MATERIAL, evidence, now, platform, simulation};
+
+const PROVER: [u8; 32] = [3; 32];
+const VERIFIER: [u8; 32] = [4; 32];
+
+fn peer() -> PeerName {
+    PeerName::new("embedder").unwrap()
+}
+
+fn pod() -> PodIdentity {
+    PodIdentity::new("demo", "embedder-0", "6f1c").unwrap()
+}
+
+/// Everything pinned.
+fn reference() -> TdxReference {
+    let zero = Measurement::new([0; 48]);
+    TdxReference {
+        measurements: [TdxMeasurement {
+            mrtd: MEASUREMENT,
+            rtmr: [rtmr(0), rtmr(1), rtmr(2)],
+            rtmr3: Some(zero),
+        }]
+        .into(),
+        mr_config_ids: [mr_config_id(Some(INITDATA))].into(),
+        mr_owners: [zero].into(),
+        mr_owner_configs: [zero].into(),
+        fmspcs: [Fmspc::new(MATERIAL.processor().fmspc)].into(),
+        attributes: [TdAttributes::new([0, 0, 0, 0x10, 0, 0, 0, 0])].into(),
+        xfams: [Xfam::new([0xe7, 2, 6, 0, 0, 0, 0, 0])].into(),
+        tcb_statuses: [TcbStatus::UpToDate].into(),
+        min_tcb_evaluation: Some(20),
+        permissions: Default::default(),
+    }
+}
+
+fn policy(reference: TdxReference, floors: Floors) -> VerifiedPolicy {
+    let owner = SigningKey::from_seed(&[7; 32]).unwrap();
+    let keys = vec![owner.public_key()];
+    let entry = Entry {
+        assurance: Assurance::Simulated,
+        root: Some(MATERIAL.fingerprint()),
+        workload: None,
+        unverified_workload: false,
+        reference: Reference::Tdx(reference),
+    };
+    let document = Document {
+        version: 1,
+        namespace: "demo".parse().unwrap(),
+        name: "demo".parse().unwrap(),
+        epoch: 1,
+        not_before: UnixSeconds(now().0 - 60).into(),
+        expires: now().plus(3600).into(),
+        previous: None,
+        authorities: Authorities { threshold: 1, keys: keys.iter().copied().collect() },
+        peers: BTreeMap::from([(peer(), PolicyPeer { entries: vec![entry], shared_evidence: false })]),
+        sessions: vec![SessionRule {
+            name: None,
+            from: peer(),
+            to: [peer()].into(),
+            kind: SessionKind::Stream,
+        }],
+        floors,
+        auditors: None,
+    };
+    let bytes = document.to_bytes();
+    let signatures = vec![sign(&bytes, &owner)];
+    let chain = SignedChain { document: STANDARD.encode(&bytes), signatures, rotations: vec![] };
+    let roots =
+        Roots { namespace: document.namespace, policy: document.name, threshold: 1, keys, minimum_epoch: 1 };
+    verify(&chain, &roots, now().into(), None).unwrap()
+}
+
+fn leaf() -> Leaf {
+    Leaf::new(Purpose::Handshake, Role::Initiator, &[1; 32], &[2; 32], &PROVER, &VERIFIER)
+}
+
+/// What a prover on the honest platform gets of a verifier under `policy`, over the wire.
+fn judged(policy: &VerifiedPolicy, body: Body, bound: bool) -> Result<VerifiedPeer, Rejection> {
+    let tree = Tree::single(leaf());
+    let digest = policy.digest();
+    let mut data = report_data(Platform::Simulated, &pod(), &PROVER, &digest, tree.leaves(), tree.root());
+    if !bound {
+        data[0] ^= 1;
+    }
+    let quote = platform(&MATERIAL).quoting(body).quote(data).unwrap();
+    let path = tree.path(0).unwrap();
+    let message = EvidenceMessage { pod: pod(), policy: digest, path, evidence: evidence(quote) };
+    let message = EvidenceMessage::decode(&message.encode()?)?;
+    assert_eq!(message.evidence.format, Format::SimulatedTdx);
+    let (pod, policies) = (pod(), [digest]);
+    let expected = Expected { leaf: leaf(), prover_static: &PROVER, pod: &pod, policies: &policies };
+    judge(&message, &expected, &peer(), policy, &simulation(), now())
+}
+
+fn under(change: impl FnOnce(&mut TdxReference)) -> Result<VerifiedPeer, Rejection> {
+    let mut reference = reference();
+    change(&mut reference);
+    judged(&policy(reference, Floors::default()), Body::V4, true)
+}
+
+#[test]
+fn honest_evidence_is_verified() {
+    let policy = policy(reference(), Floors { complete: true, ..Floors::default() });
+    for body in Body::ALL {
+        let verified = judged(&policy, *body, true).unwrap();
+        assert_eq!(verified.assurance(), Assurance::Simulated);
+        assert_eq!((verified.platform(), verified.tcb_status()), (Platform::Simulated, TcbStatus::UpToDate));
+        assert_eq!(verified.degradations(), []);
+        let refused = judged(&policy, *body, false).unwrap_err();
+        assert_eq!(refused.reason(), Reason::EvidenceNotBound);
+    }
+}
+
+#[test]
+fn every_pinned_value_counts() {
+    let other = Measurement::new([9; 48]);
+    let pinned = |refused: Result<VerifiedPeer, Rejection>| refused.unwrap_err();
+    let measured = |change: &dyn Fn(&mut TdxMeasurement)| {
+        pinned(under(|reference| {
+            let mut measurement = *reference.measurements.first().unwrap();
+            change(&mut measurement);
+            reference.measurements = [measurement].into();
+        }))
+    };
+    for refused in [
+        measured(&|measurement| measurement.mrtd = other),
+        measured(&|measurement| measurement.rtmr[0] = other),
+        measured(&|measurement| measurement.rtmr[1] = other),
+        measured(&|measurement| measurement.rtmr[2] = other),
+        measured(&|measurement| measurement.rtmr3 = Some(other)),
+    ] {
+        assert_eq!(refused, Rejection::Measurement);
+    }
+    let cases = [
+        (pinned(under(|reference| reference.mr_config_ids = [other].into())), Rejection::ConfigId),
+        (pinned(under(|reference| reference.mr_owners = [other].into())), Rejection::Owner),
+        (pinned(under(|reference| reference.mr_owner_configs = [other].into())), Rejection::OwnerConfig),
+        (pinned(under(|reference| reference.fmspcs = [Fmspc::new([9; 6])].into())), Rejection::Fmspc),
+        (
+            pinned(under(|reference| reference.attributes = [TdAttributes::new([0; 8])].into())),
+            Rejection::Attributes,
+        ),
+        (
+            pinned(under(|reference| reference.xfams = [Xfam::new([3, 0, 0, 0, 0, 0, 0, 0])].into())),
+            Rejection::Xfam,
+        ),
+        (
+            pinned(under(|reference| reference.tcb_statuses = [TcbStatus::OutOfDate].into())),
+            Rejection::TcbStatus(TcbStatus::UpToDate),
+        ),
+        (
+            pinned(under(|reference| reference.min_tcb_evaluation = Some(21))),
+            Rejection::TcbEvaluation { found: 20 },
+        ),
+    ];
+    for (refused, expected) in cases {
+        assert_eq!(refused, expected);
+    }
+}
+
+#[test]
+fn what_is_left_open_is_accepted_and_shown() {
+    let verified = under(|reference| {
+        let open = TdxReference {
+            measurements: reference.measurements.clone(),
+            tcb_statuses: reference.tcb_statuses.clone(),
+            ..TdxReference::default()
+        };
+        *reference = open;
+    })
+    .unwrap();
+    assert_eq!(
+        verified.degradations(),
+        [Pinnable::MrConfigId, Pinnable::MrOwner, Pinnable::MrOwnerConfig]
+            .map(Degradation::ReferenceValueMissing)
+    );
+    let any_rtmr3 = under(|reference| {
+        let mut measurement = *reference.measurements.first().unwrap();
+        measurement.rtmr3 = None;
+        reference.measurements = [measurement].into();
+    });
+    assert_eq!(any_rtmr3.unwrap().degradations(), [Degradation::ReferenceValueMissing(Pinnable::Rtmr3)]);
+}
