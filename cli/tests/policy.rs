@@ -392,3 +392,45 @@ fn what_is_missing_is_named() {
         assert!(desk.bad(1, &[command]).contains("kubeconfig"), "{command}");
     }
 }
+
+#[test]
+fn an_entry_for_nitro_is_told_in_words() {
+    let desk = Desk::new();
+    desk.draft_simulated("policy.json", &OWNERS);
+    let pcr = |byte: &str| byte.repeat(48);
+    desk.edit("policy.json", |draft| {
+        draft["peers"]["embedder"]["entries"] = json!([{
+            "kind": "Nitro",
+            "assurance": "Pod",
+            "measurements": [{"pcr0": pcr("a0"), "pcr1": pcr("a1"), "pcr2": pcr("a2")}],
+        }, {
+            "kind": "Nitro",
+            "assurance": "Pod",
+            "measurements": [{
+                "pcr0": pcr("b0"), "pcr1": pcr("b1"), "pcr2": pcr("b2"),
+                "pcr3": pcr("b3"), "pcr4": pcr("b4"), "pcr8": pcr("b8"),
+            }],
+            "moduleIds": ["i-1-enc1"],
+            "maxAgeSeconds": 60,
+            "allowDebug": true,
+        }]);
+    });
+    let shown = desk.good(&["policy", "show", "policy.json"]);
+    for said in [
+        "an AWS Nitro Enclaves enclave: the workload runs inside of it",
+        "PCR0 a0a0",
+        "PCR1 a1a1",
+        "PCR2 a2a2",
+        "its document is at most 300 s old when it is shown",
+        "refused: enclaves in debug mode, which measure nothing",
+        "NOT PINNED, any value is accepted and shown as Degraded: measurements[].pcr3",
+        "PCR3 (role of the parent instance) b3b3",
+        "PCR4 (parent instance) b4b4",
+        "PCR8 (signer of the image) b8b8",
+        "as the module i-1-enc1",
+        "at most 60 s old",
+        "ALLOWED: enclaves in debug mode",
+    ] {
+        assert!(shown.contains(said), "{said}: {shown}");
+    }
+}

@@ -22,12 +22,12 @@ pub const CHAINS_MAX: usize = 256;
 /// Largest certificate revocation list in bytes; AMD's have under 1 KiB.
 pub const REVOCATION_LIST_BYTES_MAX: usize = 64 * 1024;
 
-/// Payload of a Nitro document (AWS's specification, as the five below).
+/// Payload of a Nitro document (AWS's specification, as the two below).
 pub const NITRO_PAYLOAD_BYTES_MAX: usize = 16 * 1024;
 pub const NITRO_CERTIFICATE_BYTES_MAX: usize = 1024;
-pub const NITRO_PUBLIC_KEY_BYTES_MAX: usize = 1024;
-pub const NITRO_USER_DATA_BYTES_MAX: usize = 512;
-pub const NITRO_NONCE_BYTES_MAX: usize = 512;
+/// `public_key`, `user_data` and `nonce` of a Nitro document, each. AWS's text has two bounds for the last two: this one,
+/// which the user guide repeats, and 512 (aws-nitro-enclaves-nsm-api, issue 52); the hypervisor holds neither.
+pub const NITRO_DATA_BYTES_MAX: usize = 1024;
 /// Issuers in a Nitro document, the root among them. AWS sends four; a path has at most six below its root in webpki.
 pub const NITRO_BUNDLE_MAX: usize = 7;
 /// Name of an enclave; AWS's have 39 bytes.

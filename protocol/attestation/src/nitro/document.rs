@@ -4,8 +4,7 @@ use sealane_types::Measurement;
 
 use super::cbor::Reader;
 use crate::limits::{
-    NITRO_BUNDLE_MAX, NITRO_CERTIFICATE_BYTES_MAX, NITRO_MODULE_ID_BYTES_MAX, NITRO_NONCE_BYTES_MAX,
-    NITRO_PUBLIC_KEY_BYTES_MAX, NITRO_USER_DATA_BYTES_MAX,
+    NITRO_BUNDLE_MAX, NITRO_CERTIFICATE_BYTES_MAX, NITRO_DATA_BYTES_MAX, NITRO_MODULE_ID_BYTES_MAX,
 };
 use crate::rejection::Rejection;
 
@@ -69,9 +68,9 @@ impl<'a> Members<'a> {
             "pcrs" => once(&mut self.pcrs, pcrs(reader)),
             "certificate" => once(&mut self.certificate, certificate(reader)),
             "cabundle" => once(&mut self.bundle, bundle(reader)),
-            "public_key" => once(&mut self.public_key, optional(reader, NITRO_PUBLIC_KEY_BYTES_MAX)),
-            "user_data" => once(&mut self.user_data, optional(reader, NITRO_USER_DATA_BYTES_MAX)),
-            "nonce" => once(&mut self.nonce, optional(reader, NITRO_NONCE_BYTES_MAX)),
+            "public_key" => once(&mut self.public_key, optional(reader)),
+            "user_data" => once(&mut self.user_data, optional(reader)),
+            "nonce" => once(&mut self.nonce, optional(reader)),
             _ => Err(Rejection::Malformed("a member that attestation documents do not have")),
         }
     }
@@ -83,7 +82,7 @@ impl<'a> Members<'a> {
             return Err(Rejection::Malformed("digest of the document"));
         }
         let pcrs = pcrs.ok_or(Rejection::Malformed("PCRs of the document"))?;
-        let document = Document {
+        Ok(Document {
             module_id: module_id.filter(|id| !id.is_empty()).ok_or(Rejection::Malformed("module_id"))?,
             timestamp: timestamp.filter(|time| *time > 0).ok_or(Rejection::Malformed("timestamp"))?,
             pcrs,
@@ -92,11 +91,7 @@ impl<'a> Members<'a> {
             public_key: public_key.flatten(),
             user_data: user_data.flatten(),
             nonce: nonce.flatten(),
-        };
-        if document.public_key.is_some_and(<[u8]>::is_empty) {
-            return Err(Rejection::Malformed("public_key of the document"));
-        }
-        Ok(document)
+        })
     }
 }
 
@@ -110,8 +105,8 @@ fn once<T>(member: &mut Option<T>, value: Option<T>) -> Result<(), Rejection> {
 }
 
 /// A byte string, or null, which AWS writes for what the enclave did not give.
-fn optional<'a>(reader: &mut Reader<'a>, most: usize) -> Option<Option<&'a [u8]>> {
-    if reader.null() { Some(None) } else { reader.bytes(most).map(Some) }
+fn optional<'a>(reader: &mut Reader<'a>) -> Option<Option<&'a [u8]>> {
+    if reader.null() { Some(None) } else { reader.bytes(NITRO_DATA_BYTES_MAX).map(Some) }
 }
 
 /// At least one PCR, each below 32, once, and as long as SHA-384. Which of them are there is for policy, but PCR0–2

@@ -125,8 +125,8 @@ fn what_fills_the_bounds_is_refused() {
     let mut document = document();
     document.pcrs = (0..32).map(|index| (index, vec![1; 48])).collect();
     document.public_key = Some(vec![0; 1024]);
-    document.user_data = Some(vec![0; 512]);
-    document.nonce = Some(vec![0; 512]);
+    document.user_data = Some(vec![0; 1024]);
+    document.nonce = Some(vec![0; 1024]);
     let refusal = refused("everything at its bound", &unsigned(&document.payload()));
     assert_eq!(refusal, Rejection::Untrusted("the document's signature"));
     inspected(&sealed(&document.payload())).unwrap();
