@@ -19,7 +19,7 @@ use sealane_support::world::{Counter, Who};
 use serde_json::Value;
 
 use crate::edit::encode;
-use crate::targets::policy;
+use crate::targets::{nitro, policy, tdx};
 
 static FRAME: LazyLock<Value> = LazyLock::new(|| vectors(include_str!("../../vectors/frame.json")));
 static POLICY: LazyLock<Value> = LazyLock::new(|| vectors(include_str!("../../vectors/policy.json")));
@@ -52,6 +52,9 @@ pub fn of(target: &str) -> Vec<Vec<u8>> {
         "evidence" => messages(),
         "report" => edits_behind(&[0, 1], 8),
         "collateral" => edits_behind(&[0], 3),
+        "nitro" => nitro::seeds(),
+        "tdx" => tdx::quotes(),
+        "tdx_collateral" => tdx::collaterals(),
         "door" => door(),
         "configuration" => vec![configuration().encode_to_vec(), Configuration::default().encode_to_vec()],
         "registration" => vec![register().encode_to_vec()],

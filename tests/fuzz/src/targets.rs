@@ -9,10 +9,12 @@ mod frames;
 mod hello;
 mod inbound;
 mod keyed;
+pub(crate) mod nitro;
 mod outbound;
 mod pipes;
 pub(crate) mod policy;
 mod records;
+pub(crate) mod tdx;
 
 /// One function that takes hostile bytes.
 pub struct Target {
@@ -59,6 +61,9 @@ pub const TARGETS: &[Target] = &[
     Target { name: "evidence", run: evidence::message, memory: memory(16, 64 << 10), mutations: 20_000 },
     Target { name: "report", run: evidence::report, memory: memory(64, 256 << 10), mutations: 800 },
     Target { name: "collateral", run: evidence::collateral, memory: memory(64, 256 << 10), mutations: 800 },
+    Target { name: "nitro", run: nitro::document, memory: memory(64, 256 << 10), mutations: 1_500 },
+    Target { name: "tdx", run: tdx::quote, memory: memory(64, 512 << 10), mutations: 1_500 },
+    Target { name: "tdx_collateral", run: tdx::collateral, memory: memory(64, 512 << 10), mutations: 800 },
     Target { name: "door", run: door::packet, memory: memory(64, 64 << 10), mutations: 20_000 },
     Target {
         name: "configuration",

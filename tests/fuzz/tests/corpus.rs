@@ -74,6 +74,7 @@ replays!(
     hello,
     inbound,
     keyed,
+    nitro,
     outbound,
     pipes,
     policy_chain,
@@ -83,4 +84,6 @@ replays!(
     reply,
     report,
     report_message,
+    tdx,
+    tdx_collateral,
 );
