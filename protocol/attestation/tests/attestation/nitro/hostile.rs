@@ -13,7 +13,7 @@ const ROUNDS: u32 = 20;
 /// Refuses `evidence`, and says in how long.
 #[track_caller]
 fn refused(what: &str, evidence: &Evidence) -> Rejection {
-    let refused = inspected(evidence).expect_err(what);
+    let refused = inspected(evidence).unwrap_err();
     let slowest = (0..ROUNDS).map(|_| {
         let started = Instant::now();
         let _ = inspected(evidence);
