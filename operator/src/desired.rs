@@ -31,6 +31,8 @@ impl Desired {
 pub struct Membership {
     pub peer: PeerName,
     pub provider: Provider,
+    /// How often the sides of its sessions prove themselves again.
+    pub reattest_seconds: u64,
     /// Absent while there is no TrustPolicy that can be read.
     pub policy: Option<(PolicyName, Arc<PolicyWire>)>,
     /// Shared by all replicas of the Peer.

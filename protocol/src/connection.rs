@@ -9,6 +9,7 @@ mod opening;
 mod outbox;
 mod payload;
 mod places;
+mod renewal;
 mod setup;
 mod stage;
 
@@ -17,7 +18,7 @@ use sealane_attestation::{EvidenceMessage, VerifiedPeer};
 use sealane_types::Reason;
 
 use self::core::{Core, Intent};
-use self::keyed::{Flow, Keyed, blame};
+use self::keyed::{Flow, Keyed, RenewFail, blame};
 use self::opening::{Opening, Progress, put_refusal};
 use self::payload::misuse;
 use crate::Moment;
@@ -33,6 +34,7 @@ use crate::record::Sealer;
 pub use event::{ClosedBy, Event, EvidenceReceived, EvidenceWanted, Introduction};
 pub use fail::{ApiMisuse, ChunkError, Fail, SendError, StartError};
 pub use places::Places;
+pub use renewal::RenewError;
 pub use setup::{AcceptSetup, Local, PolicyView, Setup, Timing};
 
 /// Where frames of streams and pipes go as soon as their record has opened. They borrow from the input buffer.
@@ -159,6 +161,9 @@ impl Connection {
         match &mut self.state {
             State::Closed(_) => {}
             _ if deadline.is_some_and(|deadline| now >= deadline) => self.close(Reason::HandshakeTimeout),
+            State::Keyed(keyed) if keyed.renewal_deadline().is_some_and(|deadline| now >= deadline) => {
+                self.close(Reason::HandshakeTimeout);
+            }
             State::Keyed(keyed) if keyed.is_established() => {
                 if now >= last_input.plus_micros(timing.silence_micros) {
                     self.end(ClosedBy::Cut, Reason::LinkLost);
@@ -209,7 +214,8 @@ impl Connection {
         let timing = self.core.local.timing;
         if self.is_established() {
             let silence = last_input.plus_micros(timing.silence_micros);
-            return Some(silence.min(last_output.plus_micros(timing.keepalive_micros)));
+            let next = silence.min(last_output.plus_micros(timing.keepalive_micros));
+            return Some(self.renewal_deadline().map_or(next, |deadline| next.min(deadline)));
         }
         deadline
     }
@@ -265,26 +271,79 @@ impl Connection {
         keyed.supply_evidence(core, message)
     }
 
-    /// Answers [`Event::EvidenceReceived`]; later, replaces the verdict (a new epoch, new evidence). A refusal
-    /// closes the connection and tells the remote why.
+    /// Attests an established connection again, from the side that dialled: the remote's shell is asked, both sides
+    /// prove themselves for a new handshake, and go on under its keys.
+    ///
+    /// # Errors
+    /// [`RenewError`] when this is not the time for it; the connection goes on as it is.
+    pub fn reattest(&mut self, now: Moment, random: &mut dyn Random) -> Result<(), RenewError> {
+        let Self { core, state } = self;
+        core.touch(now);
+        let State::Keyed(keyed) = state else { return Err(RenewError::NotNow) };
+        keyed.renew(core, random)
+    }
+
+    /// Answers [`Event::ReattestationAsked`].
+    ///
+    /// # Errors
+    /// [`ApiMisuse`] when none is asked for. A message that no honest remote sends closes the connection.
+    pub fn answer_reattestation(&mut self, random: &mut dyn Random) -> Result<(), ApiMisuse> {
+        let Self { core, state } = self;
+        let State::Keyed(keyed) = state else { return Err(ApiMisuse::NotAwaited) };
+        match keyed.answer_renewal(core, random) {
+            Ok(()) => Ok(()),
+            Err(RenewFail::Misuse(misuse)) => Err(misuse),
+            Err(RenewFail::Fail(fail)) => {
+                self.end(blame(&fail), fail.reason());
+                Ok(())
+            }
+        }
+    }
+
+    /// Answers [`Event::EvidenceReceived`]. A refusal closes the connection and tells the remote why.
     ///
     /// # Errors
     /// [`ApiMisuse`] when there is nothing to judge, or the verdict is about another replica than the one at
     /// the other end (which also closes the connection).
     pub fn judged(&mut self, verdict: Result<VerifiedPeer, Reason>) -> Result<(), ApiMisuse> {
-        let Self { core, state } = self;
-        let State::Keyed(keyed) = state else { return Err(ApiMisuse::NotAwaited) };
-        let first = keyed.awaits_verdict();
-        if !first && (!keyed.is_established() || core.peer.is_none()) {
+        let State::Keyed(keyed) = &self.state else { return Err(ApiMisuse::NotAwaited) };
+        let (first, again) = (keyed.awaits_verdict(), keyed.judges_renewal());
+        if !first && !again {
             return Err(ApiMisuse::NotAwaited);
         }
+        if !self.take_verdict(verdict)? {
+            return Ok(());
+        }
+        let Self { core, state: State::Keyed(keyed) } = self else { return Err(ApiMisuse::NotAwaited) };
+        if again {
+            keyed.accept_renewal(core);
+            return Ok(());
+        }
+        keyed.accept(core).map_err(|_| ApiMisuse::NotAwaited)
+    }
+
+    /// Replaces the verdict on an established remote: the same claims under a new epoch, or at a later time. A
+    /// refusal closes the connection and tells the remote why.
+    ///
+    /// # Errors
+    /// See [`Self::judged`].
+    pub fn reconsidered(&mut self, verdict: Result<VerifiedPeer, Reason>) -> Result<(), ApiMisuse> {
+        if !self.is_established() || self.core.peer.is_none() {
+            return Err(ApiMisuse::NotAwaited);
+        }
+        self.take_verdict(verdict).map(drop)
+    }
+
+    /// Whether the verdict lets the connection go on.
+    fn take_verdict(&mut self, verdict: Result<VerifiedPeer, Reason>) -> Result<bool, ApiMisuse> {
         let peer = match verdict {
             Ok(peer) => peer,
             Err(reason) => {
                 self.close(reason);
-                return Ok(());
+                return Ok(false);
             }
         };
+        let core = &mut self.core;
         let about_remote = core.introduction.as_ref().is_some_and(|remote| {
             peer.peer() == &remote.peer
                 && peer.pod() == &remote.pod
@@ -295,10 +354,7 @@ impl Connection {
             return Err(ApiMisuse::OtherPeer);
         }
         core.peer = Some(peer);
-        if first {
-            keyed.accept(core).map_err(|_| ApiMisuse::NotAwaited)?;
-        }
-        Ok(())
+        Ok(true)
     }
 
     /// Answers [`Event::AuditorIntroduced`]: the static key is one of the policy's auditors.
@@ -402,6 +458,13 @@ impl Connection {
     #[must_use]
     pub const fn is_established(&self) -> bool {
         matches!(&self.state, State::Keyed(keyed) if keyed.is_established())
+    }
+
+    const fn renewal_deadline(&self) -> Option<Moment> {
+        match &self.state {
+            State::Keyed(keyed) => keyed.renewal_deadline(),
+            _ => None,
+        }
     }
 
     #[must_use]

@@ -6,6 +6,7 @@
 mod hello;
 mod initiator;
 mod noise;
+mod renewal;
 mod resolver;
 mod responder;
 mod suite;
@@ -16,6 +17,7 @@ pub use suite::{Floor, KeyExchange, Suite};
 
 pub(crate) use hello::Hello;
 pub(crate) use initiator::Initiator;
+pub(crate) use renewal::{Terms, answer_renewal};
 pub(crate) use responder::{Responder, ResponderWaiting};
 
 /// Versions that this build speaks, best first. Version N always speaks N−1 too.

@@ -46,6 +46,9 @@ pub const FRAGMENT_BYTES_MAX: usize = 32_768;
 /// From the first byte to the verdict on both sides.
 pub const HANDSHAKE_DEADLINE_MICROS: u64 = 10_000_000;
 
+/// Between two attestations of one connection: each costs both sides a quote.
+pub const REATTEST_INTERVAL_MICROS_MIN: u64 = 5_000_000;
+
 /// A link without output for this long sends a ping.
 pub const KEEPALIVE_INTERVAL_MICROS: u64 = 5_000_000;
 /// A link without input for this long is lost.

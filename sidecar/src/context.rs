@@ -1,6 +1,8 @@
 //! What every connection of this process shares.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use aws_lc_rs::digest::{Context as Hash, SHA256};
 use sealane_protocol::connection::{Local, Places, PolicyView, Timing};
@@ -58,6 +60,8 @@ pub(crate) struct Context {
     pub(crate) judge: Arc<Judge>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) tracer: Tracer,
+    /// Seconds after which the sides of a session prove themselves again, as configured.
+    pub(crate) reattest: AtomicU64,
     /// The Peer that this pod belongs to, as configured.
     pub(crate) peer: watch::Receiver<Option<PeerName>>,
     /// For newer policies of replicas that the configuration names, whichever side dialled.
@@ -73,6 +77,11 @@ pub(crate) struct Context {
 impl Context {
     pub(crate) fn process(&self) -> ReplicaId {
         process(self.static_key.public())
+    }
+
+    /// How long a connection lives on one attestation.
+    pub(crate) fn reattest_after(&self) -> Duration {
+        Duration::from_secs(self.reattest.load(Ordering::Relaxed).max(desired::REATTEST_SECONDS_MIN))
     }
 
     pub(crate) fn own_peer(&self) -> Option<PeerName> {
@@ -160,6 +169,7 @@ pub(crate) mod tests {
             judge: Arc::new(Judge::new(false, metrics.proofs.clone())),
             metrics,
             tracer: Tracer::default(),
+            reattest: AtomicU64::new(desired::REATTEST_SECONDS),
             peer: watch::channel(peer.map(|peer| peer.parse().unwrap())).1,
             places: Places::new(1),
             places_of_strangers: Places::new(1),

@@ -36,8 +36,20 @@ pub struct Desired {
     pub peer: Option<PeerName>,
     pub reason: Option<Reason>,
     pub provider: Provider,
+    /// How often the sides of a session prove themselves again.
+    #[serde(default = "reattest_seconds")]
+    pub reattest_seconds: u64,
     pub policy: Option<PolicyProposal>,
     pub sessions: Vec<Session>,
+}
+
+/// What [`Desired::reattest_seconds`] is unless somebody says otherwise.
+pub const REATTEST_SECONDS: u64 = 600;
+/// More often than this is taken for this: every renewal costs both sides a quote.
+pub const REATTEST_SECONDS_MIN: u64 = 10;
+
+const fn reattest_seconds() -> u64 {
+    REATTEST_SECONDS
 }
 
 /// A signed policy, and roots that only a sidecar without any may pin.

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -117,6 +117,7 @@ impl Node {
                 metrics.spans.clone(),
             )?,
             metrics,
+            reattest: AtomicU64::new(crate::desired::REATTEST_SECONDS),
             peer: own_peer.clone(),
             places: Places::new(PLACES),
             places_of_strangers: Places::new(PLACES_OF_STRANGERS),
@@ -270,6 +271,7 @@ impl Shared {
             }
             None => policy.none_proposed(),
         }
+        self.context.reattest.store(desired.reattest_seconds, Ordering::Relaxed);
         if before.is_none_or(|before| before.provider != desired.provider) {
             self.select(desired.provider);
         }

@@ -21,7 +21,7 @@ KEYS, RECORDS, FRAMES, HANDSHAKES = (
 
 unhex = bytes.fromhex
 HYBRID = 0x0100
-HANDSHAKE, DATA, KEY_UPDATE = 1, 3, 4
+HANDSHAKE, DATA, KEY_UPDATE, RENEWED = 1, 3, 4, 5
 
 
 def hybrid(suite: int) -> bool:
@@ -33,6 +33,7 @@ class Schedule:
 
     def __init__(self, suite: int, split: tuple[bytes, bytes], kem: bytes | None, handshake_hash: bytes):
         assert hybrid(suite) == (kem is not None)
+        self.h = handshake_hash
         self.scope = b"\0" + struct.pack(">H", suite) + handshake_hash
         self.prefix = b"sealane/1 " if hybrid(suite) else b"sealane/1 classical "
         self.root = hmac_sha256(handshake_hash, split[0], split[1], kem or b"")
@@ -151,6 +152,8 @@ def body(frame: dict) -> tuple[int, bytes]:
             return 0x07, bytes(frame["length"])
         case "close":
             return 0x08, numbers("H", frame, "reason")
+        case "renew":
+            return 0x09, numbers("B", frame, "step") + unhex(frame["message"])
         case "open":
             return 0x10, numbers("I", frame, "stream") + unhex(frame["incarnation"]) + numbers("Q", frame, "base")
         case "tensor":
@@ -194,7 +197,7 @@ def test_frames(case):
 
 def test_every_type_has_a_vector():
     types = {unhex(case["encoded"])[0] for case in FRAMES["cases"]}
-    assert types == {*range(0x01, 0x09), *range(0x10, 0x19), *range(0x20, 0x25)}
+    assert types == {*range(0x01, 0x0A), *range(0x10, 0x19), *range(0x20, 0x25)}
     assert FRAMES["malformed"]
 
 
@@ -229,13 +232,49 @@ class Noise:
         return sealed
 
 
-@pytest.mark.parametrize("case", HANDSHAKES["cases"], ids=lambda case: f"{case['suite']:#06x}")
+STATICS = unhex(HANDSHAKES["initiatorStatic"]), unhex(HANDSHAKES["responderStatic"])
+KEM = {name: unhex(value) for name, value in HANDSHAKES["kem"].items()}
+SCHEDULED = pytest.mark.parametrize("case", HANDSHAKES["cases"], ids=lambda case: f"{case['suite']:#06x}")
+
+
+def exchange(prologue: bytes, offers_kem: bool, version: int, suite: int, expected: dict) -> Schedule:
+    """Three messages as expected, and the secrets that follow from them."""
+    static_i, static_r = STATICS
+    ephemeral_i, ephemeral_r = (unhex(HANDSHAKES[name]) for name in ("initiatorEphemeral", "responderEphemeral"))
+    noise = Noise(prologue)
+    # -> e, payload
+    noise.mix_hash(x25519(ephemeral_i))
+    payload = KEM["encapsulationKey"] if offers_kem else b""
+    assert (x25519(ephemeral_i) + noise.encrypt(payload)).hex() == expected["message1"]
+    # <- e, ee, s, es, payload
+    noise.mix_hash(x25519(ephemeral_r))
+    noise.mix_key(x25519(ephemeral_r, x25519(ephemeral_i)))
+    sealed_static = noise.encrypt(x25519(static_r))
+    noise.mix_key(x25519(static_r, x25519(ephemeral_i)))
+    choice = struct.pack(">HHI", version, suite, 0)
+    sealed = noise.encrypt(choice + (KEM["ciphertext"] if hybrid(suite) else b""))
+    assert (x25519(ephemeral_r) + sealed_static + sealed).hex() == expected["message2"]
+    # -> s, se, payload
+    sealed_static = noise.encrypt(x25519(static_i))
+    noise.mix_key(x25519(static_i, x25519(ephemeral_r)))
+    assert (sealed_static + noise.encrypt(b"")).hex() == expected["message3"]
+    assert noise.h.hex() == expected["handshakeHash"]
+    schedule = Schedule(suite, noise.two(b""), KEM["secret"] if hybrid(suite) else None, noise.h)
+    assert schedule.binding_key().hex() == expected["bindingKey"]
+    return schedule
+
+
+def check_leaves(schedule: Schedule, purpose: int, expected: dict) -> None:
+    statics = tuple(map(x25519, STATICS))
+    for role, name, own, peer in ((1, "initiatorLeaf", *statics), (2, "responderLeaf", *reversed(statics))):
+        parts = (b"sealane/1 leaf", schedule.h, schedule.binding_key(), own, peer)
+        label, *rest = (struct.pack(">I", len(part)) + part for part in parts)
+        leaf = hashlib.sha256(b"\0" + label + bytes([purpose, role]) + b"".join(rest)).hexdigest()
+        assert leaf == expected[name]
+
+
+@SCHEDULED
 def test_handshakes(case):
-    static_i, static_r, ephemeral_i, ephemeral_r = (
-        unhex(HANDSHAKES[name])
-        for name in ("initiatorStatic", "responderStatic", "initiatorEphemeral", "responderEphemeral")
-    )
-    kem = {name: unhex(value) for name, value in HANDSHAKES["kem"].items()}
     offered, suite = case["suites"], case["suite"]
     fields = struct.pack(
         f">BB{len(case['versions'])}HB{len(offered)}HI",
@@ -244,35 +283,24 @@ def test_handshakes(case):
     hello = b"SEALANE\0" + struct.pack(">H", len(fields)) + fields
     assert hello.hex() == case["hello"]
 
-    noise = Noise(hello)
-    # -> e, payload
-    noise.mix_hash(x25519(ephemeral_i))
-    payload = kem["encapsulationKey"] if any(map(hybrid, offered)) else b""
-    assert (x25519(ephemeral_i) + noise.encrypt(payload)).hex() == case["message1"]
-    # <- e, ee, s, es, payload
-    noise.mix_hash(x25519(ephemeral_r))
-    noise.mix_key(x25519(ephemeral_r, x25519(ephemeral_i)))
-    sealed_static = noise.encrypt(x25519(static_r))
-    noise.mix_key(x25519(static_r, x25519(ephemeral_i)))
-    choice = struct.pack(">HHI", case["version"], suite, 0)
-    sealed = noise.encrypt(choice + (kem["ciphertext"] if hybrid(suite) else b""))
-    assert (x25519(ephemeral_r) + sealed_static + sealed).hex() == case["message2"]
-    # -> s, se, payload
-    sealed_static = noise.encrypt(x25519(static_i))
-    noise.mix_key(x25519(static_i, x25519(ephemeral_r)))
-    assert (sealed_static + noise.encrypt(b"")).hex() == case["message3"]
-    assert noise.h.hex() == case["handshakeHash"]
-
-    split = noise.two(b"")
-    schedule = Schedule(suite, split, kem["secret"] if hybrid(suite) else None, noise.h)
-    assert schedule.binding_key().hex() == case["bindingKey"]
+    schedule = exchange(hello, any(map(hybrid, offered)), case["version"], suite, case)
     for direction in ("initiator", "responder"):
         record = case[f"{direction}Record"]
         phase = next(schedule.phases(direction))
         assert seal(suite, phase, 0, DATA, unhex(record["confirm"])).hex() == record["record"]
-    statics = x25519(static_i), x25519(static_r)
-    for role, name, own, peer in ((1, "initiatorLeaf", *statics), (2, "responderLeaf", *reversed(statics))):
-        parts = (b"sealane/1 leaf", noise.h, schedule.binding_key(), own, peer)
-        label, *rest = (struct.pack(">I", len(part)) + part for part in parts)
-        leaf = hashlib.sha256(b"\0" + label + bytes([1, role]) + b"".join(rest)).hexdigest()
-        assert leaf == case[name]
+    check_leaves(schedule, 1, case)
+
+
+@SCHEDULED
+def test_renewals(case):
+    """Another handshake inside of the connection; the records go on under its keys, and their sequence with them."""
+    suite, renewal = case["suite"], case["renewal"]
+    before = exchange(unhex(case["hello"]), any(map(hybrid, case["suites"])), case["version"], suite, case)
+    prologue = b"sealane/1 reattest\0" + before.h
+    after = exchange(prologue, hybrid(suite), case["version"], suite, renewal)
+    check_leaves(after, 2, renewal)
+    for direction in ("initiator", "responder"):
+        records = renewal[f"{direction}Records"]
+        assert seal(suite, next(before.phases(direction)), 0, RENEWED, b"").hex() == records["renewed"]
+        pad = bytes([0x07, 0, 0, 0])
+        assert seal(suite, next(after.phases(direction)), 1, DATA, pad).hex() == records["next"]

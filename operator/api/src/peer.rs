@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use sealane_types::Provider;
 use serde::{Deserialize, Serialize};
 
-use crate::schema;
+use crate::{DurationText, schema};
 
 /// A workload that takes part in transfer sessions, and how it proves what it is.
 #[derive(CustomResource, Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -58,15 +58,24 @@ pub struct Attestation {
     #[serde(default = "auto")]
     #[schemars(schema_with = "schema::provider")]
     pub provider: Provider,
+    /// How often the replicas, and those that they have sessions with, prove themselves again while a session lives:
+    /// between 10s and 24h. Of two Peers the shorter one counts.
+    #[serde(default = "reattest_after")]
+    #[schemars(schema_with = "schema::reattest_after")]
+    pub reattest_after: DurationText,
 }
 
 const fn auto() -> Provider {
     Provider::Auto
 }
 
+fn reattest_after() -> DurationText {
+    DurationText("10m".to_owned())
+}
+
 impl Default for Attestation {
     fn default() -> Self {
-        Self { provider: auto() }
+        Self { provider: auto(), reattest_after: reattest_after() }
     }
 }
 

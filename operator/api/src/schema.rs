@@ -128,11 +128,19 @@ pub(crate) fn rekey_bytes(_: &mut SchemaGenerator) -> Schema {
 }
 
 pub(crate) fn rekey_interval(_: &mut SchemaGenerator) -> Schema {
+    duration("10s", "1h")
+}
+
+pub(crate) fn reattest_after(_: &mut SchemaGenerator) -> Schema {
+    duration("10s", "24h")
+}
+
+fn duration(least: &str, most: &str) -> Schema {
     json_schema!({
         "type": "string", "maxLength": 16,
         "x-kubernetes-validations": [{
-            "rule": "self.matches('^([0-9]{1,6}(h|m|s))+$') && duration(self) >= duration('10s') && duration(self) <= duration('1h')",
-            "message": "must be a duration between 10s and 1h, for example 10m",
+            "rule": format!("self.matches('^([0-9]{{1,6}}(h|m|s))+$') && duration(self) >= duration('{least}') && duration(self) <= duration('{most}')"),
+            "message": format!("must be a duration between {least} and {most}, for example 10m"),
         }],
     })
 }

@@ -101,6 +101,7 @@ mod tests {
         let membership = Membership {
             peer: PeerName::new("embedder").unwrap(),
             provider: Provider::Auto,
+            reattest_seconds: 600,
             policy: Some((PolicyName::new("demo").unwrap(), wire)),
             sessions: Arc::default(),
         };

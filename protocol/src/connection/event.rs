@@ -27,6 +27,10 @@ pub enum Event {
     EvidenceReceived(Box<EvidenceReceived>),
     /// Both sides have their verdict: data may flow.
     Established { suite: Suite },
+    /// The initiator attests the connection again: `answer_reattestation` or `close`.
+    ReattestationAsked,
+    /// Both sides have proved themselves again, and the keys are new.
+    Reattested,
     /// The connection is over. Output that is still there belongs on the carrier before it is closed.
     Closed { by: ClosedBy, reason: Reason },
 }
@@ -48,6 +52,8 @@ impl fmt::Debug for Event {
                 f.debug_tuple("EvidenceReceived").field(&received.introduction).finish()
             }
             Self::Established { suite } => f.debug_struct("Established").field("suite", suite).finish(),
+            Self::ReattestationAsked => f.write_str("ReattestationAsked"),
+            Self::Reattested => f.write_str("Reattested"),
             Self::Closed { by, reason } => {
                 f.debug_struct("Closed").field("by", by).field("reason", reason).finish()
             }

@@ -1,22 +1,24 @@
 //! The connection once keys are shared: records in, frames out, and back.
 
-use sealane_attestation::binding::Role;
+use sealane_attestation::binding::{Purpose, Role};
 use sealane_types::Reason;
 
 use super::core::Core;
 use super::opening::direction;
 use super::outbox::{Item, Outbox};
+use super::renewal::{RenewError, Renewal};
 use super::stage::{Context, Facts, Stage, own_confirm};
-use super::{ApiMisuse, ClosedBy, Fail, PolicyView, SendError, Sink};
+use super::{ApiMisuse, ClosedBy, Event, Fail, PolicyView, SendError, Sink};
+use crate::Moment;
 use crate::frame::control::Control;
 use crate::frame::{Decoded, Frame, decode, encode};
 use crate::handshake::{Finished, Kind};
-use crate::keys::public_id;
-use crate::limits::{EVIDENCE_BYTES_MAX, RECORD_HEADER_BYTES};
+use crate::keys::{Random, public_id};
+use crate::limits::{EVIDENCE_BYTES_MAX, REATTEST_INTERVAL_MICROS_MIN, RECORD_HEADER_BYTES};
 use crate::record::{Header, Lane, Opener, OutputError, RecordKind, Sealer};
 
 /// The first link has no join nonces.
-const FIRST_LINK: (u32, [u8; 64]) = (0, [0; 64]);
+pub(super) const FIRST_LINK: (u32, [u8; 64]) = (0, [0; 64]);
 
 pub(super) struct Keyed {
     pub(super) sealer: Sealer,
@@ -27,6 +29,17 @@ pub(super) struct Keyed {
     /// Bytes that the remote may still send before it is verified, policy apart.
     allowance: usize,
     pings: u64,
+    renewal: Option<Renewal>,
+    /// When the connection was attested last, and when a renewal that is under way must be over.
+    attested: Moment,
+    renewal_deadline: Option<Moment>,
+}
+
+/// Why a renewal was not answered.
+pub(super) enum RenewFail {
+    Misuse(ApiMisuse),
+    /// The remote's message was not what it should be.
+    Fail(Fail),
 }
 
 /// Whether the remote ended the connection.
@@ -43,7 +56,12 @@ impl Keyed {
         let secret = |role| root.link(direction(role), link, &join_nonces);
         let PolicyView { epoch, digest, .. } = core.local.policy;
         let binding_key = root.binding_key();
-        let facts = Facts { handshake_hash, binding_key, remote_static, version, kind, epoch, digest };
+        let purpose = match kind {
+            Kind::Full => Purpose::Handshake,
+            Kind::Audit => Purpose::Audit,
+        };
+        let facts =
+            Facts { handshake_hash, binding_key, remote_static, version, kind, purpose, epoch, digest };
         let mut keyed = Self {
             sealer: Sealer::new(secret(core.role), core.local.rekey, core.now),
             opener: Opener::new(secret(core.role.peer()), core.now),
@@ -52,6 +70,9 @@ impl Keyed {
             outbox: Outbox::default(),
             allowance: EVIDENCE_BYTES_MAX,
             pings: 0,
+            renewal: None,
+            attested: core.now,
+            renewal_deadline: None,
         };
         if let Some(intent) = &core.intent {
             let (expected, session) = (intent.expected.clone(), intent.session.clone());
@@ -75,8 +96,13 @@ impl Keyed {
         let plaintext = self.opener.open(header, body, core.now)?;
         core.last_input = core.now;
         let used = header.length.saturating_add(RECORD_HEADER_BYTES);
-        if header.kind == RecordKind::KeyUpdate {
-            return Ok(Some((used, Flow::Continue)));
+        match header.kind {
+            RecordKind::KeyUpdate => return Ok(Some((used, Flow::Continue))),
+            RecordKind::Renewed => {
+                self.renewed(core)?;
+                return Ok(Some((used, Flow::Continue)));
+            }
+            RecordKind::Data | RecordKind::Handshake | RecordKind::Refusal => {}
         }
         if plaintext.is_empty() {
             return Err(Fail::Order("a record holds no frame"));
@@ -101,6 +127,12 @@ impl Keyed {
                 }
                 Decoded::Control(Control::Close(reason)) => return Ok(Flow::ClosedByRemote(reason)),
                 Decoded::Control(frame) => {
+                    if self.is_established()
+                        && matches!(frame, Control::Renew { .. } | Control::Evidence(_) | Control::Ready)
+                    {
+                        self.on_renewal(core, frame)?;
+                        continue;
+                    }
                     let bytes = before.saturating_sub(after.len());
                     self.charge(&frame, bytes)?;
                     self.step(core, |stage, context| stage.on_control(frame, context))?;
@@ -167,7 +199,78 @@ impl Keyed {
         matches!(self.stage, Stage::PolicyOffered(_))
     }
 
+    /// Begins to attest the connection again.
+    pub(super) fn renew(&mut self, core: &Core, random: &mut dyn Random) -> Result<(), RenewError> {
+        let idle = self.carries_data() && self.renewal.is_none() && core.role == Role::Initiator;
+        if !idle || core.now.micros_since(self.attested) < REATTEST_INTERVAL_MICROS_MIN {
+            return Err(RenewError::NotNow);
+        }
+        self.renewal = Some(Renewal::begin(core, &self.facts, &mut self.outbox, random)?);
+        self.renewal_deadline = Some(core.now.plus_micros(core.local.timing.handshake_micros));
+        Ok(())
+    }
+
+    /// Answers the remote that attests the connection again.
+    pub(super) fn answer_renewal(&mut self, core: &Core, random: &mut dyn Random) -> Result<(), RenewFail> {
+        match self.renewal.take() {
+            Some(Renewal::Asked(message)) => {
+                let answered = Renewal::answer(&message, core, &self.facts, &mut self.outbox, random);
+                self.renewal = Some(answered.map_err(RenewFail::Fail)?);
+                Ok(())
+            }
+            other => {
+                self.renewal = other;
+                Err(RenewFail::Misuse(ApiMisuse::NotAwaited))
+            }
+        }
+    }
+
+    fn on_renewal(&mut self, core: &mut Core, frame: Control<'_>) -> Result<(), Fail> {
+        if !self.carries_data() {
+            return Err(Fail::Order("an audit is not renewed"));
+        }
+        if self.renewal.is_none() {
+            // Each costs both sides a quote.
+            if core.now.micros_since(self.attested) < REATTEST_INTERVAL_MICROS_MIN {
+                return Err(Fail::Limit("renewals"));
+            }
+            self.renewal_deadline = Some(core.now.plus_micros(core.local.timing.handshake_micros));
+        }
+        let renewal = Renewal::on_control(self.renewal.take(), frame, core, &self.facts, &mut self.outbox)?;
+        self.renewal = Some(renewal);
+        Ok(())
+    }
+
+    /// The remote's next record is under the new keys.
+    fn renewed(&mut self, core: &mut Core) -> Result<(), Fail> {
+        let renewal = self.renewal.take().ok_or(Fail::Order("keys were replaced without a renewal"))?;
+        let (secret, facts) = renewal.finish(core.role)?;
+        self.opener.renew(secret, core.now);
+        self.facts = facts;
+        (self.attested, self.renewal_deadline) = (core.now, None);
+        core.emit(Event::Reattested);
+        Ok(())
+    }
+
+    pub(super) const fn renewal_deadline(&self) -> Option<Moment> {
+        self.renewal_deadline
+    }
+
+    /// Whether the remote's evidence for a renewal is being judged.
+    pub(super) fn judges_renewal(&self) -> bool {
+        self.renewal.as_ref().is_some_and(Renewal::awaits_verdict)
+    }
+
+    pub(super) fn accept_renewal(&mut self, core: &mut Core) {
+        self.renewal = self.renewal.take().map(|renewal| renewal.accepted(core, &mut self.outbox));
+    }
+
     pub(super) fn supply_evidence(&mut self, core: &Core, message: Vec<u8>) -> Result<(), ApiMisuse> {
+        if self.renewal.as_ref().is_some_and(Renewal::wants_evidence) {
+            self.outbox.push(Item::Evidence { message, sent: 0 });
+            self.renewal = self.renewal.take().map(|renewal| renewal.proved(core.role));
+            return Ok(());
+        }
         if !matches!(self.stage, Stage::OwnEvidence) {
             return Err(ApiMisuse::NotAwaited);
         }

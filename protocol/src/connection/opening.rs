@@ -114,7 +114,7 @@ fn handshake_message(input: &[u8]) -> Result<Option<(&[u8], usize)>, Fail> {
             let reason = Reason::from_code(code.map_err(HandshakeError::from)?);
             Err(HandshakeError::Refused(reason).into())
         }
-        RecordKind::Data | RecordKind::KeyUpdate => Err(RecordError::Kind.into()),
+        RecordKind::Data | RecordKind::KeyUpdate | RecordKind::Renewed => Err(RecordError::Kind.into()),
     }
 }
 

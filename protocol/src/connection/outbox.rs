@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use crate::Moment;
 use crate::frame::control::{Confirm, Control, Fragment};
 use crate::frame::encode;
+use crate::keys::LinkSecret;
 use crate::limits::FRAGMENT_BYTES_MAX;
 use crate::record::{Lane, Output, OutputError, Sealer};
 
@@ -12,9 +13,23 @@ use crate::record::{Lane, Output, OutputError, Sealer};
 #[derive(Debug)]
 pub(super) enum Item {
     Confirm(Confirm),
-    Policy { epoch: u64, chain: Vec<u8>, sent: usize },
-    Evidence { message: Vec<u8>, sent: usize },
+    Policy {
+        epoch: u64,
+        chain: Vec<u8>,
+        sent: usize,
+    },
+    Evidence {
+        message: Vec<u8>,
+        sent: usize,
+    },
     Ready,
+    /// A message of the handshake that renews the connection.
+    Renew {
+        step: u8,
+        message: Vec<u8>,
+    },
+    /// Our key is replaced by this one.
+    Renewed(Option<LinkSecret>),
     Ping(u64),
     Pong(u64),
 }
@@ -57,10 +72,20 @@ impl Outbox {
         now: Moment,
     ) -> Result<(), OutputError> {
         while let Some(item) = self.0.front_mut() {
+            if let Item::Renewed(secret) = item {
+                match output.put_renewed(sealer, secret, now) {
+                    Ok(()) => drop(self.0.pop_front()),
+                    Err(OutputError::Full) => return Ok(()),
+                    Err(error) => return Err(error),
+                }
+                continue;
+            }
             let mut put = |frame: &Control<'_>| {
                 output.put_frame(sealer, Lane::Control, now, |space| encode(frame, space))
             };
             let put = match item {
+                Item::Renewed(_) => Ok(true),
+                Item::Renew { step, message } => put(&Control::Renew { step: *step, message }).map(|()| true),
                 Item::Confirm(confirm) => put(&Control::Confirm(confirm.clone())).map(|()| true),
                 Item::Ready => put(&Control::Ready).map(|()| true),
                 Item::Ping(token) => put(&Control::Ping(*token)).map(|()| true),

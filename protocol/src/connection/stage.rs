@@ -70,27 +70,21 @@ pub(super) struct Facts {
     pub(super) remote_static: [u8; 32],
     pub(super) version: u16,
     pub(super) kind: Kind,
+    /// What evidence for this handshake is for.
+    pub(super) purpose: Purpose,
     /// The policy that this side confirms. Both sides compare what was confirmed, so that one which adopts
     /// another policy meanwhile does not make them disagree on who is behind.
     pub(super) epoch: u64,
     pub(super) digest: Digest,
 }
 
-impl Facts {
-    fn purpose(&self) -> Purpose {
-        match self.kind {
-            Kind::Full => Purpose::Handshake,
-            Kind::Audit => Purpose::Audit,
-        }
-    }
-
-    fn leaf(&self, core: &Core, prover: Role) -> Leaf {
-        let own = core.local.static_key.public();
-        let (prover_static, verifier_static) =
-            if prover == core.role { (own, &self.remote_static) } else { (&self.remote_static, own) };
-        let key = self.binding_key.expose();
-        Leaf::new(self.purpose(), prover, &self.handshake_hash, key, prover_static, verifier_static)
-    }
+/// The leaf of `prover` in the tree of handshakes that its evidence is for.
+pub(super) fn leaf_of(facts: &Facts, core: &Core, prover: Role) -> Leaf {
+    let own = core.local.static_key.public();
+    let (prover_static, verifier_static) =
+        if prover == core.role { (own, &facts.remote_static) } else { (&facts.remote_static, own) };
+    let key = facts.binding_key.expose();
+    Leaf::new(facts.purpose, prover, &facts.handshake_hash, key, prover_static, verifier_static)
 }
 
 /// Everything that a stage may touch.
@@ -114,11 +108,11 @@ impl Stage {
                 if early.whole.is_some() {
                     return Err(UNEXPECTED);
                 }
-                early.whole = evidence(&mut early.part, &part)?;
+                early.whole = assembled(&mut early.part, &part)?;
                 Ok(Self::PolicyOffered(early))
             }
             (Self::EvidenceAwaited(mut slot), Control::Evidence(part)) => {
-                let whole = evidence(&mut slot, &part)?;
+                let whole = assembled(&mut slot, &part)?;
                 Ok(whole.map_or(Self::EvidenceAwaited(slot), |message| offer(message, context)))
             }
             (Self::ReadyAwaited, Control::Ready) => Ok(Self::establish(context)),
@@ -204,14 +198,14 @@ fn proves_first(context: &Context<'_>) -> bool {
 }
 
 fn want_evidence(context: &mut Context<'_>) -> Stage {
-    let leaf = context.facts.leaf(context.core, context.core.role);
-    let purpose = context.facts.purpose();
+    let leaf = leaf_of(context.facts, context.core, context.core.role);
+    let purpose = context.facts.purpose;
     context.core.emit(Event::EvidenceWanted(EvidenceWanted { purpose, leaf }));
     Stage::OwnEvidence
 }
 
 fn offer(message: EvidenceMessage, context: &mut Context<'_>) -> Stage {
-    let leaf = context.facts.leaf(context.core, context.core.role.peer());
+    let leaf = leaf_of(context.facts, context.core, context.core.role.peer());
     if let Some(introduction) = context.core.introduction.clone() {
         let received = EvidenceReceived { message, leaf, introduction };
         context.core.emit(Event::EvidenceReceived(Box::new(received)));
@@ -219,7 +213,11 @@ fn offer(message: EvidenceMessage, context: &mut Context<'_>) -> Stage {
     Stage::EvidenceOffered
 }
 
-fn evidence(slot: &mut Option<Assembly>, part: &Fragment<'_>) -> Result<Option<EvidenceMessage>, Fail> {
+/// The whole message once its last part is there.
+pub(super) fn assembled(
+    slot: &mut Option<Assembly>,
+    part: &Fragment<'_>,
+) -> Result<Option<EvidenceMessage>, Fail> {
     let whole = assemble(slot, part, EVIDENCE_BYTES_MAX)?;
     whole.map(|(_, bytes)| EvidenceMessage::decode(&bytes).map_err(|_| Fail::Evidence)).transpose()
 }

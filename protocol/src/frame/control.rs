@@ -18,6 +18,11 @@ pub(crate) enum Control<'a> {
     /// Zero bytes that hide the length of what travels beside them.
     Pad,
     Close(Reason),
+    /// A Noise message of the handshake by which an established connection is attested again.
+    Renew {
+        step: u8,
+        message: &'a [u8],
+    },
 }
 
 /// What a side says about itself in the first record: it confirms the keys, and everything in it is a claim

@@ -10,7 +10,8 @@ use super::{
 };
 use crate::codec::{CodecError, Reader};
 use crate::limits::{
-    FRAGMENT_BYTES_MAX, FRAME_BODY_BYTES_MAX, TAKEN_SEQUENCES_MAX, TENSOR_NAME_BYTES_MAX, TENSOR_RANK_MAX,
+    FRAGMENT_BYTES_MAX, FRAME_BODY_BYTES_MAX, HANDSHAKE_MESSAGE_BYTES_MAX, TAKEN_SEQUENCES_MAX,
+    TENSOR_NAME_BYTES_MAX, TENSOR_RANK_MAX,
 };
 
 /// Frame types on the wire. The list only grows.
@@ -23,6 +24,7 @@ pub(crate) mod kind {
     pub(crate) const PONG: u8 = 0x06;
     pub(crate) const PAD: u8 = 0x07;
     pub(crate) const CLOSE: u8 = 0x08;
+    pub(crate) const RENEW: u8 = 0x09;
     pub(crate) const OPEN: u8 = 0x10;
     pub(crate) const TENSOR: u8 = 0x11;
     pub(crate) const CHUNK: u8 = 0x12;
@@ -114,6 +116,18 @@ fn pipe<'a>(kind: u8, body: &mut Reader<'a>) -> Result<Frame<'a>, FrameError> {
     })
 }
 
+fn renew<'a>(body: &mut Reader<'a>) -> Result<Control<'a>, CodecError> {
+    let step = body.u8()?;
+    let message = data(body)?;
+    if !(1..=3).contains(&step) {
+        return Err(CodecError::Value);
+    }
+    if message.len() > HANDSHAKE_MESSAGE_BYTES_MAX {
+        return Err(CodecError::TooLong);
+    }
+    Ok(Control::Renew { step, message })
+}
+
 /// The rest of the body: payload, at least one byte of it.
 fn data<'a>(body: &mut Reader<'a>) -> Result<&'a [u8], CodecError> {
     let bytes = body.take(body.remaining())?;
@@ -165,6 +179,7 @@ fn control<'a>(kind: u8, body: &mut Reader<'a>) -> Result<Control<'a>, FrameErro
             Control::Pad
         }
         kind::CLOSE => Control::Close(Reason::from_code(body.u16()?)),
+        kind::RENEW => renew(body)?,
         unknown => return Err(FrameError::UnknownKind(unknown)),
     })
 }

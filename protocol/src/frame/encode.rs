@@ -185,6 +185,10 @@ fn control(frame: &Control<'_>, writer: &mut Writer<'_>) -> Result<u8, CodecErro
         Control::Pong(token) => writer.u64(*token).map(|()| kind::PONG),
         Control::Pad => Ok(kind::PAD),
         Control::Close(reason) => writer.u16(reason.code()).map(|()| kind::CLOSE),
+        Control::Renew { step, message } => {
+            writer.u8(*step)?;
+            writer.put(message).map(|()| kind::RENEW)
+        }
     }
 }
 

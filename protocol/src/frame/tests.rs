@@ -5,7 +5,7 @@ use super::control::{Confirm, Control, Fragment};
 use super::decode::{Decoded, decode, kind};
 use super::encode::{CHUNK_OVERHEAD_BYTES, PIPE_DATA_OVERHEAD_BYTES, encode, put_chunk, put_pipe_data};
 use super::*;
-use crate::limits::{FRAME_BODY_BYTES_MAX, TENSOR_BYTES_MAX};
+use crate::limits::{FRAME_BODY_BYTES_MAX, HANDSHAKE_MESSAGE_BYTES_MAX, TENSOR_BYTES_MAX};
 
 fn encoded(frame: &Frame<'_>) -> Vec<u8> {
     let mut bytes = vec![0; 70_000];
@@ -131,8 +131,26 @@ fn lengths_have_their_limits() {
 }
 
 #[test]
+fn a_message_of_a_renewal_has_one_of_three_steps_and_fits_a_handshake() {
+    let renew = |step: u8, length: usize| {
+        let mut frame = vec![0x09, 0, 0, 0];
+        frame.push(step);
+        frame.resize(5 + length, 7);
+        let body = u32::try_from(length + 1).unwrap().to_be_bytes();
+        frame[1..4].copy_from_slice(&body[1..]);
+        decode(&frame).map(|_| ())
+    };
+    for (step, length) in [(1, 1), (3, HANDSHAKE_MESSAGE_BYTES_MAX)] {
+        assert_eq!(renew(step, length), Ok(()));
+    }
+    for (step, length) in [(0, 1), (4, 1), (1, 0), (1, HANDSHAKE_MESSAGE_BYTES_MAX + 1)] {
+        assert!(renew(step, length).is_err(), "{step} {length}");
+    }
+}
+
+#[test]
 fn unknown_kinds_are_refused() {
-    for unknown in [0x00, 0x09, 0x0f, 0x19, 0x1f, 0x25, 0xff] {
+    for unknown in [0x00, 0x0a, 0x0f, 0x19, 0x1f, 0x25, 0xff] {
         let refused = decode(&[unknown, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0]).unwrap_err();
         assert_eq!(refused, FrameError::UnknownKind(unknown));
     }

@@ -32,14 +32,25 @@ impl Initiator {
         let bytes = hello.encode().map_err(|_| BeginError::Crypto)?;
         let mut ephemeral = Secret::zeroed();
         random.fill(ephemeral.bytes_mut())?;
-        let mut noise = Noise::new(Side::Initiator, &bytes, static_key, ephemeral)?;
+        let noise = Noise::new(Side::Initiator, &bytes, static_key, ephemeral)?;
+        let (initiator, message) = Self::offer(noise, hello, static_key, kem)?;
+        Ok((initiator, Opening { hello: bytes, message }))
+    }
+
+    /// Message 1, with the key that any hybrid suite of the offer needs.
+    pub(super) fn offer(
+        mut noise: Noise,
+        hello: Hello,
+        static_key: &StaticKey,
+        kem: &dyn Kem,
+    ) -> Result<(Self, Vec<u8>), BeginError> {
         let hybrid = hello.suites.iter().any(|suite| suite.post_quantum());
         let pair = if hybrid { Some(kem.generate()?) } else { None };
         let payload: &[u8] = pair.as_ref().map_or(&[], |(_, public)| public);
         let message = noise.write(payload).map_err(|_| BeginError::Crypto)?;
         let private = pair.map(|(private, _)| private);
         let initiator = Self { noise, private, hello, own_static: *static_key.public() };
-        Ok((initiator, Opening { hello: bytes, message }))
+        Ok((initiator, message))
     }
 
     /// Takes message 2 and yields message 3 with the keys.

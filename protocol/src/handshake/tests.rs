@@ -170,3 +170,41 @@ fn lists_are_bounded() {
     bytes[11] = 33;
     assert!(matches!(Hello::parse(&bytes), Err(HandshakeError::Malformed(CodecError::TooLong))));
 }
+
+/// A renewal from before the handshake `hash`, up to message 2.
+fn renewal(hash: u8) -> (Terms, Initiator, Vec<u8>) {
+    let terms = Terms { handshake_hash: [hash; 32], version: 1, kind: Kind::Full, suite: HYBRID };
+    let (initiator, message) = Initiator::again(&terms, &key(1), &MlKem768, &mut Fixed(3)).unwrap();
+    (terms, initiator, message)
+}
+
+#[test]
+fn a_renewal_belongs_to_the_handshake_before_it() {
+    let answer = |terms: &Terms, message: &[u8]| {
+        answer_renewal(terms, key(2), Arc::new(MlKem768), message, &mut Fixed(4)).unwrap().1
+    };
+    let (terms, initiator, message) = renewal(7);
+    let (finished, _) = initiator.on_message2(&answer(&terms, &message)).unwrap();
+    assert_ne!(finished.handshake_hash, terms.handshake_hash);
+    let (_, initiator, message) = renewal(7);
+    let (other, ..) = renewal(8);
+    assert!(matches!(initiator.on_message2(&answer(&other, &message)), Err(HandshakeError::Crypto)));
+}
+
+#[test]
+fn a_first_handshake_is_no_renewal() {
+    let (_, opening) = Initiator::begin(Kind::Full, vec![HYBRID], &key(1), &MlKem768, &mut Fixed(3)).unwrap();
+    let (terms, initiator, _) = renewal(7);
+    let (_, reply) =
+        answer_renewal(&terms, key(2), Arc::new(MlKem768), &opening.message, &mut Fixed(4)).unwrap();
+    assert!(initiator.on_message2(&reply).is_err(), "another key, under another prologue");
+}
+
+#[test]
+fn a_reflected_renewal_is_refused() {
+    let (terms, initiator, message) = renewal(7);
+    let (waiting, reply) =
+        answer_renewal(&terms, key(1), Arc::new(MlKem768), &message, &mut Fixed(4)).unwrap();
+    assert!(matches!(initiator.on_message2(&reply), Err(HandshakeError::Reflected)));
+    drop(waiting);
+}

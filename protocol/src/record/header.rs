@@ -17,6 +17,8 @@ pub(crate) enum RecordKind {
     Data = 3,
     /// Sealed, empty: the next record of this direction is under the next key.
     KeyUpdate = 4,
+    /// Sealed, empty: the next record of this direction is under the first key of a new handshake.
+    Renewed = 5,
 }
 
 /// Type and length of what follows.
@@ -38,6 +40,7 @@ impl Header {
             2 => (RecordKind::Refusal, REFUSAL_BYTES..=REFUSAL_BYTES),
             3 => (RecordKind::Data, TAG_BYTES..=TAG_BYTES.saturating_add(RECORD_PLAINTEXT_BYTES_MAX)),
             4 => (RecordKind::KeyUpdate, TAG_BYTES..=TAG_BYTES),
+            5 => (RecordKind::Renewed, TAG_BYTES..=TAG_BYTES),
             _ => return Err(RecordError::Kind),
         };
         let length = usize::try_from(u32::from_be_bytes([0, high, middle, low]));
@@ -63,16 +66,27 @@ mod tests {
     #[test]
     fn reads_back_and_refuses_lengths_out_of_range() {
         let longest = RECORD_PLAINTEXT_BYTES_MAX + TAG_BYTES;
-        for (kind, length) in
-            [(RecordKind::Data, longest), (RecordKind::KeyUpdate, 16), (RecordKind::Refusal, 2)]
-        {
+        for (kind, length) in [
+            (RecordKind::Data, longest),
+            (RecordKind::KeyUpdate, 16),
+            (RecordKind::Renewed, 16),
+            (RecordKind::Refusal, 2),
+        ] {
             let header = Header { kind, length };
             assert_eq!(Header::parse(header.encode().unwrap()), Ok(header));
         }
-        for bytes in [[3, 0, 0, 15], [3, 1, 0, 17], [4, 0, 0, 17], [2, 0, 0, 3], [1, 0, 0, 0], [1, 1, 0, 0]] {
+        for bytes in [
+            [3, 0, 0, 15],
+            [3, 1, 0, 17],
+            [4, 0, 0, 17],
+            [5, 0, 0, 17],
+            [2, 0, 0, 3],
+            [1, 0, 0, 0],
+            [1, 1, 0, 0],
+        ] {
             assert_eq!(Header::parse(bytes), Err(RecordError::Length), "{bytes:?}");
         }
         assert_eq!(Header::parse([0, 0, 0, 16]), Err(RecordError::Kind));
-        assert_eq!(Header::parse([5, 0, 0, 16]), Err(RecordError::Kind));
+        assert_eq!(Header::parse([6, 0, 0, 16]), Err(RecordError::Kind));
     }
 }

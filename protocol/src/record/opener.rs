@@ -53,6 +53,8 @@ impl Opener {
         match header.kind {
             RecordKind::Data => self.count(plaintext.len(), now)?,
             RecordKind::KeyUpdate => self.update(now)?,
+            // The connection knows whether it is time for it, and what the next key is.
+            RecordKind::Renewed => {}
             RecordKind::Handshake | RecordKind::Refusal => return Err(RecordError::Kind),
         }
         Ok(plaintext)
@@ -78,6 +80,14 @@ impl Opener {
         (self.bytes, self.records, self.since) = (0, 0, now);
         self.updates = self.updates.saturating_add(1);
         Ok(())
+    }
+
+    /// Moves to the first key of a new handshake; the old one is wiped. The sequence goes on.
+    pub(crate) fn renew(&mut self, secret: LinkSecret, now: Moment) {
+        self.key = OpenKey::new(&secret);
+        self.secret = Some(secret);
+        (self.bytes, self.records, self.since) = (0, 0, now);
+        self.updates = self.updates.saturating_add(1);
     }
 
     /// How often the key was replaced.

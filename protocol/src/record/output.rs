@@ -11,6 +11,7 @@
 use super::{RecordError, RecordKind, Sealer};
 use crate::Moment;
 use crate::codec::CodecError;
+use crate::keys::LinkSecret;
 use crate::limits::{
     OUTPUT_BATCH_BYTES, OUTPUT_RESERVE_BYTES, RECORD_HEADER_BYTES, RECORD_PLAINTEXT_BYTES_MAX,
     RECORD_WIRE_BYTES_MAX, TAG_BYTES,
@@ -102,6 +103,27 @@ impl Output {
                 Err(OutputError::Frame(error))
             }
         }
+    }
+
+    /// Seals what is queued under the old key, and what follows under the first key of a new handshake, which is
+    /// taken out of `secret` when there was room for the sign of it.
+    pub(crate) fn put_renewed(
+        &mut self,
+        sealer: &mut Sealer,
+        secret: &mut Option<LinkSecret>,
+        now: Moment,
+    ) -> Result<(), OutputError> {
+        if self.is_open() {
+            self.seal_open(sealer)?;
+        }
+        let end = self.end.saturating_add(UPDATE_BYTES);
+        self.grow(end, Lane::Control)?;
+        let record = self.buffer.get_mut(self.end..end).ok_or(OutputError::Full)?;
+        if let Some(secret) = secret.take() {
+            sealer.renew(record, secret, now)?;
+            (self.sealed, self.end) = (end, end);
+        }
+        Ok(())
     }
 
     /// Room for plaintext after making sure that at least `wanted` bytes of it are there: in the open record if

@@ -78,6 +78,22 @@ impl Sealer {
         Ok(())
     }
 
+    /// Seals the sign of it into `record` and moves to the first key of a new handshake; the old one is wiped. The
+    /// sequence goes on.
+    pub(crate) fn renew(
+        &mut self,
+        record: &mut [u8],
+        secret: LinkSecret,
+        now: Moment,
+    ) -> Result<(), RecordError> {
+        self.seal(RecordKind::Renewed, record)?;
+        self.key = SealKey::new(&secret);
+        self.secret = Some(secret);
+        self.phase = Phase::begin(now);
+        self.updates = self.updates.saturating_add(1);
+        Ok(())
+    }
+
     /// How often the key was replaced.
     pub(crate) const fn updates(&self) -> u64 {
         self.updates

@@ -52,6 +52,10 @@ fn control_cases() -> Vec<Value> {
             &Control::Close(Reason::Draining),
             json!({ "type": "close", "reason": Reason::Draining.code() }),
         ),
+        control_case(
+            &Control::Renew { step: 2, message: b"message" },
+            json!({ "type": "renew", "step": 2, "message": hex::encode(b"message") }),
+        ),
     ]
 }
 

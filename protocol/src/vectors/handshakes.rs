@@ -11,7 +11,9 @@ use super::{check, stored};
 use crate::Moment;
 use crate::frame::control::{Confirm, Control};
 use crate::frame::encode;
-use crate::handshake::{Finished, Hello, Initiator, KeyExchange, Kind, Responder, Suite};
+use crate::handshake::{
+    Finished, Hello, Initiator, KeyExchange, Kind, Responder, Suite, Terms, answer_renewal,
+};
 use crate::keys::{Decapsulate, Kem, KemFailed, Label, MlKem768, Random, RandomFailed, Secret, StaticKey};
 use crate::limits::{KEM_CIPHERTEXT_BYTES, KEM_KEY_BYTES, RECORD_HEADER_BYTES, TAG_BYTES};
 use crate::record::{RecordKind, Rekey, Sealer};
@@ -128,16 +130,9 @@ fn first_record(finished: &Finished, from: Label, confirm: Confirm) -> Value {
     json!({ "confirm": hex::encode(frame), "record": hex::encode(record) })
 }
 
-fn leaf(finished: &Finished, role: Role, own: &StaticKey, peer: &StaticKey) -> String {
+fn leaf(purpose: Purpose, finished: &Finished, role: Role, own: &StaticKey, peer: &StaticKey) -> String {
     let key = finished.root.binding_key();
-    let leaf = Leaf::new(
-        Purpose::Handshake,
-        role,
-        &finished.handshake_hash,
-        key.expose(),
-        own.public(),
-        peer.public(),
-    );
+    let leaf = Leaf::new(purpose, role, &finished.handshake_hash, key.expose(), own.public(), peer.public());
     hex::encode(leaf.as_bytes())
 }
 
@@ -176,9 +171,51 @@ fn case(exchange: KeyExchange, kem: &Recorded) -> Value {
         "bindingKey": hex::encode(first.root.binding_key().expose()),
         "initiatorRecord": first_record(&first, Label::Initiator, confirm("embedder", "ranker")),
         "responderRecord": first_record(&last, Label::Responder, confirm("ranker", "embedder")),
-        "initiatorLeaf": leaf(&first, Role::Initiator, &own, &peer),
-        "responderLeaf": leaf(&last, Role::Responder, &peer, &own),
+        "initiatorLeaf": leaf(Purpose::Handshake, &first, Role::Initiator, &own, &peer),
+        "responderLeaf": leaf(Purpose::Handshake, &last, Role::Responder, &peer, &own),
+        "renewal": renewal(&first, &own, &peer, kem),
     })
+}
+
+/// The same sides attest the connection again.
+fn renewal(before: &Finished, own: &StaticKey, peer: &Arc<StaticKey>, kem: &Recorded) -> Value {
+    let Finished { handshake_hash, suite, version, kind, .. } = *before;
+    let terms = Terms { handshake_hash, version, kind, suite };
+    let random = &mut Fixed(INITIATOR_EPHEMERAL[0]);
+    let (initiator, message) = Initiator::again(&terms, own, kem, random).unwrap();
+    let random = &mut Fixed(RESPONDER_EPHEMERAL[0]);
+    let (responder, second) =
+        answer_renewal(&terms, peer.clone(), Arc::new(kem.clone()), &message, random).unwrap();
+    let (first, third) = initiator.on_message2(&second).unwrap();
+    let last = responder.on_message3(&third).unwrap();
+    assert_eq!(first.root.binding_key(), last.root.binding_key());
+    json!({
+        "message1": hex::encode(&message),
+        "message2": hex::encode(&second),
+        "message3": hex::encode(&third),
+        "handshakeHash": hex::encode(first.handshake_hash),
+        "bindingKey": hex::encode(first.root.binding_key().expose()),
+        "initiatorLeaf": leaf(Purpose::Reattest, &first, Role::Initiator, own, peer),
+        "responderLeaf": leaf(Purpose::Reattest, &last, Role::Responder, peer, own),
+        "initiatorRecords": renewed_records(before, &first, Label::Initiator),
+        "responderRecords": renewed_records(before, &last, Label::Responder),
+    })
+}
+
+/// The sign that the keys are replaced, as the first record of the old ones, and an empty pad behind it.
+fn renewed_records(before: &Finished, after: &Finished, from: Label) -> Value {
+    let now = Moment::from_micros(0);
+    let secret = |finished: &Finished| finished.root.link(from, 0, &[0; 64]);
+    let mut sealer = Sealer::new(secret(before), Rekey::default(), now);
+    let mut sign = vec![0; RECORD_HEADER_BYTES + TAG_BYTES];
+    sealer.renew(&mut sign, secret(after), now).unwrap();
+    let mut frame = vec![0; 16];
+    let used = encode(&Control::Pad, &mut frame).unwrap();
+    let mut next = vec![0; RECORD_HEADER_BYTES];
+    next.extend_from_slice(&frame[..used]);
+    next.resize(next.len() + TAG_BYTES, 0);
+    sealer.seal(RecordKind::Data, &mut next).unwrap();
+    json!({ "renewed": hex::encode(sign), "next": hex::encode(next) })
 }
 
 #[test]

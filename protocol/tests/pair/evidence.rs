@@ -156,9 +156,9 @@ fn no_verdict_without_evidence() {
 fn a_later_verdict_replaces_the_first_or_ends_the_connection() {
     let mut pair = Pair::connected();
     let peer = pair.responder.connection.peer().unwrap().clone();
-    pair.responder.connection.judged(Ok(peer)).unwrap();
+    pair.responder.connection.reconsidered(Ok(peer)).unwrap();
     assert!(pair.responder.connection.is_established());
-    pair.responder.connection.judged(Err(Reason::PeerNotInPolicy)).unwrap();
+    pair.responder.connection.reconsidered(Err(Reason::PeerNotInPolicy)).unwrap();
     pair.run();
     assert_eq!(pair.initiator.closed(), Some((ClosedBy::Remote, Reason::PeerNotInPolicy)));
 }

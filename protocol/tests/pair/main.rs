@@ -10,6 +10,7 @@ mod liveness;
 mod pipes;
 mod pipes_refused;
 mod policy;
+mod reattest;
 mod records;
 mod rekey;
 mod speed;

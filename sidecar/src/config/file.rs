@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 use super::{ARENA_BYTES, Anchors, Config, ConfigError, DRAIN, read};
 use crate::desired::{
-    Desired, Direction, FANOUT_MAX, Forward, Kind, PolicyProposal, REMOTES_MAX, REPLICAS_MAX, Rekey, Remote,
+    REATTEST_SECONDS,    Desired, Direction, FANOUT_MAX, Forward, Kind, PolicyProposal, REMOTES_MAX, REPLICAS_MAX, Rekey, Remote,
     Replica, SESSIONS_MAX, Session,
 };
 use crate::evidence::ProviderInput;
@@ -41,6 +41,8 @@ struct File {
     peer: PeerName,
     #[serde(default = "auto")]
     provider: Provider,
+    /// How often the sides of a session prove themselves again.
+    reattest_seconds: Option<u64>,
     /// JSON array of roots.
     roots_file: PathBuf,
     policy: PolicyName,
@@ -143,6 +145,7 @@ pub fn parse(bytes: &[u8], path: &Path, read: Read<'_>) -> Result<Config, Config
             peer: Some(file.peer),
             reason: None,
             provider: file.provider,
+            reattest_seconds: file.reattest_seconds.unwrap_or(REATTEST_SECONDS),
             policy: Some(PolicyProposal { name: file.policy, chain, roots: None }),
             sessions,
         }),

@@ -10,7 +10,7 @@ use sealane_types::{
 };
 
 use crate::desired::{
-    ADDRESSES_MAX, Desired, Direction, FANOUT_MAX, Forward, Kind, PolicyProposal, REMOTES_MAX, REPLICAS_MAX,
+    REATTEST_SECONDS,    ADDRESSES_MAX, Desired, Direction, FANOUT_MAX, Forward, Kind, PolicyProposal, REMOTES_MAX, REPLICAS_MAX,
     Rekey, Remote, Replica, SESSIONS_MAX, Session,
 };
 
@@ -51,7 +51,8 @@ pub enum ConvertError {
 /// # Errors
 /// [`ConvertError`] names the field.
 pub fn desired(configuration: wire::Configuration) -> Result<Desired, ConvertError> {
-    let wire::Configuration { generation, peer, reason, provider, policy, sessions } = configuration;
+    let wire::Configuration { generation, peer, reason, provider, policy, sessions, reattest_seconds } =
+        configuration;
     at_most(sessions.len(), SESSIONS_MAX, "sessions")?;
     let peer = match peer.as_str() {
         "" => None,
@@ -65,6 +66,10 @@ pub fn desired(configuration: wire::Configuration) -> Result<Desired, ConvertErr
         // A reason that a newer operator added is still a reason.
         reason: (!reason.is_empty()).then(|| reason.parse().unwrap_or(Reason::Unspecified)),
         provider: if provider.is_empty() { Provider::Auto } else { word("provider", &provider)? },
+        reattest_seconds: match reattest_seconds {
+            0 => REATTEST_SECONDS,
+            seconds => seconds,
+        },
         policy: policy.map(proposal).transpose()?,
         sessions,
     })

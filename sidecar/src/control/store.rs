@@ -76,6 +76,7 @@ mod tests {
             peer: None,
             reason: None,
             provider: Provider::Auto,
+            reattest_seconds: 600,
             policy: Some(PolicyProposal { name, chain, roots: Some(roots) }),
             sessions: vec![],
         }

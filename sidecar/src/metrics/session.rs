@@ -16,6 +16,7 @@ pub(crate) struct Connections {
     pub(crate) desired: Family<SessionLabels, Gauge>,
     pub(crate) established: Family<SessionLabels, Counter>,
     pub(crate) ended: Family<SessionReasonLabels, Counter>,
+    pub(crate) reattested: Family<SessionLabels, Counter>,
     pub(crate) rekeys: Family<WayLabel, Counter>,
 }
 
@@ -40,6 +41,11 @@ impl Connections {
                 "connections_ended",
                 "Established connections that are over, by reason",
             ),
+            reattested: register(
+                registry,
+                "connections_reattested",
+                "Times that both sides of a connection proved themselves again",
+            ),
             rekeys,
         }
     }
@@ -47,15 +53,17 @@ impl Connections {
     /// A session is there.
     pub(super) fn begin(&self, labels: &SessionLabels) {
         begin(&self.established, [labels.clone()]);
+        begin(&self.reattested, [labels.clone()]);
         // What nobody meant.
         begin(&self.ended, [labels.clone().because(Reason::LinkLost)]);
     }
 
     pub(super) fn forget(&self, labels: &SessionLabels) {
-        let Self { open, desired, established, ended, rekeys: _ } = self;
+        let Self { open, desired, established, ended, reattested, rekeys: _ } = self;
         open.remove(labels);
         desired.remove(labels);
         established.remove(labels);
+        reattested.remove(labels);
         each_reason(labels, ended);
     }
 }

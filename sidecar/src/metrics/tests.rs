@@ -61,10 +61,11 @@ fn touched() -> Metrics {
 fn touch_sessions(connections: &Connections, lanes: &Lanes, traffic: &Traffic, pipes: &Pipes) {
     let labels = session("activations");
     let because = labels.clone().because(Reason::LinkLost);
-    let Connections { open, desired, established, ended, rekeys } = connections;
+    let Connections { open, desired, established, ended, reattested, rekeys } = connections;
     open.get_or_create(&labels).set(1);
     desired.get_or_create(&labels).set(1);
     established.get_or_create(&labels).inc();
+    reattested.get_or_create(&labels).inc();
     ended.get_or_create(&because).inc();
     rekeys.get_or_create(&Way::Sent.into()).inc();
     let Lanes { open, opened, failed } = lanes;

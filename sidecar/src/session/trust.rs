@@ -15,7 +15,7 @@ use tokio::time::Interval;
 
 use super::answer::{self, Answer};
 use super::traffic::{Established, Traffic};
-use crate::context::{Context, view};
+use crate::context::{Context, SystemRandom, view};
 use crate::evidence::judge::judge_again;
 use crate::metrics::labels::{HandshakeLabels, SessionLabels, Way};
 use crate::policy::{Held, Standing};
@@ -24,6 +24,10 @@ use crate::trace::{ConnectionTrace, Step};
 /// Stored claims are looked at this often even if nothing changes: collateral expires, and the clock may be set.
 /// It costs microseconds, and a session outlives what it rests on by no more than this.
 const RECHECK: Duration = Duration::from_secs(5);
+
+/// How long after its time a connection may live on its old attestation: as long as a busy platform takes to quote,
+/// and as two sides may disagree on the time.
+const OVERDUE: Duration = Duration::from_secs(60);
 
 /// Something that happened on this side.
 #[derive(Debug)]
@@ -41,6 +45,8 @@ pub(super) struct Trust<'a> {
     recheck: Interval,
     started: Moment,
     established: bool,
+    /// When both sides proved themselves last.
+    attested: Moment,
     /// Once established, unless it is an audit.
     labels: Option<SessionLabels>,
     /// Key updates counted, of this side and of the remote.
@@ -90,6 +96,7 @@ impl<'a> Trust<'a> {
             recheck: tokio::time::interval(RECHECK),
             started: context.clock.moment(),
             established: false,
+            attested: context.clock.moment(),
             labels: None,
             rekeys: (0, 0),
             trace,
@@ -170,6 +177,13 @@ impl<'a> Trust<'a> {
                 }));
             }),
             Event::Established { suite } => self.on_established(suite, connection, traffic),
+            Event::ReattestationAsked => {
+                connection.answer_reattestation(&mut SystemRandom).map_err(|_| Reason::FrameMalformed)
+            }
+            Event::Reattested => {
+                self.on_reattested();
+                Ok(())
+            }
             Event::Closed { by, reason } => return Some((by, reason)),
         };
         if let Err(reason) = outcome {
@@ -200,7 +214,34 @@ impl<'a> Trust<'a> {
             }
             News::Policy { alive: true } => self.on_standing(connection, traffic),
             News::Policy { alive: false } => connection.close(Reason::Draining),
-            News::Time => self.reconsider(connection, traffic),
+            News::Time => {
+                self.reconsider(connection, traffic);
+                self.reattest(connection);
+            }
+        }
+    }
+
+    /// Attests the connection again when it is time. Only the side that dialled can begin; the other one gives up a
+    /// remote that does not.
+    fn reattest(&mut self, connection: &mut Connection) {
+        let now = self.context.clock.moment();
+        let age = Duration::from_micros(now.micros_since(self.attested));
+        let after = self.context.reattest_after();
+        if !self.established || connection.is_closed() || age < after {
+            return;
+        }
+        if age > after + OVERDUE {
+            connection.close(Reason::EvidenceExpired);
+        } else if let Err(error) = connection.reattest(now, &mut SystemRandom) {
+            tracing::trace!(%error, "not attested again by this side");
+        }
+    }
+
+    fn on_reattested(&mut self) {
+        self.attested = self.context.clock.moment();
+        let connections = &self.context.metrics.connections;
+        if let Some(labels) = &self.labels {
+            connections.reattested.get_or_create(labels).inc();
         }
     }
 
@@ -268,6 +309,7 @@ impl<'a> Trust<'a> {
         };
         traffic.established(&Established { introduction, peer, suite, handshake })?;
         self.established = true;
+        self.attested = self.context.clock.moment();
         let metrics = &self.context.metrics;
         metrics.handshakes.seconds.observe(handshake.as_secs_f64());
         metrics.handshakes.ended.get_or_create(&HandshakeLabels::established(traffic.role())).inc();
@@ -319,7 +361,7 @@ impl<'a> Trust<'a> {
             let peer = connection.peer().ok_or(Reason::EvidenceMissing)?;
             judge_again(peer, &held, self.context.clock.unix())
         });
-        if let Err(misuse) = connection.judged(verdict) {
+        if let Err(misuse) = connection.reconsidered(verdict) {
             tracing::debug!(%misuse, "a verdict came too late");
         }
     }
@@ -329,7 +371,8 @@ fn on_answer(answer: Answer, connection: &mut Connection, traffic: &mut dyn Traf
     let given = match answer {
         Answer::Proved(Ok(message)) => connection.supply_evidence(&message),
         Answer::Judged(verdict) => {
-            if let Ok(peer) = verdict.as_ref() {
+            // What arrives is dealt with by the first verdict; a later one changes nothing about it.
+            if let (Ok(peer), false) = (verdict.as_ref(), connection.is_established()) {
                 traffic.verified(peer);
             }
             connection.judged(*verdict)

@@ -183,6 +183,7 @@ pub(crate) struct Plan {
     /// In place of the stream `activations`: the forward `inference`.
     pub(crate) forward: Option<Forward>,
     pub(crate) host_network: bool,
+    pub(crate) reattest_seconds: u64,
     pub(crate) drain: Duration,
     /// Where its spans go.
     pub(crate) traces: Option<Traces>,
@@ -212,6 +213,7 @@ impl Plan {
             door: "/nowhere/door.sock".into(),
             forward: None,
             host_network: false,
+            reattest_seconds: 600,
             drain: Duration::from_secs(1),
         }
     }
@@ -261,6 +263,7 @@ impl Plan {
             peer: Some(self.peer.parse().unwrap()),
             reason: None,
             provider: ProviderWord::Simulated,
+            reattest_seconds: self.reattest_seconds,
             policy: Some(proposal(self.chain.clone())),
             sessions: vec![session],
         }

@@ -322,7 +322,7 @@ impl World {
         if let Some(ends) = &mut self.ends
             && ends[side].connection.is_established()
         {
-            ends[side].connection.judged(Ok(rehearsed(other).verdict.clone())).unwrap();
+            ends[side].connection.reconsidered(Ok(rehearsed(other).verdict.clone())).unwrap();
         }
     }
 

@@ -95,6 +95,7 @@ impl End {
                     self.adopt(chain);
                     Ok(())
                 }
+                Event::ReattestationAsked => self.connection.answer_reattestation(&mut Counter(7)),
                 _ => Ok(()),
             };
             self.events.push(event);

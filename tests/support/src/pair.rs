@@ -58,6 +58,8 @@ pub struct Side {
     pub received: Option<EvidenceReceived>,
     /// Events of these kinds are left to the test.
     pub held: Vec<Held>,
+    /// Seeds of answers to renewals.
+    answered: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,6 +83,7 @@ impl Side {
             fail: None,
             received: None,
             held: Vec::new(),
+            answered: 1_000,
         }
     }
 
@@ -102,7 +105,10 @@ impl Side {
                     let message = self.guest.prove(wanted.leaf, &self.local, &self.policy);
                     self.connection.supply_evidence(&message).unwrap();
                 }
-                Event::EvidenceReceived(_) => {}
+                Event::ReattestationAsked => {
+                    self.connection.answer_reattestation(&mut Counter(self.answered)).unwrap();
+                    self.answered += 1;
+                }
                 _ => {}
             }
             if let Event::EvidenceReceived(received) = event {

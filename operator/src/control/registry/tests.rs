@@ -34,6 +34,7 @@ fn member(peer: &str) -> Desired {
     Desired::Member(Membership {
         peer: PeerName::new(peer).unwrap(),
         provider: Provider::Auto,
+        reattest_seconds: 600,
         policy: None,
         sessions: Arc::default(),
     })
@@ -59,6 +60,7 @@ fn side(sending: bool) -> Desired {
     Desired::Member(Membership {
         peer: PeerName::new("ranker").unwrap(),
         provider: Provider::Auto,
+        reattest_seconds: 600,
         policy: None,
         sessions: [session].into(),
     })

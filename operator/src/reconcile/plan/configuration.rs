@@ -27,12 +27,26 @@ pub(super) fn by_peer<'a>(valid: &'a Valid, replicas: &Replicas<'_>) -> BTreeMap
             let membership = Membership {
                 peer: name.clone(),
                 provider: object.map_or(Provider::Auto, |object| object.spec.attestation.provider),
+                reattest_seconds: reattest_seconds(valid, name),
                 policy: policy(valid, peer),
                 sessions: sessions.remove(name).unwrap_or_default().into(),
             };
             (name, Desired::Member(membership))
         })
         .collect()
+}
+
+/// The shortest of the Peer's own and of those that it has sessions with. Zero, which a sidecar takes for its own
+/// default, where no Peer says anything that can be read: the schema sees to it that there is none.
+fn reattest_seconds(valid: &Valid, own: &PeerName) -> u64 {
+    let shapes = valid.sessions.values().filter_map(|session| session.shape.as_ref().ok());
+    let shared = shapes.filter(|shape| shape.from == *own || shape.to.contains(own));
+    let peers = shared.flat_map(|shape| std::iter::once(&shape.from).chain(&shape.to));
+    let seconds = |peer: &PeerName| {
+        let object = valid.snapshot.peers.get(valid.peers.get(peer)?.index)?;
+        object.spec.attestation.reattest_after.seconds().ok()
+    };
+    peers.chain([own]).filter_map(seconds).min().unwrap_or_default()
 }
 
 fn policy(valid: &Valid, peer: &ValidPeer) -> Option<(PolicyName, Arc<PolicyWire>)> {

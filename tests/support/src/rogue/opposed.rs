@@ -192,6 +192,7 @@ impl Opposed {
                     let chain = serde_json::to_vec(first_policy().chain()).unwrap();
                     self.honest.supply_policy(1, &chain)
                 }
+                Event::ReattestationAsked => self.honest.answer_reattestation(&mut Counter(7)),
                 _ => Ok(()),
             };
             self.events.push(event);
