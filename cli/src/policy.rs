@@ -5,6 +5,7 @@ mod diff;
 mod draft;
 mod init;
 mod keygen;
+mod learn;
 mod manifest;
 mod owner;
 mod reference;

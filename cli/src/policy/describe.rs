@@ -5,7 +5,7 @@ mod entry;
 use std::collections::BTreeSet;
 use std::fmt::{Display, Write as _};
 
-use sealane_policy::{Document, Floors, PolicyPeer, SessionKind, SessionRule, Timestamp, key_id};
+use sealane_policy::{Document, Entry, Floors, PolicyPeer, SessionKind, SessionRule, Timestamp, key_id};
 use sealane_types::KeyId;
 
 use crate::lifetime::Lifetime;
@@ -82,6 +82,13 @@ pub(crate) fn describe(document: &Document, now: Timestamp) -> String {
             format!("evidence may be asked for without a session by: {}", list(&auditors.public_keys)),
         );
     }
+    lines.0
+}
+
+/// One way to prove oneself.
+pub(crate) fn describe_entry(entry: &Entry) -> String {
+    let mut lines = Lines::default();
+    entry::describe(&mut lines, entry);
     lines.0
 }
 

@@ -9,7 +9,7 @@ use sealane_policy::{
 };
 use sealane_types::{Assurance, Digest, HostData, Measurement, Namespace, PeerName, PolicyName, Product};
 
-/// What replicas have to prove, the same for every Peer except for HOST_DATA.
+/// What the replicas of a Peer have to prove, apart from HOST_DATA where that is stated for each Peer.
 #[derive(Debug, Clone)]
 pub(super) enum Proof {
     Simulated {
@@ -22,6 +22,8 @@ pub(super) enum Proof {
         products: BTreeSet<Product>,
         min_tcb: Tcb,
     },
+    /// What evidence showed.
+    Shown(Box<Entry>),
 }
 
 #[derive(Debug, Clone)]
@@ -33,9 +35,8 @@ pub(super) struct Draft {
     pub(super) not_before: Timestamp,
     pub(super) expires: Timestamp,
     pub(super) authorities: Authorities,
-    pub(super) peers: BTreeSet<PeerName>,
+    pub(super) proofs: BTreeMap<PeerName, Proof>,
     pub(super) sessions: Vec<SessionRule>,
-    pub(super) proof: Proof,
     pub(super) host_data: BTreeMap<PeerName, BTreeSet<HostData>>,
 }
 
@@ -49,16 +50,15 @@ impl Draft {
             not_before,
             expires,
             authorities,
-            peers,
+            proofs,
             sessions,
-            proof,
             mut host_data,
         } = self;
-        let peers = peers
+        let peers = proofs
             .into_iter()
-            .map(|peer| {
+            .map(|(peer, proof)| {
                 let host_data = host_data.remove(&peer).unwrap_or_default();
-                let entry = entry(&proof, host_data, &namespace, &peer);
+                let entry = entry(proof, host_data, &namespace, &peer);
                 (peer, PolicyPeer { entries: vec![entry], shared_evidence: false })
             })
             .collect();
@@ -85,16 +85,21 @@ fn simulated_initdata(namespace: &Namespace, peer: &PeerName) -> String {
     format!("sealane simulated initdata\nnamespace: {namespace}\npeer: {peer}\n")
 }
 
-fn entry(proof: &Proof, host_data: BTreeSet<HostData>, namespace: &Namespace, peer: &PeerName) -> Entry {
+fn entry(proof: Proof, host_data: BTreeSet<HostData>, namespace: &Namespace, peer: &PeerName) -> Entry {
     match proof {
+        Proof::Shown(mut entry) => {
+            if let (Reference::SevSnp(snp), false) = (&mut entry.reference, host_data.is_empty()) {
+                snp.host_data = host_data;
+            }
+            *entry
+        }
         Proof::Simulated { root, measurements } => {
             let initdata = digest_of(simulated_initdata(namespace, peer).as_bytes());
             let default = [HostData::new(*initdata.as_bytes())].into();
             let host_data = if host_data.is_empty() { default } else { host_data };
-            let measurements = measurements.clone();
             Entry {
                 assurance: Assurance::Simulated,
-                root: Some(*root),
+                root: Some(root),
                 workload: None,
                 unverified_workload: false,
                 reference: Reference::SevSnp(SnpReference {
@@ -105,15 +110,15 @@ fn entry(proof: &Proof, host_data: BTreeSet<HostData>, namespace: &Namespace, pe
             }
         }
         Proof::SevSnp { assurance, measurements, products, min_tcb } => Entry {
-            assurance: *assurance,
+            assurance,
             root: None,
             workload: None,
             unverified_workload: false,
             reference: Reference::SevSnp(SnpReference {
-                measurements: measurements.clone(),
+                measurements,
                 host_data,
-                products: products.clone(),
-                min_tcb: *min_tcb,
+                products,
+                min_tcb,
                 ..SnpReference::default()
             }),
         },

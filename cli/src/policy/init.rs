@@ -1,16 +1,18 @@
 //! `policy init`: drafts the next document.
 
+mod evidence;
 mod flags;
 mod gather;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail, ensure};
 use sealane_policy::limits::DEFAULT_LIFETIME_SECONDS;
-use sealane_policy::{Authorities, Document, SessionRule, Timestamp, advice, digest_of, lint};
+use sealane_policy::{Authorities, Document, Reference, SessionRule, Timestamp, advice, digest_of, lint};
 use sealane_types::{Assurance, Digest, Measurement, Namespace, PeerName, PolicyName, Product, PublicKey};
 
+use self::evidence::{EvidenceFlags, Shown};
 use self::flags::{ForwardFlag, HostDataFlag, SessionFlag, TcbFlag};
 use self::gather::Declared;
 use super::draft::{Draft, Proof};
@@ -96,6 +98,9 @@ pub(crate) struct Arguments {
         default_value = "Pod", value_parser = ["Pod", "Node"])]
     assurance: String,
 
+    #[command(flatten)]
+    evidence: EvidenceFlags,
+
     /// Accept simulated evidence, which proves nothing: for machines without a TEE.
     #[arg(long, help_heading = "Simulation")]
     simulated: bool,
@@ -154,7 +159,7 @@ fn declared(arguments: &Arguments, connection: &Connection) -> Result<Declared> 
     let after = arguments.after.as_deref().map(Source::read).transpose()?;
     let Arguments { peer, session, forward, .. } = arguments;
     let mut declared = if peer.is_empty() && session.is_empty() && forward.is_empty() {
-        let simulated = arguments.simulated && arguments.simulated_root.is_none();
+        let simulated = asks_installation(arguments);
         let release = simulated.then_some(arguments.release_namespace.as_str());
         gather::everything(connection, arguments.name.as_ref(), release)?
     } else {
@@ -177,7 +182,7 @@ fn from_flags(arguments: &Arguments, connection: &Connection) -> Result<Declared
     let sessions: Vec<SessionRule> = streams.chain(forwards).cloned().collect();
     let mentioned = sessions.iter().flat_map(|rule| std::iter::once(&rule.from).chain(&rule.to));
     let peers: BTreeSet<PeerName> = arguments.peer.iter().chain(mentioned).cloned().collect();
-    let simulation = if arguments.simulated && arguments.simulated_root.is_none() {
+    let simulation = if asks_installation(arguments) {
         Some(gather::simulation_alone(connection, &arguments.release_namespace)?)
     } else {
         None
@@ -185,8 +190,14 @@ fn from_flags(arguments: &Arguments, connection: &Connection) -> Result<Declared
     Ok(Declared { namespace: Namespace::new(namespace)?, name, peers, sessions, existing: None, simulation })
 }
 
+/// Whether a simulated root is pinned that neither a flag nor evidence names.
+fn asks_installation(arguments: &Arguments) -> bool {
+    arguments.simulated && arguments.simulated_root.is_none() && !arguments.evidence.is_given()
+}
+
 fn draft(arguments: &Arguments, declared: Declared, before: Option<Before>) -> Result<Draft> {
-    let proof = proof(arguments, &declared)?;
+    let shown = arguments.evidence.learn(assurance(arguments), arguments.simulated)?;
+    let proofs = proofs(arguments, &declared, &shown)?;
     let Declared { namespace, name, peers, sessions, existing: _, simulation: _ } = declared;
     let epoch = match (arguments.epoch, &before) {
         (Some(epoch), _) => epoch,
@@ -200,9 +211,14 @@ fn draft(arguments: &Arguments, declared: Declared, before: Option<Before>) -> R
     });
     let lifetime = arguments.expires_in.map_or(DEFAULT_LIFETIME_SECONDS, |lifetime| lifetime.seconds);
     let from = not_before.max(clock::now());
-    let mut host_data = std::collections::BTreeMap::<PeerName, BTreeSet<_>>::new();
+    let mut host_data = BTreeMap::<PeerName, BTreeSet<_>>::new();
     for HostDataFlag { peer, value } in &arguments.host_data {
         ensure!(peers.contains(peer), "--host-data names {peer}, which is not one of the Peers");
+        let entry = shown.for_peer(peer).map(|learned| &learned.entry);
+        ensure!(
+            entry.is_none_or(|entry| matches!(entry.reference, Reference::SevSnp(_))),
+            "--host-data names {peer}, whose evidence is not of SEV-SNP and has no HOST_DATA"
+        );
         host_data.entry(peer.clone()).or_default().insert(*value);
     }
     Ok(Draft {
@@ -213,9 +229,8 @@ fn draft(arguments: &Arguments, declared: Declared, before: Option<Before>) -> R
         not_before,
         expires: from.plus(lifetime),
         authorities: authorities(arguments, before.as_ref())?,
-        peers,
+        proofs,
         sessions,
-        proof,
         host_data,
     })
 }
@@ -237,10 +252,26 @@ fn authorities(arguments: &Arguments, before: Option<&Before>) -> Result<Authori
     authorities_of(arguments.threshold.unwrap_or(majority), keys)
 }
 
+fn assurance(arguments: &Arguments) -> Assurance {
+    if arguments.assurance == "Node" { Assurance::Node } else { Assurance::Pod }
+}
+
+/// What each Peer proves: what its evidence showed, or else what the flags say.
+fn proofs(arguments: &Arguments, declared: &Declared, shown: &Shown) -> Result<BTreeMap<PeerName, Proof>> {
+    if let Some(stranger) = shown.named.keys().find(|peer| !declared.peers.contains(*peer)) {
+        bail!("--from-evidence names {stranger}, which is not one of the Peers");
+    }
+    let of = |peer: &PeerName| match shown.for_peer(peer) {
+        Some(learned) => Ok(Proof::Shown(Box::new(learned.entry.clone()))),
+        None => proof(arguments, declared),
+    };
+    declared.peers.iter().map(|peer| Ok((peer.clone(), of(peer)?))).collect()
+}
+
 fn proof(arguments: &Arguments, declared: &Declared) -> Result<Proof> {
     let mut measurements: BTreeSet<Measurement> = arguments.measurement.iter().copied().collect();
     if !arguments.simulated {
-        let assurance = if arguments.assurance == "Node" { Assurance::Node } else { Assurance::Pod };
+        let assurance = assurance(arguments);
         let products = arguments.product.iter().copied().collect();
         let min_tcb = arguments.min_tcb.map(|TcbFlag(tcb)| tcb).unwrap_or_default();
         return Ok(Proof::SevSnp { assurance, measurements, products, min_tcb });

@@ -3,7 +3,7 @@
 mod fit;
 mod verified;
 
-use sealane_policy::VerifiedPolicy;
+use sealane_policy::{Entry, VerifiedPolicy};
 use sealane_types::{PeerName, Platform, UnixSeconds};
 
 use crate::claims::{Claims, Revocation, Statement};
@@ -41,6 +41,14 @@ pub fn appraise(
         degradations,
         evidence_time: now,
     })
+}
+
+/// What `entry` asks for and `claims`, shown at `shown`, do not have; nothing if they satisfy it.
+///
+/// For whoever writes entries. It is no verdict on a peer: neither a handshake nor dates nor revocations are looked at.
+#[must_use]
+pub fn shortfall(claims: &Claims, entry: &Entry, shown: UnixSeconds) -> Option<Rejection> {
+    fit::best(claims, shown, std::slice::from_ref(entry), false).err()
 }
 
 /// Judges a peer again from the claims it proved earlier: for a new policy epoch, and as time passes. The

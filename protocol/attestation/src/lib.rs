@@ -36,7 +36,7 @@ mod rejection;
 mod snp;
 mod tdx;
 
-pub use appraise::{Degradation, VerifiedPeer, appraise, judge, judge_with, rejudge};
+pub use appraise::{Degradation, VerifiedPeer, appraise, judge, judge_with, rejudge, shortfall};
 pub use claims::{
     Claims, GuestIdentity, Mitigations, NitroClaims, Permission, Revocation, SnpClaims, Statement, Tcb, TcbVersions, TdxClaims,
 };
