@@ -1,6 +1,10 @@
 //! The removals of one test program, one after the other.
 
-use std::{collections::BTreeMap, path::PathBuf, time::Instant};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+    time::Instant,
+};
 
 use anyhow::{Context, Result, bail};
 
@@ -8,7 +12,7 @@ use super::{
     copy::Copy,
     list::Removal,
     outcome::Outcome,
-    suite::{Built, Program, Said},
+    suite::{Broken, Built, Program, Said},
     switch::switched,
 };
 use crate::progress;
@@ -49,25 +53,34 @@ struct Prepared {
 }
 
 fn prepare(copy: &Copy, group: &[Removal]) -> Result<Prepared> {
-    let mut edits = Edits::default();
-    let mut switches = Vec::new();
-    for (number, removal) in group.iter().enumerate() {
-        if edits.make(copy, removal, |source| switched(source, &removal.find, &removal.replace, number))? {
-            switches.push(number);
+    let filters: Vec<&str> = group.iter().map(|removal| removal.tests.as_str()).collect();
+    let mut unfit = BTreeSet::new();
+    loop {
+        let mut edits = Edits::default();
+        let mut switches = Vec::new();
+        for (number, removal) in group.iter().enumerate() {
+            let both = |source: &str| switched(source, &removal.find, &removal.replace, number);
+            if !unfit.contains(&removal.file) && edits.make(copy, removal, both)? {
+                switches.push(number);
+            }
+        }
+        let built = build(copy, group);
+        edits.undo()?;
+        match built? {
+            Built::Program(program) => {
+                let before = program.run(copy, &filters, None)?;
+                return Ok(Prepared { before, program, switched: switches });
+            }
+            // Something does not bear a switch: what is in its file is built by itself.
+            Built::Broken(Broken { error, files }) => {
+                let known = unfit.len();
+                unfit.extend(files);
+                if unfit.len() == known {
+                    bail!("it does not compile: {error}");
+                }
+            }
         }
     }
-    let built = build(copy, group);
-    edits.undo()?;
-    let (program, switched) = match built? {
-        Built::Program(program) => (program, switches),
-        // One of the edits does not bear it.
-        Built::Broken(_) => match build(copy, group)? {
-            Built::Program(program) => (program, Vec::new()),
-            Built::Broken(error) => bail!("it does not compile: {error}"),
-        },
-    };
-    let filters: Vec<&str> = group.iter().map(|removal| removal.tests.as_str()).collect();
-    Ok(Prepared { before: program.run(copy, &filters, None)?, program, switched })
 }
 
 fn build(copy: &Copy, group: &[Removal]) -> Result<Built> {
@@ -84,7 +97,7 @@ fn judge(copy: &Copy, removal: &Removal) -> Result<Outcome> {
     }
     let judged = removal.suite().build(copy).and_then(|built| match built {
         Built::Program(program) => Ok(said(program.run(copy, &[&removal.tests], None)?)),
-        Built::Broken(error) => Ok(Outcome::NotEdited(error)),
+        Built::Broken(Broken { error, .. }) => Ok(Outcome::NotEdited(error)),
     });
     edits.undo()?;
     judged

@@ -1,6 +1,7 @@
 //! One test program: building it in the copy, and hearing what it says.
 
 use std::{
+    collections::BTreeSet,
     fmt,
     fs::File,
     os::unix::process::CommandExt,
@@ -29,8 +30,15 @@ pub(super) struct Suite<'a> {
 /// What a build gave.
 pub(super) enum Built {
     Program(Program),
+    Broken(Broken),
+}
+
+/// Why there is no program.
+pub(super) struct Broken {
     /// The first error of the compiler.
-    Broken(String),
+    pub(super) error: String,
+    /// Where there are errors, from the root of the tree on.
+    pub(super) files: BTreeSet<PathBuf>,
 }
 
 /// A test program that can be run.
@@ -64,10 +72,12 @@ impl Suite<'_> {
         match told.iter().find_map(program).filter(|_| output.status.success()) {
             Some(program) => Ok(Built::Program(program)),
             None => {
-                let error = told.iter().find_map(first_error);
+                let errors: Vec<_> = told.iter().filter_map(error).collect();
                 // What cargo itself refuses, an unknown package for one, it says elsewhere.
                 let said = || process::tail(&String::from_utf8_lossy(&output.stderr)).trim().to_owned();
-                Ok(Built::Broken(error.unwrap_or_else(said)))
+                let first = errors.first().map(|(text, _)| text.clone());
+                let files = errors.into_iter().flat_map(|(_, files)| files).collect();
+                Ok(Built::Broken(Broken { error: first.unwrap_or_else(said), files }))
             }
         }
     }
@@ -87,10 +97,13 @@ fn program(message: &Value) -> Option<Program> {
     is_test.then_some(Program { path, package })
 }
 
-fn first_error(message: &Value) -> Option<String> {
+/// What the compiler says first about an error, and where it is, if this message tells of one.
+fn error(message: &Value) -> Option<(String, BTreeSet<PathBuf>)> {
     let is_error = message.pointer("/message/level")?.as_str()? == "error";
-    let text = message.pointer("/message/message")?.as_str()?;
-    is_error.then(|| text.lines().next().unwrap_or_default().to_owned())
+    let text = message.pointer("/message/message")?.as_str()?.lines().next().unwrap_or_default();
+    let spans = message.pointer("/message/spans").and_then(Value::as_array).into_iter().flatten();
+    let files = spans.filter_map(|span| span.get("file_name")?.as_str()).map(PathBuf::from);
+    is_error.then(|| (text.to_owned(), files.collect()))
 }
 
 impl Program {
@@ -178,10 +191,12 @@ mod tests {
         );
         let library = serde_json::json!({ "profile": { "test": false }, "executable": null });
         assert!(program(&library).is_none());
-        let error =
-            serde_json::json!({ "message": { "level": "error", "message": "mismatched types\nmore" } });
-        assert_eq!(first_error(&error).unwrap(), "mismatched types");
+        let mistake = serde_json::json!({ "message": {
+            "level": "error", "message": "mismatched types\nmore", "spans": [{ "file_name": "cli/src/main.rs" }]
+        } });
+        let (text, files) = error(&mistake).unwrap();
+        assert_eq!((text.as_str(), files), ("mismatched types", ["cli/src/main.rs".into()].into()));
         let warning = serde_json::json!({ "message": { "level": "warning", "message": "unused" } });
-        assert!(first_error(&warning).is_none());
+        assert!(error(&warning).is_none());
     }
 }

@@ -34,8 +34,10 @@ fn condition(find: &str, replace: &str, away: &str) -> Option<String> {
 fn value(find: &str, replace: &str, away: &str) -> Option<String> {
     let split = |text: &str| {
         let (name, value) = text.strip_prefix("let ")?.strip_suffix(';')?.split_once(" = ")?;
-        let plain =
-            name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_') && !value.contains(';');
+        // Two closures have two types.
+        let plain = name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
+            && !value.contains(';')
+            && !value.starts_with('|');
         plain.then(|| (name.to_owned(), value.to_owned()))
     };
     let ((name, answered), (same, taken)) = (split(find)?, split(replace)?);
@@ -110,6 +112,7 @@ mod tests {
             ("let a = b;", "let a = b;", "let a = c; let _ = b;"),
             ("let a = b(c);", "b(c);", "d;"),
             ("let a = b;", "let a = b;", ""),
+            ("let a = |b| b;", "let a = |b| b;", "let a = |_| 0;"),
             ("a.b(c)", "a.b(c)", "d"),
             ("check(a)?;\ncheck(a)?;", "check(a)?;", ""),
             ("pub const fn f() {\n    if a {\n", "if a {", "if false {"),
