@@ -131,6 +131,13 @@ mod tests {
     }
 
     #[test]
+    fn the_grace_is_two_records_and_twice_the_time() {
+        assert_eq!(BYTES_MAX, (64 << 30) + 131_072);
+        assert_eq!(RECORDS_MAX, 4_294_967_298);
+        assert_eq!(AGE_MICROS_MAX, 7_200_000_000);
+    }
+
+    #[test]
     fn a_key_past_its_bytes_or_records_is_refused() {
         let (mut sealer, mut opener) = ends();
         (opener.bytes, opener.records) = (BYTES_MAX, RECORDS_MAX - 1);

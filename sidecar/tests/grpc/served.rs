@@ -107,9 +107,14 @@ impl Served {
 
     /// A connection of its own.
     pub(crate) async fn channel(&self) -> Channel {
+        self.try_channel().await.unwrap()
+    }
+
+    /// A connection, unless the door hangs up on it.
+    pub(crate) async fn try_channel(&self) -> Result<Channel, tonic::transport::Error> {
         let endpoint = Endpoint::from_shared(format!("unix://{}", self.path().display())).unwrap();
         let endpoint = endpoint.initial_stream_window_size(8 << 20).initial_connection_window_size(16 << 20);
-        within("a connection", endpoint.connect()).await.unwrap()
+        within("a connection", endpoint.connect()).await
     }
 
     /// Kills the sidecar with its doors, and tells how to start it again.
