@@ -5,5 +5,6 @@ mod document;
 mod envelope;
 mod hostile;
 mod judged;
+mod oracle;
 mod stored;
 mod support;

@@ -145,7 +145,8 @@ fn debug_needs_permission() {
         })
     };
     assert!(verdict(zeros(true), debug).is_ok());
-    assert_eq!(verdict(entry(), debug).unwrap_err(), Rejection::Measurement);
+    // Whoever reads it learns that it is debug mode, not merely that the image is another.
+    assert_eq!(verdict(entry(), debug).unwrap_err(), Rejection::Debug);
     // The policy's own lint refuses zeros without the permission; the verifier does not rely on it.
     let policy = policy(vec![zeros(true)], Floors::default());
     let claims = inspect(&message(&policy, debug).evidence, &simulation(), now()).unwrap();
