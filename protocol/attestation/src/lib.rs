@@ -32,6 +32,7 @@ mod inspect;
 pub mod limits;
 mod message;
 mod nitro;
+mod p384;
 mod rejection;
 mod snp;
 mod tdx;

@@ -14,18 +14,9 @@ use x509_cert::ext::pkix::{BasicConstraints, KeyUsage as Usage, KeyUsages};
 
 use super::document::Document;
 use crate::der;
+use crate::p384::{self, Point};
 use crate::rejection::Rejection;
 use crate::snp::names::mention_simulation;
-
-/// DER of a P-384 SubjectPublicKeyInfo up to the point (RFC 5480): id-ecPublicKey, secp384r1, 97 bytes of
-/// uncompressed point.
-const P384_PREFIX: [u8; 23] = [
-    0x30, 0x76, 0x30, 0x10, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x05, 0x2b, 0x81,
-    0x04, 0x00, 0x22, 0x03, 0x62, 0x00,
-];
-
-/// Uncompressed P-384 point.
-pub(super) type Point = [u8; 97];
 
 /// Whose names a chain must bear.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -63,10 +54,7 @@ pub(super) fn verify(
     check_usage(&signer, KeyUsages::DigitalSignature)?;
     check_end(&signer)?;
     let key = verify_path(document, now)?;
-    let point = key
-        .strip_prefix(&P384_PREFIX)
-        .and_then(|point| point.try_into().ok())
-        .ok_or(Rejection::Untrusted("the enclave's key is not on P-384"))?;
+    let point = p384::point(&key).ok_or(Rejection::Untrusted("the enclave's key is not on P-384"))?;
     Ok(VerifiedKey { point, expires })
 }
 

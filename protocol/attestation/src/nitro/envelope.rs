@@ -3,8 +3,8 @@
 use aws_lc_rs::signature::{ECDSA_P384_SHA384_FIXED, UnparsedPublicKey};
 
 use super::cbor::Reader;
-use super::chain::Point;
 use crate::limits::NITRO_PAYLOAD_BYTES_MAX;
+use crate::p384::Point;
 use crate::rejection::Rejection;
 
 /// ECDSA with SHA-384 is -35 (RFC 9053 §2.1): -1 - 34.

@@ -13,15 +13,8 @@ use x509_cert::Certificate;
 use super::{SigningKey, extensions, pss::ALGORITHMS, revocation};
 use crate::claims::{Revocation, Tcb};
 use crate::der;
+use crate::p384::{self, Point};
 use crate::rejection::Rejection;
-
-/// DER of a P-384 SubjectPublicKeyInfo up to the point (RFC 5480): id-ecPublicKey, secp384r1, 97 bytes of
-/// uncompressed point.
-const P384_PREFIX: [u8; 23] = [
-    0x30, 0x76, 0x30, 0x10, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x05, 0x2b, 0x81,
-    0x04, 0x00, 0x22, 0x03, 0x62, 0x00,
-];
-const P384_POINT_BYTES: usize = 97;
 
 /// The certificates that vouch for a signing key. `ark` is trusted by whoever calls.
 pub(super) struct Issuers<'a> {
@@ -35,8 +28,7 @@ pub(super) struct Issuers<'a> {
 /// A signing key whose chain was verified, and what its certificate says about it.
 #[derive(Debug)]
 pub(super) struct VerifiedKey {
-    /// Uncompressed P-384 point.
-    pub(super) point: [u8; P384_POINT_BYTES],
+    pub(super) point: Point,
     pub(super) product: Product,
     pub(super) signing_key: SigningKey,
     pub(super) tcb: Tcb,
@@ -80,10 +72,7 @@ pub(super) fn verify_signing_certificate(
         revocation = Revocation::Checked;
     }
     let public_key = verify_path(signer, issuers, now)?;
-    let point = public_key
-        .strip_prefix(&P384_PREFIX)
-        .and_then(|point| point.try_into().ok())
-        .ok_or(Rejection::Untrusted("the VCEK's key is not on P-384"))?;
+    let point = p384::point(&public_key).ok_or(Rejection::Untrusted("the VCEK's key is not on P-384"))?;
     let extensions = extensions::read(&certificate, issuers.product, issuers.signing_key)?;
     Ok(VerifiedKey {
         point,
