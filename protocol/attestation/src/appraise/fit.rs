@@ -47,7 +47,8 @@ fn fit(
     let mut passed = 0;
     check(claims, shown, entry, &mut passed).map_err(|shortfall| (passed, shortfall))?;
     let mut absent = entry.absent();
-    if let (Statement::SevSnp(claims), Reference::SevSnp(reference)) = (claims.statement(), &entry.reference) {
+    if let (Statement::SevSnp(claims), Reference::SevSnp(reference)) = (claims.statement(), &entry.reference)
+    {
         absent.extend(snp::absent(claims, reference));
     }
     if let Some(value) = absent.first().filter(|_| complete) {
@@ -65,12 +66,7 @@ fn fit(
 
 /// From the coarse to the fine: the entry that passes most checks came closest, and its shortfall is what helps
 /// whoever reads it.
-fn check(
-    claims: &Claims,
-    shown: UnixSeconds,
-    entry: &Entry,
-    passed: &mut usize,
-) -> Result<(), Rejection> {
+fn check(claims: &Claims, shown: UnixSeconds, entry: &Entry, passed: &mut usize) -> Result<(), Rejection> {
     let mut count = |held: Result<(), Rejection>| held.map(|()| *passed = passed.saturating_add(1));
     count(platform(claims, entry))?;
     count(root(claims, entry))?;

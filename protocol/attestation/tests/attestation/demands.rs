@@ -152,7 +152,8 @@ fn identity() -> SnpIdentity {
 #[test]
 fn a_pinned_guest_identity_is_the_one_that_was_signed() {
     assert_eq!(verdict(identified, |reference| reference.identity = identity()), Ok(()));
-    let cases: [(fn(&mut SnpIdentity), Rejection); 5] = [
+    type Case = (fn(&mut SnpIdentity), Rejection);
+    let cases: [Case; 5] = [
         (|identity| identity.id_keys = [KeyDigest::new([9; 48])].into(), Rejection::GuestKey),
         (|identity| identity.author_keys = [KeyDigest::new([9; 48])].into(), Rejection::GuestKey),
         (|identity| identity.family_ids = [label(9)].into(), Rejection::GuestLabel),
