@@ -138,10 +138,12 @@ fn how_long_one_verification_takes() {
     const ROUNDS: u32 = 200;
     let honest = sealed(&document().payload());
     inspected(&honest).unwrap();
-    let started = Instant::now();
-    for _ in 0..ROUNDS {
+    let rounds = (0..ROUNDS).map(|_| {
+        let started = Instant::now();
         inspected(&honest).unwrap();
-    }
+        started.elapsed()
+    });
+    let fastest = rounds.min().unwrap();
     let certificates = chain().certificates().len();
-    eprintln!("one Nitro verification, {certificates} certificates: {:?}", started.elapsed() / ROUNDS);
+    eprintln!("one Nitro verification, {certificates} certificates, at its fastest: {fastest:.1?}");
 }
