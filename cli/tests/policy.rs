@@ -434,3 +434,63 @@ fn an_entry_for_nitro_is_told_in_words() {
         assert!(shown.contains(said), "{said}: {shown}");
     }
 }
+
+#[test]
+fn an_entry_for_tdx_is_told_in_words() {
+    let desk = Desk::new();
+    desk.draft_simulated("policy.json", &OWNERS);
+    let register = |byte: &str| byte.repeat(48);
+    desk.edit("policy.json", |draft| {
+        let mut plain = json!({
+            "kind": "Tdx",
+            "assurance": "Pod",
+            "measurements": [{
+                "mrtd": register("a0"), "rtmr0": register("a1"), "rtmr1": register("a2"), "rtmr2": register("a3"),
+            }],
+            "tcbStatuses": ["UpToDate"],
+        });
+        let mut full = plain.clone();
+        full["measurements"][0]["rtmr3"] = json!(register("b4"));
+        for (member, value) in [
+            ("tcbStatuses", json!(["SoftwareHardeningNeeded", "UpToDate"])),
+            ("minTcbEvaluation", json!(20)),
+            ("mrConfigId", json!([register("b5")])),
+            ("mrOwner", json!([register("b6")])),
+            ("mrOwnerConfig", json!([register("b7")])),
+            ("mrServiceTd", json!([register("b8")])),
+            ("fmspcs", json!(["b0c06f000000"])),
+            ("attributes", json!(["0000001000000000"])),
+            ("xfam", json!(["e702060000000000"])),
+            ("allowSmt", json!(true)),
+            ("allowCachedKeys", json!(true)),
+        ] {
+            full[member] = value;
+        }
+        plain["allowDebug"] = json!(true);
+        draft["peers"]["embedder"]["entries"] = json!([plain, full]);
+    });
+    let shown = desk.good(&["policy", "show", "policy.json"]);
+    for said in [
+        "an Intel TDX guest: the pod itself is the confidential VM",
+        "MRTD a0a0",
+        "RTMR0 a1a1",
+        "RTMR2 a3a3",
+        "ALLOWED: debugging or profiling by the host\n",
+        "measurements[].rtmr3, mrConfigId, mrOwner, mrOwnerConfig, fmspcs, minTcbEvaluation",
+        "with firmware that Intel calls UpToDate\n",
+        "RTMR3 b4b4",
+        "with firmware that Intel calls SoftwareHardeningNeeded or UpToDate",
+        "judged by Intel's TCB evaluation 20 or later",
+        "(MRCONFIGID: the hash of the initdata) of b5b5",
+        "(MROWNER) of b6b6",
+        "(MROWNERCONFIG) of b7b7",
+        "a service TD (MRSERVICETD) of b8b8",
+        "(FMSPC) b0c06f000000",
+        "(TDATTRIBUTES) 0000001000000000",
+        "(XFAM) e702060000000000",
+        "ALLOWED: platform keys kept by Intel's registration service, SMT shared with other guests, service TDs",
+        "#VE exceptions raised by the host (SEPT_VE_DISABLE not set), performance counters in the guest, Key Locker",
+    ] {
+        assert!(shown.contains(said), "{said}: {shown}");
+    }
+}

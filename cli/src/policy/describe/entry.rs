@@ -158,7 +158,8 @@ fn tdx(lines: &mut Lines, settings: &mut Settings, reference: &TdxReference) {
     if !xfams.is_empty() {
         lines.at(3, format!("with exactly the processor features (XFAM) {}", list(xfams)));
     }
-    lines.at(3, format!("with firmware that Intel calls {}", list(tcb_statuses)));
+    let statuses: Vec<_> = tcb_statuses.iter().map(|status| status.as_str()).collect();
+    lines.at(3, format!("with firmware that Intel calls {}", statuses.join(" or ")));
     if let Some(number) = min_tcb_evaluation {
         lines.at(3, format!("judged by Intel's TCB evaluation {number} or later"));
     }
