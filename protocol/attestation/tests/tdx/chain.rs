@@ -183,7 +183,9 @@ fn a_list_speaks_for_everything_and_expires() {
         list.crl_extensions.as_mut().unwrap().push(Extension { extn_id, critical: true, extn_value });
     };
     for place in [Place::Root, Place::Authority] {
-        assert_missing(with_list(place, distribution_point));
+        let refused = with_list(place, distribution_point).unwrap_err();
+        let part = "a revocation list covers a part of the certificates";
+        assert_eq!(refused, Rejection::CollateralMissing(part));
         assert_missing(with_list(place, |list| list.next_update = None));
     }
 }

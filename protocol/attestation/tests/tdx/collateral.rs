@@ -4,10 +4,11 @@ use sealane_attestation::{
     AnchorError, Claims, Collateral, Evidence, Format, Rejection, Revocation, TdxCollateral, TdxRoot,
     inspect, limits,
 };
-use sealane_simulated::tdx::forge::{Edits, Recipe};
+use sealane_simulated::tdx::forge::{Edits, Place, Recipe};
 use sealane_simulated::tdx::{Material, Processor};
 use sealane_types::{Platform, Reason, UnixSeconds};
 use serde_json::{Value, json};
+use x509_cert::certificate::TbsCertificate;
 
 use crate::support::{AUTHORITY, MATERIAL, OTHER_AUTHORITY, dates, now, quoted_by, recipe, said};
 
@@ -121,6 +122,23 @@ fn a_simulation_stands_for_no_hardware() {
     assert_missing(TdxCollateral::from_json(MATERIAL.collateral_json().as_bytes()));
     let material = AUTHORITY.issue(&real()).unwrap();
     assert_missing(TdxCollateral::from_json(material.collateral_json().as_bytes()));
+}
+
+/// Wherever in a name it says SIM.
+#[test]
+fn simulation_never_passes_as_hardware() {
+    for place in [Place::Platform, Place::Authority] {
+        let edit = |at: Place, certificate: &mut TbsCertificate| {
+            if at == place {
+                let name = certificate.subject.to_string().replace("simulation", "SIM");
+                certificate.subject = name.parse().unwrap();
+            }
+        };
+        let edits = Edits { certificate: &edit, ..Edits::default() };
+        let material = AUTHORITY.issue_edited(&real(), edits).unwrap();
+        let refused = judged(&material, held(&material)).unwrap_err();
+        assert_eq!(refused, Rejection::Untrusted("a simulated certificate in place of a real one"));
+    }
 }
 
 #[test]

@@ -4,11 +4,15 @@ use std::collections::BTreeSet;
 
 use sealane_attestation::{Claims, Permission, Rejection};
 use sealane_policy::TdxPermissions;
-use sealane_simulated::tdx::forge::Recipe;
+use sealane_simulated::tdx::forge::{Edits, Recipe};
 use sealane_simulated::tdx::{Body, Processor};
 use sealane_types::Measurement;
+use serde_json::{Value, json};
 
-use crate::support::{assert_malformed, assert_untrusted, drafted, issued, recipe, said};
+use crate::support::{
+    AUTHORITY, assert_malformed, assert_untrusted, drafted, evidence, inspected, issued, platform, recipe,
+    said,
+};
 
 /// A quote with this byte of its TD report changed.
 fn with(body: Body, at: usize, value: u8) -> Result<Claims, Rejection> {
@@ -32,9 +36,22 @@ fn the_module_is_signed_by_intel() {
     }
 }
 
+/// Whatever the TCB info says of modules: other signers are not asked for.
+#[test]
+fn a_statement_allows_no_other_signer() {
+    for (member, at, value) in [("mrsigner", 64, "01".repeat(48)), ("attributes", 112, "01".repeat(8))] {
+        let allow = |info: &mut Value| info["tdxModuleIdentities"][0][member] = json!(value);
+        let material = AUTHORITY.issue_edited(&recipe(), Edits { info: &allow, ..Edits::default() }).unwrap();
+        let quote = platform(&material).quote_edited([7; 64], |draft| {
+            draft.report[at..at + value.len() / 2].fill(1);
+        });
+        assert_untrusted(inspected(&evidence(quote.unwrap())));
+    }
+}
+
 #[test]
 fn only_defined_attributes_are_set() {
-    const DEFINED: [u32; 13] = [0, 4, 5, 6, 16, 17, 27, 28, 29, 30, 31, 63, 63];
+    const DEFINED: [u32; 12] = [0, 4, 5, 6, 16, 17, 27, 28, 29, 30, 31, 63];
     for bit in 0..64 {
         let outcome = with_attributes(1 << bit);
         if DEFINED.contains(&bit) {
