@@ -155,6 +155,18 @@ mod tests {
     }
 
     #[test]
+    fn a_key_past_its_time_is_refused() {
+        for (age, outcome) in [(AGE_MICROS_MAX, Ok(())), (AGE_MICROS_MAX + 1, Err(RecordError::KeyOverdue))] {
+            let (mut sealer, mut opener) = ends();
+            let mut record = [0; RECORD_HEADER_BYTES + TAG_BYTES];
+            sealer.seal(RecordKind::Data, &mut record).unwrap();
+            let (head, body) = record.split_first_chunk_mut().unwrap();
+            let header = Header::parse(*head).unwrap();
+            assert_eq!(opener.open(header, body, NOW.plus_micros(age)).map(|_| ()), outcome);
+        }
+    }
+
+    #[test]
     fn a_key_is_not_replaced_unused() {
         let (mut sealer, mut opener) = ends();
         assert_eq!(carry(&mut sealer, &mut opener, true), Err(RecordError::KeyUnused));
