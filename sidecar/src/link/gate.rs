@@ -213,6 +213,23 @@ mod tests {
     }
 
     #[test]
+    fn more_sources_than_are_remembered_are_turned_away() {
+        let gate = Arc::new(Gate::default());
+        gate.know([address(1)].into());
+        let now = Moment::default();
+        let source = |number: usize| IpAddr::from(u32::try_from(0x0a00_0000 + number).unwrap().to_be_bytes());
+        for number in 0..SOURCES_MAX {
+            drop(gate.admit(source(number), now).unwrap());
+        }
+        assert_eq!(gate.admit(source(SOURCES_MAX), now).unwrap_err(), Refused::Rate);
+        assert!(gate.admit(address(1), now).is_ok(), "known peers are not kept out by strangers");
+        assert!(gate.admit(source(0), now).is_ok(), "nor is one that is remembered");
+        let later = now.plus_micros(60 * MICROS_PER_SECOND);
+        assert!(gate.admit(source(SOURCES_MAX), later).is_ok(), "what rested is forgotten");
+        assert!(gate.lock().sources.len() < 8);
+    }
+
+    #[test]
     fn mapped_addresses_are_the_same_source() {
         let gate = Arc::new(Gate::default());
         gate.know([address(1)].into());

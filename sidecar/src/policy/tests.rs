@@ -181,3 +181,26 @@ fn a_peers_chain_that_is_older_than_what_came_meanwhile_is_no_fault() {
     let unsigned = SignedChain { signatures: vec![], ..chain("demo", 5) };
     assert_eq!(keeper.receive(&unsigned).unwrap_err().reason(), Reason::PolicyUnsigned);
 }
+
+#[test]
+fn a_replaced_policy_is_accepted_for_a_minute() {
+    let keeper = keeper(&["demo"], || WITHIN);
+    for epoch in 1..=3 {
+        propose(&keeper, &chain("demo", epoch), "demo").unwrap();
+    }
+    let digest = |epoch| {
+        let chain = chain("demo", epoch);
+        sealane_policy::digest_of(&STANDARD.decode(chain.document).unwrap())
+    };
+    let standing = keeper.standing();
+    let held = standing.held().unwrap();
+    let now = keeper.clock.moment();
+    assert_eq!(held.acceptable(now), [3, 1, 2].map(digest));
+    let overlap = u64::try_from(OVERLAP.as_micros()).unwrap();
+    assert_eq!(held.acceptable(now.plus_micros(overlap + 1)), [digest(3)]);
+    for epoch in 4..=30 {
+        propose(&keeper, &chain("demo", epoch), "demo").unwrap();
+    }
+    let standing = keeper.standing();
+    assert_eq!(standing.held().unwrap().acceptable(now).len(), 1 + SUPERSEDED_MAX);
+}

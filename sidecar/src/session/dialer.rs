@@ -197,3 +197,44 @@ fn jittered(wait: Duration) -> Duration {
 async fn stopped(mut stop: watch::Receiver<Option<Reason>>) {
     let _ = stop.wait_for(Option::is_some).await;
 }
+
+#[cfg(test)]
+mod tests {
+    use sealane_types::{Digest, PodIdentity};
+
+    use super::*;
+
+    #[test]
+    fn only_a_pod_of_the_own_namespace_is_met() {
+        let purpose = Purpose {
+            session: "activations".parse().unwrap(),
+            flow: Flow::Stream,
+            own: "embedder".parse().unwrap(),
+            remote: "ranker".parse().unwrap(),
+            namespace: "demo".to_owned(),
+        };
+        let meets = |peer: &str, session: &str, namespace: &str| {
+            purpose.is_met_by(&Introduction {
+                kind: Kind::Full,
+                peer: peer.parse().unwrap(),
+                session: session.parse().unwrap(),
+                pod: PodIdentity::new(namespace, "ranker-0", "r").unwrap(),
+                static_key: [1; 32],
+                epoch: 1,
+                digest: Digest::new([1; 32]),
+            })
+        };
+        assert_eq!(meets("ranker", "activations", "demo"), Ok(()));
+        for (peer, session, namespace) in [
+            ("ranker", "activations", "elsewhere"),
+            ("trainer", "activations", "demo"),
+            ("ranker", "gradients", "demo"),
+        ] {
+            assert_eq!(
+                meets(peer, session, namespace),
+                Err(Reason::PeerUnknown),
+                "{peer} {session} {namespace}"
+            );
+        }
+    }
+}

@@ -273,6 +273,12 @@ impl Drop for Attached {
 
 #[cfg(test)]
 mod tests {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
+    use sealane_policy::{SigningKey, canonical, sign};
+    use sealane_types::{Roots, SignedChain};
+    use serde_json::json;
+
     use super::*;
     use crate::context::tests::context;
     use crate::desired::Remote;
@@ -292,11 +298,37 @@ mod tests {
         Arrival { peer: peer.parse().unwrap(), pod, degraded: vec![], stop: watch::channel(None).0 }
     }
 
+    /// Puts a policy in force under which embedders reach these ports of rankers.
+    fn permit(context: &Context, epoch: u64, targets: &[u16]) {
+        let owner = SigningKey::from_seed(&[1; 32]).unwrap();
+        let peer = |key: &str| json!({"entries": [{"kind": "Key", "publicKeys": [key.repeat(32)]}]});
+        let document = json!({
+            "version": 1, "namespace": "demo", "name": "demo", "epoch": epoch,
+            "notBefore": "2026-11-01T00:00:00Z", "expires": "2126-11-01T00:00:00Z",
+            "authorities": {"threshold": 1, "keys": [owner.public_key().to_string()]},
+            "peers": {"embedder": peer("0a"), "ranker": peer("0b")},
+            "sessions": [{"from": "embedder", "to": "ranker", "forward": {"targets": targets}}],
+        });
+        let bytes = canonical(document.to_string().as_bytes()).unwrap();
+        let signatures = vec![sign(&bytes, &owner)];
+        let chain = SignedChain { document: STANDARD.encode(&bytes), signatures, rotations: vec![] };
+        let (namespace, policy) = ("demo".parse().unwrap(), "demo".parse().unwrap());
+        let roots =
+            Roots { namespace, policy, threshold: 1, keys: vec![owner.public_key()], minimum_epoch: 1 };
+        context.policy.propose(&roots.policy, &chain, Some(&roots)).unwrap();
+    }
+
     #[tokio::test]
     async fn every_connection_is_asked_of_the_policy_of_its_moment() {
         let embedder = "embedder".parse().unwrap();
-        assert_eq!(serving(Some("ranker")).target(&embedder), Err(Reason::PolicyMissing));
+        let serving_ranker = serving(Some("ranker"));
+        assert_eq!(serving_ranker.target(&embedder), Err(Reason::PolicyMissing));
         assert_eq!(serving(None).target(&embedder), Err(Reason::NotConfigured));
+        let target = serving_ranker.forward.target;
+        permit(&serving_ranker.context, 1, &[target.number()]);
+        assert_eq!(serving_ranker.target(&embedder), Ok(Address::Port(target)));
+        permit(&serving_ranker.context, 2, &[target.number() + 1]);
+        assert_eq!(serving_ranker.target(&embedder), Err(Reason::SessionNotInPolicy));
     }
 
     #[tokio::test]
