@@ -41,10 +41,17 @@ pub(crate) fn inspect(
     collateral: &Collateral,
     now: UnixSeconds,
 ) -> Result<Claims, Rejection> {
+    if !evidence.certificates.is_empty() {
+        return Err(Rejection::Malformed("certificates beside a quote, which brings its own"));
+    }
     let quote = Quote::parse(&evidence.report)?;
     let provisioning = Provisioning::read(quote.certificates, false)?;
-    let collateral = collateral.tdx().iter().find(|collateral| provisioning.belongs_to(collateral));
-    let collateral = collateral.ok_or(Rejection::CollateralMissing("no TDX collateral for this platform"))?;
+    // Of several roots for one family, the one that the quote's chain leads to.
+    let of_family = || collateral.tdx().iter().filter(|collateral| provisioning.belongs_to(collateral));
+    let collateral = of_family()
+        .find(|collateral| collateral.root_certificate() == provisioning.root())
+        .or_else(|| of_family().next())
+        .ok_or(Rejection::CollateralMissing("no TDX collateral for this platform"))?;
     verify(evidence, &quote, &provisioning, collateral, now)
 }
 

@@ -66,11 +66,23 @@ fn a_quote_is_judged_by_the_collateral_of_its_family() {
     let processor = Processor { fmspc: [1; 6], ..Processor::default() };
     let other = AUTHORITY.issue(&Recipe { processor, ..real() }).unwrap();
     assert_missing(judged(&other, collateral.clone()));
-    let both = Collateral::empty().with_tdx(collateral).with_tdx(held(&other));
-    assert_eq!(both.tdx().len(), 2);
-    for material in [&material, &other] {
-        assert!(inspect(&quote(material), &both, now()).is_ok());
+    let elsewhere = OTHER_AUTHORITY.issue(&real()).unwrap();
+    let all = [&elsewhere, &other].map(held);
+    let all = all.into_iter().fold(Collateral::empty().with_tdx(collateral), Collateral::with_tdx);
+    assert_eq!(all.tdx().len(), 3);
+    for material in [&material, &other, &elsewhere] {
+        assert!(inspect(&quote(material), &all, now()).is_ok());
     }
+}
+
+/// A quote brings its own, so what lies beside it says nothing.
+#[test]
+fn nothing_lies_beside_a_quote() {
+    let material = AUTHORITY.issue(&real()).unwrap();
+    let collateral = Collateral::empty().with_tdx(held(&material));
+    let evidence = Evidence { certificates: vec![vec![]], ..quote(&material) };
+    let refused = inspect(&evidence, &collateral, now()).unwrap_err();
+    assert_eq!(refused.reason(), Reason::EvidenceMalformed);
 }
 
 /// What a provisioning certification enclave of another kind signed is for other statements.

@@ -1,6 +1,7 @@
 //! The layout of quotes, and the signatures from the platform's key to the quote.
 
-use sealane_attestation::{Collateral, Format, Rejection, Revocation, inspect};
+use sealane_attestation::{Collateral, Evidence, Format, Rejection, Revocation, inspect};
+use sealane_simulated::tdx::forge::Recipe;
 use sealane_simulated::tdx::{Body, Draft, mr_config_id, rtmr};
 use sealane_types::{Measurement, Platform, Reason, TcbStatus};
 
@@ -40,8 +41,7 @@ fn simulated_quotes_need_a_program_that_allows_them() {
     let refused = inspect(&evidence, &Collateral::builtin(), now()).unwrap_err();
     assert_eq!(refused, Rejection::SimulationNotAllowed);
     // Under the format of real hardware its names betray it.
-    let mut disguised = evidence;
-    disguised.format = Format::Tdx;
+    let disguised = Evidence { format: Format::Tdx, certificates: vec![], ..evidence };
     assert_untrusted(inspected(&disguised));
 }
 
@@ -166,10 +166,8 @@ fn simulated_evidence_fits_the_wire() {
 
 #[test]
 fn a_missing_collateral_has_a_word_of_its_own() {
-    let mut real = quoted_by(
-        &AUTHORITY.issue(&sealane_simulated::tdx::forge::Recipe { marked: false, ..recipe() }).unwrap(),
-    );
-    real.format = Format::Tdx;
+    let material = AUTHORITY.issue(&Recipe { marked: false, ..recipe() }).unwrap();
+    let real = Evidence { format: Format::Tdx, certificates: vec![], ..quoted_by(&material) };
     let refused = inspect(&real, &Collateral::builtin(), now()).unwrap_err();
     assert_eq!(refused.reason(), Reason::CollateralMissing);
 }
