@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use sealane_types::{PeerName, Product, SnpProtection};
+use sealane_types::{HostData, PeerName, Product, SnpProtection};
 
 use crate::document::{Document, Reference, SnpReference};
 use crate::limits::FINDINGS_MAX;
@@ -27,6 +27,10 @@ pub enum Advice {
         "`peers.{peer}.entries[{entry}]` permits keys of any cloud provider (VLEK); pin yours, for example: \"vlekProviders\": [\"CN=cc-us-east-2.amazonaws.com\"]"
     )]
     AnyProvider { peer: PeerName, entry: usize },
+    #[error(
+        "`peers.{peer}.entries[{entry}].hostData` accepts zero, which is that of every guest started without initdata: whoever starts the same image without any is this Peer"
+    )]
+    NoInitdata { peer: PeerName, entry: usize },
     #[error(
         "`peers.{peer}.entries[{entry}]` does not insist on the memory alias check, so a host with prepared memory modules can read the guest (BadRAM); with firmware that reports it: \"require\": [\"AliasCheck\"]"
     )]
@@ -69,6 +73,10 @@ fn advise(peer: &PeerName, entry: usize, snp: &SnpReference) -> Vec<Advice> {
     if snp.accepts_any_provider() {
         let (peer, entry) = at();
         said.push(Advice::AnyProvider { peer, entry });
+    }
+    if snp.host_data.contains(&HostData::new([0; 32])) {
+        let (peer, entry) = at();
+        said.push(Advice::NoInitdata { peer, entry });
     }
     if !snp.protections.contains(&SnpProtection::AliasCheck) {
         let (peer, entry) = at();

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use sealane_attestation::{Anchor, Collateral, Evidence, EvidenceMessage, Format, Revocation, inspect};
+use sealane_attestation::{
+    Anchor, ChainCache, Collateral, Evidence, EvidenceMessage, Format, Revocation, inspect, inspect_with,
+};
 use sealane_simulated::forge::{Authority, Dates, Recipe};
 use sealane_types::{Platform, Product, UnixSeconds};
 use serde_json::Value;
@@ -67,7 +69,8 @@ pub(super) fn report(data: &[u8]) {
     let mut script = Script::new(data);
     let Some(first) = script.byte() else { return };
     let genuine = &GENUINE[usize::from(first & 1)];
-    let claims = inspect(&genuine.evidence, &genuine.collateral, genuine.now).unwrap();
+    let mut chains = ChainCache::new();
+    let claims = inspect_with(&mut chains, &genuine.evidence, &genuine.collateral, genuine.now).unwrap();
     let mut evidence = genuine.evidence.clone();
     for edit in edits(&mut script) {
         match edit.place & 3 {
@@ -80,7 +83,10 @@ pub(super) fn report(data: &[u8]) {
             _ => evidence.certificates.truncate(1.max(usize::from(edit.place >> 2) % 4)),
         }
     }
-    let Ok(accepted) = inspect(&evidence, &genuine.collateral, genuine.now) else { return };
+    let outcome = inspect(&evidence, &genuine.collateral, genuine.now);
+    let known = inspect_with(&mut chains, &evidence, &genuine.collateral, genuine.now);
+    assert_eq!(known, outcome, "what is known of the genuine chain changes no verdict");
+    let Ok(accepted) = outcome else { return };
     assert_eq!(evidence.report, genuine.evidence.report, "a changed report was accepted");
     assert_eq!(evidence.certificates.first(), genuine.evidence.certificates.first(), "another signing key");
     if evidence.platform() == Platform::Simulated && evidence.certificates != genuine.evidence.certificates {
