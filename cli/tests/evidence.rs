@@ -365,6 +365,63 @@ fn a_tdx_quote_is_pinned_with_what_intel_says() {
     desk.refused(&arguments, "takes no collateral");
 }
 
+/// `policy show` of the drafted document.
+fn shown(desk: &Desk, arguments: &[&str]) -> String {
+    let draft = desk.put("draft.json", &desk.run(arguments).stdout);
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_kubectl-sealane")).args(["policy", "show", &draft]).output();
+    String::from_utf8(output.unwrap().stdout).unwrap()
+}
+
+#[test]
+fn a_policy_says_what_it_asks_for_and_what_it_does_not() {
+    let desk = Desk::new();
+    let text = shown(&desk, &borrowed(&milan(&["--allow", "Smt"])));
+    for words in [
+        "with firmware of at least bootloader 3, TEE 0, SNP 8, microcode 115",
+        "not asked for: the chip, who signed the guest's ID block, mitigations, protections (AliasCheck, Ecc",
+        "ALLOWED: SMT",
+        "memory on CXL devices",
+        "Worth knowing before it is signed:",
+        "accepts any Milan",
+        "accepts zero",
+        "BadRAM",
+    ] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    let (evidence, _) = simulated(Kind::Vlek, |report| {
+        (report[0], report[0x48]) = (5, 1 << 2 | 1);
+        report[0x40] |= 1 << 4;
+        report[0xe0..0x140].fill(3);
+        report[0x1a0..0x1e0].fill(0);
+        (report[0x1f8], report[0x200]) = (1, 1);
+    });
+    let file = desk.put("evidence.bin", &evidence);
+    let arguments = ["--peer", "a", "--from-evidence", &file, "--simulated", "--allow", "Vlek"];
+    let text = shown(&desk, &arguments);
+    for words in [
+        "its ID block was signed by the key with SHA-384 0303",
+        "the key of its ID block was signed by the one with SHA-384 0303",
+        "its FAMILY_ID is",
+        "its IMAGE_ID is",
+        "its own security version is at least 0",
+        "whose mitigations 0000000000000001 were there at launch and still are",
+        "its memory was checked for aliases",
+        "the host cannot read its ciphertext",
+        "keys held by the cloud provider (VLEK) simulated.example",
+    ] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    // Any provider will do: said twice over.
+    let draft = fs::read_to_string(desk.0.path().join("draft.json")).unwrap();
+    let open =
+        desk.put("open.json", draft.replace(r#","vlekProviders":["simulated.example"]"#, "").as_bytes());
+    let output = Command::new(env!("CARGO_BIN_EXE_kubectl-sealane")).args(["policy", "show", &open]).output();
+    let text = String::from_utf8(output.unwrap().stdout).unwrap();
+    assert!(text.contains("keys held by ANY cloud provider (VLEK)"), "{text}");
+    assert!(text.contains("shown as Degraded: vlekProviders"), "{text}");
+}
+
 #[test]
 fn flags_that_evidence_answers_are_bad_usage() {
     let output = Desk::new().run(&["--peer", "a", "--from-evidence", "x", "--min-tcb", "snp=1"]);
