@@ -13,6 +13,8 @@ use crate::rejection::Rejection;
 /// PKS, KL, PERFMON. All others are undefined, or make the guest something else than a workload (TPA).
 const ATTRIBUTES_DEFINED: u64 =
     1 | 0b111 << 4 | 0b11 << 16 | 1 << 27 | 1 << 28 | 1 << 29 | 1 << 30 | 1 << 31 | 1 << 63;
+/// SERVTD_EXT: service TDs may be bound after the guest was created, which only the extended report shows.
+const SERVICE_TDS_LATER: u64 = 1 << 17;
 /// XFAM: x87 and SSE are always there.
 const XFAM_ALWAYS: u64 = 0b11;
 /// XFAM (table "XFAM"): AVX, AVX-512, PT, PKRU, CET, ULI, LBR, AMX besides.
@@ -62,21 +64,25 @@ impl TdReport {
             report_data: fields.at(520)?,
             service_tds: service_tds(&fields, quote.body)?,
         };
-        report.check()?;
+        report.check(quote.body)?;
         if quote.body == Body::Td15Ex {
             check_extension(&fields)?;
         }
         Ok(report)
     }
 
-    fn check(&self) -> Result<(), Rejection> {
+    fn check(&self, body: Body) -> Result<(), Rejection> {
         // Zero for Intel's modules ("TDX Module Base Architecture Specification", SEAM measurement). The TCB info says
         // the same of each module; it is not asked to allow another.
         if self.signer != [0; 48] || self.module_attributes != [0; 8] {
             return Err(Rejection::Untrusted("the TDX module is not Intel's"));
         }
-        if u64::from_le_bytes(*self.attributes.as_bytes()) & !ATTRIBUTES_DEFINED != 0 {
+        let attributes = u64::from_le_bytes(*self.attributes.as_bytes());
+        if attributes & !ATTRIBUTES_DEFINED != 0 {
             return Err(Rejection::Malformed("undefined bits of TDATTRIBUTES"));
+        }
+        if attributes & SERVICE_TDS_LATER != 0 && body != Body::Td15Ex {
+            return Err(Rejection::Untrusted("service TDs that the quote does not show"));
         }
         let xfam = u64::from_le_bytes(*self.xfam.as_bytes());
         if xfam & !XFAM_DEFINED != 0 || xfam & XFAM_ALWAYS != XFAM_ALWAYS {

@@ -14,6 +14,9 @@ use crate::support::{
     said,
 };
 
+/// Bit of TDATTRIBUTES.
+const SERVTD_EXT: u32 = 17;
+
 /// A quote with this byte of its TD report changed.
 fn with(body: Body, at: usize, value: u8) -> Result<Claims, Rejection> {
     drafted(body, |draft| draft.report[at] = value)
@@ -51,13 +54,26 @@ fn a_statement_allows_no_other_signer() {
 
 #[test]
 fn only_defined_attributes_are_set() {
-    const DEFINED: [u32; 12] = [0, 4, 5, 6, 16, 17, 27, 28, 29, 30, 31, 63];
+    const DEFINED: [u32; 11] = [0, 4, 5, 6, 16, 27, 28, 29, 30, 31, 63];
     for bit in 0..64 {
         let outcome = with_attributes(1 << bit);
         if DEFINED.contains(&bit) {
             assert!(outcome.is_ok(), "{bit}: {outcome:?}");
-        } else {
+        } else if bit != SERVTD_EXT {
             assert_malformed(outcome);
+        }
+    }
+}
+
+/// Bound after the guest was created, they are seen in the extended report alone.
+#[test]
+fn service_tds_are_shown_by_the_quote() {
+    for body in Body::ALL {
+        let later = drafted(*body, |draft| draft.report[122] |= 1 << (SERVTD_EXT - 16));
+        if *body == Body::Td15Ex {
+            assert!(later.is_ok(), "{later:?}");
+        } else {
+            assert_untrusted(later);
         }
     }
 }
