@@ -78,6 +78,9 @@ mod tests {
         };
         assert!(fits(&nested(DEPTH_MAX), DEPTH_MAX));
         assert!(!fits(&nested(DEPTH_MAX + 1), DEPTH_MAX));
+        // The parser looks no further than it has to; what it would pass on is measured all the same.
+        assert!(decode::<x509_cert::der::asn1::AnyRef<'_>>(&nested(DEPTH_MAX)).is_some());
+        assert!(decode::<x509_cert::der::asn1::AnyRef<'_>>(&nested(DEPTH_MAX + 1)).is_none());
     }
 
     #[test]

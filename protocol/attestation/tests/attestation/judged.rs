@@ -8,6 +8,7 @@ use sealane_policy::{Entry, Floors, Pinnable};
 use sealane_simulated::forge::{Kind, REPORT_BYTES};
 use sealane_types::{
     Assurance, ChipId, Digest, HostData, Measurement, Platform, PodIdentity, Product, Reason, TcbStatus,
+    UnixSeconds,
 };
 
 use crate::support::{
@@ -322,4 +323,17 @@ fn stored_claims_expire() {
     assert!(rejudge(&held, &policy, held.expires()).is_ok());
     let refused = rejudge(&held, &policy, held.expires().plus(1)).unwrap_err();
     assert_eq!(refused.reason(), Reason::CollateralExpired);
+}
+
+#[test]
+fn a_policy_that_is_over_judges_nobody() {
+    let policy = honest();
+    let message = Prover::honest(&policy).send();
+    let held = judged(&message, &policy).unwrap();
+    let (begins, ends) = (policy.document().not_before.unix(), policy.expires().unix());
+    assert!(rejudge(&held, &policy, begins).is_ok());
+    let early = rejudge(&held, &policy, UnixSeconds(begins.0 - 1)).unwrap_err();
+    assert_eq!(early.reason(), Reason::PolicyNotYetValid);
+    let late = rejudge(&held, &policy, ends).unwrap_err();
+    assert_eq!(late.reason(), Reason::PolicyExpired);
 }
