@@ -5,19 +5,23 @@ use std::collections::BTreeMap;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sealane_attestation::binding::{Leaf, Purpose, Role, Tree, report_data};
-use sealane_attestation::{Degradation, EvidenceMessage, Expected, Format, Rejection, VerifiedPeer, judge};
+use sealane_attestation::{
+    Collateral, Degradation, Evidence, EvidenceMessage, Expected, Format, Rejection, TdxCollateral, TdxRoot,
+    VerifiedPeer, judge,
+};
 use sealane_policy::{
     Authorities, Document, Entry, Floors, Pinnable, PolicyPeer, Reference, SessionKind, SessionRule,
-    SigningKey, TdxMeasurement, TdxReference, VerifiedPolicy, sign, verify,
+    SigningKey, SnpReference, TdxMeasurement, TdxReference, VerifiedPolicy, sign, verify,
 };
 use sealane_simulated::MEASUREMENT;
+use sealane_simulated::tdx::forge::Recipe;
 use sealane_simulated::tdx::{Body, mr_config_id, rtmr};
 use sealane_types::{
     Assurance, Fmspc, Measurement, PeerName, Platform, PodIdentity, Reason, Roots, SignedChain, TcbStatus,
     TdAttributes, UnixSeconds, Xfam,
 };
 
-use crate::support::{INITDATA, MATERIAL, evidence, now, platform, simulation};
+use crate::support::{AUTHORITY, INITDATA, MATERIAL, evidence, now, platform, recipe, simulation};
 
 const PROVER: [u8; 32] = [3; 32];
 const VERIFIER: [u8; 32] = [4; 32];
@@ -52,16 +56,24 @@ fn reference() -> TdxReference {
     }
 }
 
-fn policy(reference: TdxReference, floors: Floors) -> VerifiedPolicy {
-    let owner = SigningKey::from_seed(&[7; 32]).unwrap();
-    let keys = vec![owner.public_key()];
-    let entry = Entry {
+/// A simulated entry that asks for this.
+fn simulated(reference: Reference) -> Entry {
+    Entry {
         assurance: Assurance::Simulated,
         root: Some(MATERIAL.fingerprint()),
         workload: None,
         unverified_workload: false,
-        reference: Reference::Tdx(reference),
-    };
+        reference,
+    }
+}
+
+fn policy(reference: TdxReference, floors: Floors) -> VerifiedPolicy {
+    of_entry(simulated(Reference::Tdx(reference)), floors)
+}
+
+fn of_entry(entry: Entry, floors: Floors) -> VerifiedPolicy {
+    let owner = SigningKey::from_seed(&[7; 32]).unwrap();
+    let keys = vec![owner.public_key()];
     let document = Document {
         version: 1,
         namespace: "demo".parse().unwrap(),
@@ -95,20 +107,29 @@ fn leaf() -> Leaf {
 
 /// What a prover on the honest platform gets of a verifier under `policy`, over the wire.
 fn judged(policy: &VerifiedPolicy, body: Body, bound: bool) -> Result<VerifiedPeer, Rejection> {
+    let quoted = |data| evidence(platform(&MATERIAL).quoting(body).quote(data).unwrap());
+    judged_by(policy, &simulation(), bound, quoted)
+}
+
+fn judged_by(
+    policy: &VerifiedPolicy,
+    collateral: &Collateral,
+    bound: bool,
+    quoted: impl Fn([u8; 64]) -> Evidence,
+) -> Result<VerifiedPeer, Rejection> {
     let tree = Tree::single(leaf());
     let digest = policy.digest();
-    let mut data = report_data(Platform::Simulated, &pod(), &PROVER, &digest, tree.leaves(), tree.root());
+    let form = quoted([0; 64]).platform();
+    let mut data = report_data(form, &pod(), &PROVER, &digest, tree.leaves(), tree.root());
     if !bound {
         data[0] ^= 1;
     }
-    let quote = platform(&MATERIAL).quoting(body).quote(data).unwrap();
     let path = tree.path(0).unwrap();
-    let message = EvidenceMessage { pod: pod(), policy: digest, path, evidence: evidence(quote) };
+    let message = EvidenceMessage { pod: pod(), policy: digest, path, evidence: quoted(data) };
     let message = EvidenceMessage::decode(&message.encode()?)?;
-    assert_eq!(message.evidence.format, Format::SimulatedTdx);
     let (pod, policies) = (pod(), [digest]);
     let expected = Expected { leaf: leaf(), prover_static: &PROVER, pod: &pod, policies: &policies };
-    judge(&message, &expected, &peer(), policy, &simulation(), now())
+    judge(&message, &expected, &peer(), policy, collateral, now())
 }
 
 fn under(change: impl FnOnce(&mut TdxReference)) -> Result<VerifiedPeer, Rejection> {
@@ -199,4 +220,41 @@ fn what_is_left_open_is_accepted_and_shown() {
         reference.measurements = [measurement].into();
     });
     assert_eq!(any_rtmr3.unwrap().degradations(), [Degradation::ReferenceValueMissing(Pinnable::Rtmr3)]);
+}
+
+/// Of a simulation under the pinned root, another platform's form is another platform.
+#[test]
+fn an_entry_for_another_form_is_not_satisfied() {
+    let snp = SnpReference { measurements: [MEASUREMENT].into(), ..SnpReference::default() };
+    let policy = of_entry(simulated(Reference::SevSnp(snp)), Floors::default());
+    let refused = judged(&policy, Body::V4, true).unwrap_err();
+    assert_eq!(refused, Rejection::PlatformNotAllowed(Platform::Simulated));
+}
+
+/// Under a root that the verifier holds, the assurance is what the entry states.
+#[test]
+fn hardware_counts_as_its_entry_states() {
+    let material = AUTHORITY.issue(&Recipe { marked: false, ..recipe() }).unwrap();
+    let [_, _, root] = material.chain();
+    let root = TdxRoot::new(root).unwrap();
+    let tdx = TdxCollateral::from_json_under(material.collateral_json().as_bytes(), &root).unwrap();
+    let collateral = Collateral::empty().with_tdx(tdx);
+    let quoted = |data| {
+        let quote = platform(&material).quote(data).unwrap();
+        Evidence { format: Format::Tdx, report: quote.report, certificates: vec![] }
+    };
+    let entry = Entry { assurance: Assurance::Pod, root: None, ..simulated(Reference::Tdx(reference())) };
+    let pod = of_entry(entry.clone(), Floors { complete: true, ..Floors::default() });
+    let verified = judged_by(&pod, &collateral, true, quoted).unwrap();
+    assert_eq!((verified.platform(), verified.assurance()), (Platform::Tdx, Assurance::Pod));
+    assert_eq!(judged_by(&pod, &collateral, false, quoted).unwrap_err().reason(), Reason::EvidenceNotBound);
+    let node = Entry { assurance: Assurance::Node, unverified_workload: true, ..entry };
+    let verified = judged_by(&of_entry(node, Floors::default()), &collateral, true, quoted).unwrap();
+    assert_eq!(verified.assurance(), Assurance::Node);
+    assert_eq!(verified.degradations(), [Degradation::WorkloadUnverified]);
+    // A simulated entry is not satisfied by hardware, nor the other way round.
+    let simulated = policy(reference(), Floors::default());
+    let refused = judged_by(&simulated, &collateral, true, quoted).unwrap_err();
+    assert_eq!(refused, Rejection::PlatformNotAllowed(Platform::Tdx));
+    assert_eq!(judged(&pod, Body::V4, true).unwrap_err(), Rejection::PlatformNotAllowed(Platform::Simulated));
 }
