@@ -17,5 +17,6 @@ mod receiving;
 mod sending;
 mod speed;
 mod staying;
+mod strangers;
 mod support;
 mod trust;

@@ -1,21 +1,11 @@
 //! What is refused, and that it is refused with a reason that helps.
 
-use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sealane_protocol::Moment;
-use sealane_protocol::connection::{Connection, Event, Local, Places, PolicyView, Setup, Sink, Timing};
-use sealane_protocol::frame::Frame;
-use sealane_protocol::handshake::{Floor, Kind, Suite};
-use sealane_protocol::keys::{MlKem768, Random, RandomFailed, StaticKey};
-use sealane_protocol::record::Rekey;
 use sealane_sidecar::evidence::Platforms;
 use sealane_sidecar::handoff::{LaneError, LaneFailure, SenderEvent, Turn};
-use sealane_types::{Cipher, Digest, PodIdentity, Reason};
+use sealane_types::Reason;
 use serde_json::json;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 
 use crate::client::{Receiver, parcel, passing_on, sender, try_sender};
 use crate::support::{Plan, Sidecar, beginning, document, expiring, pair, signed, until, within};
@@ -173,82 +163,4 @@ async fn a_policy_whose_time_comes_opens_its_sessions_by_itself() {
     from.propose(chain);
     assert_eq!(refusal(&from, Duration::from_millis(100)).await.reason, Reason::PolicyNotYetValid);
     until("the policy's time", || from.node.policy_epoch() == Some(1)).await;
-}
-
-struct Os;
-
-impl Random for Os {
-    fn fill(&mut self, bytes: &mut [u8]) -> Result<(), RandomFailed> {
-        aws_lc_rs::rand::fill(bytes).map_err(|_| RandomFailed)
-    }
-}
-
-struct Nothing;
-
-impl Sink for Nothing {
-    fn on_frame(&mut self, _: Frame<'_>) -> Result<(), Reason> {
-        Err(Reason::FrameMalformed)
-    }
-}
-
-/// Connects as a stranger that claims a newer policy: the open connection when it is waited for, or the refusal.
-async fn claim_a_newer_policy(to: SocketAddr) -> Result<TcpStream, Reason> {
-    let floor = Floor { post_quantum: true, ciphers: vec![Cipher::Aes256Gcm] };
-    let local = Local {
-        static_key: Arc::new(StaticKey::generate(&mut Os).unwrap()),
-        peer: "embedder".parse().unwrap(),
-        pod: PodIdentity::new("demo", "stranger-0", "s").unwrap(),
-        policy: PolicyView { epoch: 9, digest: Digest::new([9; 32]), floor },
-        suites: Suite::offer(&[Cipher::Aes256Gcm], false),
-        rekey: Rekey::default(),
-        timing: Timing::default(),
-        kem: Arc::new(MlKem768),
-        places: Places::new(1),
-    };
-    let (expected, session) = ("ranker".parse().unwrap(), "activations".parse().unwrap());
-    let setup = Setup { local, kind: Kind::Full, expected, session };
-    let now = Moment::default();
-    let mut connection = Connection::initiate(setup, &mut Os, now).unwrap();
-    let mut stream = TcpStream::connect(to).await.unwrap();
-    let (mut input, mut filled) = (vec![0; 100_000], 0);
-    loop {
-        let output = connection.poll_output(now).to_vec();
-        stream.write_all(&output).await.unwrap();
-        connection.output_written(output.len());
-        while let Some(event) = connection.poll_event() {
-            match event {
-                Event::PolicyWanted => return Ok(stream),
-                Event::Closed { reason, .. } => return Err(reason),
-                _ => {}
-            }
-        }
-        if output.is_empty() {
-            let bytes = stream.read(&mut input[filled..]).await.unwrap();
-            assert_ne!(bytes, 0, "cut without a word");
-            filled += bytes;
-            let used = connection.handle_input(now, &mut input[..filled], &mut Nothing).unwrap();
-            input.copy_within(used..filled, 0);
-            filled -= used;
-        }
-    }
-}
-
-#[tokio::test]
-async fn strangers_that_claim_newer_policies_are_heard_two_at_a_time() {
-    let receiver = Plan::receiver().start();
-    let first = within("the first", claim_a_newer_policy(receiver.address)).await.unwrap();
-    let _second = within("the second", claim_a_newer_policy(receiver.address)).await.unwrap();
-    let third = within("the third", claim_a_newer_policy(receiver.address)).await;
-    assert_eq!(third.unwrap_err(), Reason::LimitExceeded);
-    // Those who need no place are not kept out.
-    let from = Plan::sender(&[receiver.address]).start();
-    let _lane = sender(&from.lanes).await;
-    drop(first);
-    within("room again", async {
-        while claim_a_newer_policy(receiver.address).await.is_err() {
-            // Slower than the gate lets strangers in.
-            tokio::time::sleep(Duration::from_millis(150)).await;
-        }
-    })
-    .await;
 }

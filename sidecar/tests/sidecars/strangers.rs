@@ -1,0 +1,187 @@
+//! Replicas that nobody configured: what they claim, and how far they get.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use sealane_policy::digest_of;
+use sealane_protocol::Moment;
+use sealane_protocol::connection::{Connection, Event, Local, Places, PolicyView, Setup, Sink, Timing};
+use sealane_protocol::frame::Frame;
+use sealane_protocol::handshake::{Floor, Kind, Suite};
+use sealane_protocol::keys::{MlKem768, Random, RandomFailed, StaticKey};
+use sealane_protocol::record::Rekey;
+use sealane_types::{Cipher, Digest, PodIdentity, PublicKey, Reason, SignedChain};
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::client::sender;
+use crate::support::{Plan, document, signed, within};
+
+struct Os;
+
+impl Random for Os {
+    fn fill(&mut self, bytes: &mut [u8]) -> Result<(), RandomFailed> {
+        aws_lc_rs::rand::fill(bytes).map_err(|_| RandomFailed)
+    }
+}
+
+struct Nothing;
+
+impl Sink for Nothing {
+    fn on_frame(&mut self, _: Frame<'_>) -> Result<(), Reason> {
+        Err(Reason::FrameMalformed)
+    }
+}
+
+/// What a stranger claims: to be an embedder that sends `activations`, unless a test says otherwise.
+#[derive(Clone)]
+struct Stranger {
+    kind: Kind,
+    key: Arc<StaticKey>,
+    namespace: &'static str,
+    peer: &'static str,
+    session: &'static str,
+    epoch: u64,
+    digest: Digest,
+}
+
+impl Stranger {
+    /// Under the policy that everybody has.
+    fn under(chain: &SignedChain) -> Self {
+        Self {
+            kind: Kind::Full,
+            key: Arc::new(StaticKey::generate(&mut Os).unwrap()),
+            namespace: "demo",
+            peer: "embedder",
+            session: "activations",
+            epoch: 1,
+            digest: digest_of(&STANDARD.decode(&chain.document).unwrap()),
+        }
+    }
+
+    fn setup(&self) -> Setup {
+        let floor = Floor { post_quantum: true, ciphers: vec![Cipher::Aes256Gcm] };
+        let local = Local {
+            static_key: Arc::clone(&self.key),
+            peer: self.peer.parse().unwrap(),
+            pod: PodIdentity::new(self.namespace, "stranger-0", "s").unwrap(),
+            policy: PolicyView { epoch: self.epoch, digest: self.digest, floor },
+            suites: Suite::offer(&[Cipher::Aes256Gcm], false),
+            rekey: Rekey::default(),
+            timing: Timing::default(),
+            kem: Arc::new(MlKem768),
+            places: Places::new(1),
+        };
+        let (expected, session) = ("ranker".parse().unwrap(), self.session.parse().unwrap());
+        Setup { local, kind: self.kind, expected, session }
+    }
+
+    /// Calls until something happens that it waits for, and keeps the line; or says why it was hung up on.
+    async fn calls(&self, to: SocketAddr, awaited: fn(&Event) -> bool) -> Result<TcpStream, Reason> {
+        let now = Moment::default();
+        let mut connection = Connection::initiate(self.setup(), &mut Os, now).unwrap();
+        let mut stream = TcpStream::connect(to).await.unwrap();
+        let (mut input, mut filled) = (vec![0; 100_000], 0);
+        loop {
+            let output = connection.poll_output(now).to_vec();
+            stream.write_all(&output).await.unwrap();
+            connection.output_written(output.len());
+            while let Some(event) = connection.poll_event() {
+                match event {
+                    event if awaited(&event) => return Ok(stream),
+                    Event::Closed { reason, .. } => return Err(reason),
+                    _ => {}
+                }
+            }
+            if output.is_empty() {
+                let bytes = stream.read(&mut input[filled..]).await.unwrap();
+                assert_ne!(bytes, 0, "cut without a word");
+                filled += bytes;
+                // What is wrong with it, the connection tells as it ends.
+                let used = connection.handle_input(now, &mut input[..filled], &mut Nothing).unwrap_or(filled);
+                input.copy_within(used..filled, 0);
+                filled -= used;
+            }
+        }
+    }
+
+    /// Calls a sidecar that hangs up, and says why.
+    async fn is_refused(&self, by: SocketAddr) -> Reason {
+        within("a refusal", self.calls(by, |_| false)).await.map(drop).unwrap_err()
+    }
+}
+
+fn is_asked_for_evidence(event: &Event) -> bool {
+    matches!(event, Event::EvidenceWanted(_))
+}
+
+fn is_shown_evidence(event: &Event) -> bool {
+    matches!(event, Event::EvidenceReceived(_))
+}
+
+fn is_asked_for_its_policy(event: &Event) -> bool {
+    matches!(event, Event::PolicyWanted)
+}
+
+#[tokio::test]
+async fn a_pod_of_another_namespace_is_refused() {
+    let receiver = Plan::receiver().start();
+    let stranger = Stranger::under(&receiver.plan.chain);
+    within("a question", stranger.calls(receiver.address, is_asked_for_evidence)).await.unwrap();
+    let elsewhere = Stranger { namespace: "elsewhere", ..stranger };
+    assert_eq!(elsewhere.is_refused(receiver.address).await, Reason::PeerUnknown);
+}
+
+#[tokio::test]
+async fn a_peer_that_the_session_does_not_name_is_refused() {
+    let receiver = Plan::receiver().start();
+    let stranger = Stranger::under(&receiver.plan.chain);
+    let ranker = Stranger { peer: "ranker", ..stranger.clone() };
+    assert_eq!(ranker.is_refused(receiver.address).await, Reason::PeerUnknown);
+    let elsewhere = Stranger { session: "gradients", ..stranger };
+    assert_eq!(elsewhere.is_refused(receiver.address).await, Reason::SessionUnknown);
+}
+
+#[tokio::test]
+async fn an_auditor_that_the_policy_does_not_list_gets_no_quote() {
+    let listed = Stranger { kind: Kind::Audit, ..Stranger::under(&signed(&document(1), &[1, 2])) };
+    let receiver = Plan::receiver().start();
+    assert_eq!(listed.is_refused(receiver.address).await, Reason::VersionUnsupported, "nobody audits here");
+
+    let mut audited = document(1);
+    audited["auditors"] = json!({"publicKeys": [PublicKey::new(*listed.key.public()).to_string()]});
+    let chain = signed(&audited, &[1, 2]);
+    let receiver = Plan { chain: chain.clone(), ..Plan::receiver() }.start();
+    let other = Stranger { kind: Kind::Audit, ..Stranger::under(&chain) };
+    assert_eq!(other.is_refused(receiver.address).await, Reason::PeerUnknown);
+    let listed = Stranger { digest: other.digest, ..listed };
+    within("evidence", listed.calls(receiver.address, is_shown_evidence)).await.unwrap();
+}
+
+#[tokio::test]
+async fn strangers_that_claim_newer_policies_are_heard_two_at_a_time() {
+    let receiver = Plan::receiver().start();
+    let to = receiver.address;
+    let stranger =
+        Stranger { epoch: 9, digest: Digest::new([9; 32]), ..Stranger::under(&receiver.plan.chain) };
+    let claim = || stranger.calls(to, is_asked_for_its_policy);
+    let first = within("the first", claim()).await.unwrap();
+    let _second = within("the second", claim()).await.unwrap();
+    let third = within("the third", claim()).await;
+    assert_eq!(third.unwrap_err(), Reason::LimitExceeded);
+    // Those who need no place are not kept out.
+    let from = Plan::sender(&[to]).start();
+    let _lane = sender(&from.lanes).await;
+    drop(first);
+    within("room again", async {
+        while claim().await.is_err() {
+            // Slower than the gate lets strangers in.
+            tokio::time::sleep(Duration::from_millis(150)).await;
+        }
+    })
+    .await;
+}
