@@ -258,6 +258,41 @@ mod tests {
     }
 
     #[test]
+    fn lists_are_bounded() {
+        type Fill = fn(&mut wire::Configuration, usize);
+        let lists: [(&str, usize, Fill); 4] = [
+            ("sessions", SESSIONS_MAX, |it, count| {
+                let session = it.sessions[0].clone();
+                let named = |number| wire::Session { name: format!("s{number}"), ..session.clone() };
+                it.sessions = (0..count).map(named).collect();
+            }),
+            ("session.remotes", REMOTES_MAX, |it, count| {
+                let remotes = &mut it.sessions[0].remotes;
+                *remotes = vec![remotes[0].clone(); count];
+            }),
+            ("session.remote.replicas", REPLICAS_MAX, |it, count| {
+                let replicas = &mut it.sessions[0].remotes[0].replicas;
+                *replicas = vec![replicas[0].clone(); count];
+            }),
+            ("replica.addresses", ADDRESSES_MAX, |it, count| {
+                let addresses = &mut it.sessions[0].remotes[0].replicas[0].addresses;
+                *addresses = vec![addresses[0].clone(); count];
+            }),
+        ];
+        for (name, bound, fill) in lists {
+            let mut full = configuration();
+            fill(&mut full, bound);
+            assert!(desired(full.clone()).is_ok(), "{name}");
+            fill(&mut full, bound + 1);
+            let refused = desired(full);
+            assert!(
+                matches!(refused, Err(ConvertError::TooMany { field, max }) if field == name && max == bound),
+                "{name}: {refused:?}"
+            );
+        }
+    }
+
+    #[test]
     fn a_session_is_there_once_in_each_direction() {
         let mut configuration = configuration();
         let both = wire::Session { sending: false, ..configuration.sessions[0].clone() };

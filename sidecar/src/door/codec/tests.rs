@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use sealane_types::{Dtype, Reason};
 use serde_json::Value;
 
-use super::super::fault::Fault;
+use super::super::{fault::Fault, limits};
 use super::*;
 use crate::handoff::{LaneIncarnation, ReplicaId, Sequence, TensorHeader};
 
@@ -199,4 +199,20 @@ proptest! {
             Err(fault) => prop_assert!(!fault.to_string().is_empty()),
         }
     }
+}
+
+#[test]
+fn one_tensor_is_for_so_many_replicas() {
+    let put = |replicas: usize| {
+        // One entry on lane 1: sequence, offset, length and segment, a scalar of dtype 1 without a name, then its replicas.
+        let mut packet = vec![4, 0, 1, 0, 1, 0, 0, 0];
+        packet.extend([0; 28]);
+        packet.extend([1, 0, 0, 0]);
+        packet.extend((replicas as u32).to_le_bytes());
+        packet.extend(vec![0; 16 * replicas]);
+        Request::parse(&packet)
+    };
+    assert!(put(limits::REPLICAS_MAX).is_ok());
+    let refused = put(limits::REPLICAS_MAX + 1);
+    assert!(matches!(refused, Err(Fault::TooMany { max: limits::REPLICAS_MAX, .. })), "{refused:?}");
 }

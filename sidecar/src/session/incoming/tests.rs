@@ -240,6 +240,20 @@ async fn a_connection_opens_so_many_streams_and_no_more() {
 }
 
 #[tokio::test]
+async fn a_replica_leaves_so_many_lanes_open_and_no_more() {
+    let receiving = receiving();
+    let lanes = u32::try_from(STREAMS_MAX).unwrap();
+    let mut remote = Wire::connect(&receiving);
+    for lane in 0..lanes {
+        remote.opens(lane, lane).unwrap();
+    }
+    // Those of a connection that broke may come back, and count until then.
+    let mut remote = Wire::connect(&receiving);
+    assert_eq!(remote.opens(lanes, lanes), Err(Reason::LimitExceeded));
+    remote.opens(0, 0).unwrap();
+}
+
+#[tokio::test]
 async fn what_lies_without_a_place_is_bounded_however_often_a_stream_is_opened() {
     let receiving = receiving();
     let mut remote = Wire::connect(&receiving);
