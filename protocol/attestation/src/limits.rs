@@ -2,7 +2,7 @@
 
 /// Largest report of any platform: an SNP report has 1184 bytes, TDX quotes and Nitro documents about 5 KiB.
 pub const REPORT_BYTES_MAX: usize = 16 * 1024;
-/// Most certificates that evidence carries: an SNP chain has three.
+/// Most certificates that evidence carries: an SNP chain has three, and the collateral of simulated TDX seven parts.
 pub const CERTIFICATES_MAX: usize = 8;
 /// Largest certificate in bytes; AMD's have about 1.7 KiB.
 pub const CERTIFICATE_BYTES_MAX: usize = 4 * 1024;

@@ -128,6 +128,7 @@ impl TdxCollateral {
     /// Whether evidence of the platforms of `other` is judged by this as well.
     pub(crate) fn replaces(&self, other: &Self) -> bool {
         self.fmspc() == other.fmspc()
+            && self.0.info.pce_id == other.0.info.pce_id
             && self.root() == other.root()
             && self.0.list.issuer == other.0.list.issuer
     }
