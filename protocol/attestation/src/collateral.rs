@@ -217,7 +217,9 @@ mod tests {
     #[test]
     fn the_pinned_roots_are_those_that_the_readme_lists() {
         let builtin = Collateral::builtin();
-        let roots: Vec<String> = builtin.anchors().iter().map(|anchor| anchor.root().to_string()).collect();
+        let mut roots: Vec<String> =
+            builtin.anchors().iter().map(|anchor| anchor.root().to_string()).collect();
+        roots.push(fingerprint(builtin.nitro_root().unwrap()).to_string());
         let readme = include_str!("../collateral/README.md");
         let pairs = |key| builtin.anchors().iter().filter(|anchor| anchor.signing_key == key).count();
         assert_eq!([pairs(SigningKey::Vcek), pairs(SigningKey::Vlek)], [Product::ALL.len(); 2]);
