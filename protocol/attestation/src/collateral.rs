@@ -18,7 +18,9 @@ pub enum AnchorError {
     Size,
     #[error("a certificate cannot be parsed")]
     Certificate,
-    #[error("the certificates are not those of a vendor: an ARK with its ASK or ASVK of one product, or Intel's SGX root")]
+    #[error(
+        "the certificates are not those of a vendor: an ARK with its ASK or ASVK of one product, or Intel's SGX root"
+    )]
     Names,
     #[error("a root whose names contain SIM is simulated, and never stands for hardware")]
     Simulated,
