@@ -66,7 +66,8 @@ pub(crate) fn inspect(
         ask: &anchor.ask,
         revocation_list: anchor.revocation_list.as_deref(),
     };
-    let key = cache.keep(id(anchor.identity), verify_signing_certificate(signer, &issuers, now)?);
+    let key = verify_signing_certificate(signer, &certificate, &issuers, now)?;
+    let key = cache.keep(id(anchor.identity), key);
     report::verify(&evidence.report, &key, Platform::SevSnp, anchor.root)
 }
 
@@ -94,6 +95,6 @@ pub(crate) fn inspect_simulated(
     let (product, signing_key) = names::simulated_issuer_product(&issuer)
         .ok_or(Rejection::Untrusted("the simulated ASK names no product"))?;
     let issuers = Issuers { product, signing_key, ark, ask, revocation_list: None };
-    let key = cache.keep(id, verify_signing_certificate(signer, &issuers, now)?);
+    let key = cache.keep(id, verify_signing_certificate(signer, &chain::parse(signer)?, &issuers, now)?);
     report::verify(&evidence.report, &key, Platform::Simulated, fingerprint(ark))
 }

@@ -52,18 +52,19 @@ pub(super) fn parse(certificate: &[u8]) -> Result<Certificate, Rejection> {
     der::decode(certificate).ok_or(Rejection::Malformed("a certificate"))
 }
 
-/// Verifies the DER certificate `signer` under `issuers` at `now`.
+/// Verifies the DER certificate `signer`, which is `certificate`, under `issuers` at `now`.
 pub(super) fn verify_signing_certificate(
     signer: &[u8],
+    certificate: &Certificate,
     issuers: &Issuers<'_>,
     now: UnixSeconds,
 ) -> Result<VerifiedKey, Rejection> {
-    let [certificate, ask, ark] = [parse(signer)?, parse(issuers.ask)?, parse(issuers.ark)?];
+    let [ask, ark] = [parse(issuers.ask)?, parse(issuers.ark)?];
     let (mut from, mut expires) = (UnixSeconds(0), UnixSeconds(u64::MAX));
     let mut narrow = |(begins, ends): (UnixSeconds, UnixSeconds)| {
         (from, expires) = (from.max(begins), expires.min(ends));
     };
-    for (certificate, name) in [(&ark, "the ARK"), (&ask, "the ASK"), (&certificate, "the VCEK")] {
+    for (certificate, name) in [(&ark, "the ARK"), (&ask, "the ASK"), (certificate, "the VCEK")] {
         narrow(check_dates(certificate, name, now)?);
     }
     let mut revocation = Revocation::Unchecked;
@@ -73,7 +74,7 @@ pub(super) fn verify_signing_certificate(
     }
     let public_key = verify_path(signer, issuers, now)?;
     let point = p384::point(&public_key).ok_or(Rejection::Untrusted("the VCEK's key is not on P-384"))?;
-    let extensions = extensions::read(&certificate, issuers.product, issuers.signing_key)?;
+    let extensions = extensions::read(certificate, issuers.product, issuers.signing_key)?;
     Ok(VerifiedKey {
         point,
         product: issuers.product,
