@@ -39,7 +39,8 @@ mod tdx;
 
 pub use appraise::{Degradation, VerifiedPeer, appraise, judge, judge_with, rejudge, shortfall};
 pub use claims::{
-    Claims, GuestIdentity, Mitigations, NitroClaims, Permission, Revocation, SnpClaims, Statement, Tcb, TcbVersions, TdxClaims,
+    Claims, GuestIdentity, Mitigations, NitroClaims, Permission, Revocation, SnpClaims, Statement, Tcb,
+    TcbVersions, TdxClaims,
 };
 pub use collateral::{Anchor, AnchorError, Collateral};
 pub use evidence::{Evidence, Format};

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use sealane_types::{Carrier, Cipher, Digest, Namespace, PeerName, PolicyName, PublicKey};
 
 pub use entry::{
-    Entry, NitroMeasurement, NitroPermissions, NitroReference, Pinnable, Reference, SnpIdentity, SnpPermissions, SnpReference, Tcb,
-    TdxMeasurement, TdxPermissions, TdxReference, Workload,
+    Entry, NitroMeasurement, NitroPermissions, NitroReference, Pinnable, Reference, SnpIdentity,
+    SnpPermissions, SnpReference, Tcb, TdxMeasurement, TdxPermissions, TdxReference, Workload,
 };
 pub use session::{Flow, SessionKind, SessionRule};
 

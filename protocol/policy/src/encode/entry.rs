@@ -6,8 +6,7 @@ use sealane_types::Platform;
 
 use super::{Members, list, text};
 use crate::document::{
-    Entry, NitroMeasurement, NitroReference, Reference, TdxPermissions, TdxReference,
-    Workload,
+    Entry, NitroMeasurement, NitroReference, Reference, TdxPermissions, TdxReference, Workload,
 };
 use crate::json::Tree;
 use crate::limits::NITRO_AGE_SECONDS_DEFAULT;

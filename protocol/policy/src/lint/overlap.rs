@@ -6,8 +6,8 @@ use sealane_types::{Assurance, Measurement, PeerName, PublicKey};
 
 use super::Finding;
 use crate::document::{
-    Entry, NitroMeasurement, NitroReference, PolicyPeer, Reference, SnpIdentity, SnpReference, TdxMeasurement,
-    TdxReference, Workload,
+    Entry, NitroMeasurement, NitroReference, PolicyPeer, Reference, SnpIdentity, SnpReference,
+    TdxMeasurement, TdxReference, Workload,
 };
 use crate::limits::FINDINGS_MAX;
 
