@@ -7,8 +7,8 @@
 
 pub(crate) mod judge;
 pub(crate) mod own;
-pub(crate) mod prover;
 pub mod platforms;
+pub(crate) mod prover;
 pub mod provider;
 
 pub use sealane_attestation::Format;

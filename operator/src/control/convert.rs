@@ -14,19 +14,21 @@ pub fn configuration(desired: &Desired, generation: u64) -> Configuration {
             reason: Reason::PeerUnknown.as_str().to_owned(),
             ..Configuration::default()
         },
-        Desired::Member(desired::Membership { peer, provider, reattest_seconds, policy, sessions }) => Configuration {
-            generation,
-            peer: peer.to_string(),
-            reason: String::new(),
-            provider: provider.as_str().to_owned(),
-            reattest_seconds: *reattest_seconds,
-            policy: policy.as_ref().map(|(name, wire)| Policy {
-                name: name.to_string(),
-                chain: wire.chain.clone(),
-                roots: wire.roots.clone(),
-            }),
-            sessions: sessions.iter().map(session).collect(),
-        },
+        Desired::Member(desired::Membership { peer, provider, reattest_seconds, policy, sessions }) => {
+            Configuration {
+                generation,
+                peer: peer.to_string(),
+                reason: String::new(),
+                provider: provider.as_str().to_owned(),
+                reattest_seconds: *reattest_seconds,
+                policy: policy.as_ref().map(|(name, wire)| Policy {
+                    name: name.to_string(),
+                    chain: wire.chain.clone(),
+                    roots: wire.roots.clone(),
+                }),
+                sessions: sessions.iter().map(session).collect(),
+            }
+        }
     }
 }
 

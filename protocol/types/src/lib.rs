@@ -14,7 +14,10 @@ mod roots;
 mod stream;
 mod time;
 
-pub use digest::{ChipId, Digest, Fmspc, GuestLabel, HostData, KeyDigest, KeyId, Measurement, MitigationVector, ParseHexError, TdAttributes, Xfam};
+pub use digest::{
+    ChipId, Digest, Fmspc, GuestLabel, HostData, KeyDigest, KeyId, Measurement, MitigationVector,
+    ParseHexError, TdAttributes, Xfam,
+};
 pub use name::{InvalidName, Namespace, PeerName, PodIdentity, PolicyName, SessionName};
 pub use platform::{
     Assurance, Carrier, Cipher, Platform, Product, Provider, SnpProtection, TcbStatus, UnknownWord,

@@ -12,8 +12,8 @@ use serde::Deserialize;
 
 use super::{ARENA_BYTES, Anchors, Config, ConfigError, DRAIN, read};
 use crate::desired::{
-    REATTEST_SECONDS,    Desired, Direction, FANOUT_MAX, Forward, Kind, PolicyProposal, REMOTES_MAX, REPLICAS_MAX, Rekey, Remote,
-    Replica, SESSIONS_MAX, Session,
+    Desired, Direction, FANOUT_MAX, Forward, Kind, PolicyProposal, REATTEST_SECONDS, REMOTES_MAX,
+    REPLICAS_MAX, Rekey, Remote, Replica, SESSIONS_MAX, Session,
 };
 use crate::evidence::ProviderInput;
 

@@ -10,8 +10,8 @@ use sealane_types::{
 };
 
 use crate::desired::{
-    REATTEST_SECONDS,    ADDRESSES_MAX, Desired, Direction, FANOUT_MAX, Forward, Kind, PolicyProposal, REMOTES_MAX, REPLICAS_MAX,
-    Rekey, Remote, Replica, SESSIONS_MAX, Session,
+    ADDRESSES_MAX, Desired, Direction, FANOUT_MAX, Forward, Kind, PolicyProposal, REATTEST_SECONDS,
+    REMOTES_MAX, REPLICAS_MAX, Rekey, Remote, Replica, SESSIONS_MAX, Session,
 };
 
 /// The word that lets the sidecar choose.

@@ -70,7 +70,8 @@ async fn sessions_are_attested_again_while_they_live() {
     let mut taking = Receiver::open(&receiver.lanes, 1 << 20).await;
     let count = |sidecar: &Sidecar| {
         let metrics = sidecar.node.render_metrics().unwrap();
-        let mut lines = metrics.lines().filter(|line| line.starts_with("sealane_connections_reattested_total{"));
+        let mut lines =
+            metrics.lines().filter(|line| line.starts_with("sealane_connections_reattested_total{"));
         lines.find_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).unwrap_or_default()
     };
     let mut sent = 0;

@@ -15,7 +15,9 @@ use sealane_sidecar::config::{Anchors, Config, Control, Traces};
 use sealane_sidecar::desired::{
     Desired, Direction, Forward, Kind, PolicyProposal, Rekey, Remote, Replica, Session,
 };
-use sealane_sidecar::evidence::{Format, Platforms, Provider, ProviderError, ProviderInput, Quote, QuoteRequest};
+use sealane_sidecar::evidence::{
+    Format, Platforms, Provider, ProviderError, ProviderInput, Quote, QuoteRequest,
+};
 use sealane_sidecar::handoff::Lanes;
 use sealane_sidecar::node::{Node, NodeError};
 use sealane_simulated::{MEASUREMENT, Material, host_data};
