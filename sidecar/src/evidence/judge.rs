@@ -172,7 +172,9 @@ mod tests {
         let begun = Arc::new(std::sync::Barrier::new(AT_ONCE));
         let verify = || {
             let begun = Arc::clone(&begun);
-            judge.work(move |_| drop(begun.wait()))
+            judge.work(move |_| {
+                begun.wait();
+            })
         };
         futures::future::join_all((0..AT_ONCE).map(|_| verify())).await;
         assert_eq!(judge.chains.lock().unwrap().len(), AT_ONCE, "each had its own");
