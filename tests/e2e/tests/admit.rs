@@ -125,7 +125,10 @@ async fn admit_peers() -> Result<()> {
     let cluster = Admission::begin("peers").await?;
     let peer = json!({"selector": {"matchLabels": {"app": "embedder"}}, "trustPolicyRef": {"name": "demo"}});
     let stored = admitted(cluster.ask("Peer", peer.clone()).await)?;
-    ensure!(stored["attestation"] == json!({"provider": "Auto"}), "defaults: {stored}");
+    ensure!(
+        stored["attestation"] == json!({"provider": "Auto", "reattestAfter": "10m"}),
+        "defaults: {stored}"
+    );
     let expression = |operator: &str, values: Value| {
         let expression = with(&json!({"key": "app", "operator": operator}), json!({"values": values}));
         with(&peer, json!({"selector": {"matchExpressions": [expression]}}))
@@ -164,6 +167,12 @@ async fn admit_peers() -> Result<()> {
                 ),
                 (with(&peer, json!({"attestation": {"provider": "Tdx"}})), "Unsupported value: \"Tdx\""),
                 (with(&peer, json!({"attestation": {"provider": 1}})), "spec.attestation.provider"),
+                (
+                    with(&peer, json!({"attestation": {"reattestAfter": "9s"}})),
+                    "between 10s and 24h, for example 10m",
+                ),
+                (with(&peer, json!({"attestation": {"reattestAfter": "25h"}})), "between 10s and 24h"),
+                (with(&peer, json!({"attestation": {"reattestAfter": "soon"}})), "between 10s and 24h"),
             ],
         )
         .await?;
