@@ -287,11 +287,11 @@ impl Association {
     /// A verified connection to `process` begins.
     pub(super) fn attach(&self, process: ReplicaId, phase: Phase) {
         let mut state = self.lock();
-        if state.process.is_some_and(|known| known != process) {
-            state.dissolve(self.serial);
-        }
+        let another = state.process.is_some_and(|known| known != process);
+        let inherited = if another { state.dissolve(self.serial, true) } else { Vec::new() };
         state.process = Some(process);
         state.open_lanes();
+        state.end_again(&inherited);
         state.backlog.attach();
         state.phase = phase;
         // It could take nothing while it was away, which is no stall.
@@ -313,7 +313,7 @@ impl Association {
     /// Nothing will be sent to it any more.
     pub(super) fn end(&self) {
         let mut state = self.lock();
-        state.dissolve(self.serial);
+        state.dissolve(self.serial, false);
         state.over = true;
         drop(state);
         self.tell();
@@ -421,15 +421,31 @@ impl State {
         true
     }
 
-    /// The process is gone: lanes learn what is left of theirs.
-    fn dissolve(&mut self, association: Serial) {
+    /// The process is gone: lanes learn what is left of theirs. Ends that it did not confirm are told to its `successor`, if there is one: the
+    /// receiving application outlives its sidecar, and would wait for them for ever. Lanes of such ends are returned.
+    fn dissolve(&mut self, association: Serial, successor: bool) -> Vec<StreamId> {
         self.report(association);
-        for (lane, remains) in self.backlog.dissolve() {
-            if let Some(to) = self.lanes.get(&lane) {
-                let _ = to.news.send(LaneNews::Gone { association, remains });
+        let mut inherited = Vec::new();
+        for (lane, mut remains) in self.backlog.dissolve() {
+            let Some(to) = self.lanes.get(&lane) else { continue };
+            if successor && remains.ends > 0 {
+                // The successor confirms one in place of all of them.
+                remains.ends -= 1;
+                inherited.push(lane);
             }
+            let _ = to.news.send(LaneNews::Gone { association, remains });
         }
         self.process = None;
+        inherited
+    }
+
+    /// Opens and ends streams of lanes that are over.
+    fn end_again(&mut self, lanes: &[StreamId]) {
+        for id in lanes {
+            if let Some(lane) = self.lanes.get(id) {
+                self.backlog.finish(*id, lane.incarnation);
+            }
+        }
     }
 
     fn open_lanes(&mut self) {

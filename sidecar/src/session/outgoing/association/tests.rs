@@ -139,6 +139,22 @@ fn a_lane_ends_without_a_receiver_that_is_away_and_never_saw_it() {
 }
 
 #[test]
+fn an_end_that_a_process_did_not_confirm_is_told_to_the_next_one() {
+    let (association, _room) = connected();
+    let (key, link, mut inbox) = lane(&association, 1);
+    assert_eq!(association.finish(key.lane, &link), 1);
+    association.detach((Reason::LinkLost, "it was killed".to_owned()));
+    association.attach(process(2), established());
+    let LaneNews::Gone { remains, .. } = inbox.try_recv().unwrap() else { panic!("no news") };
+    assert_eq!(remains.ends, 0, "the lane waits for the next process instead");
+    assert!(association.lock().backlog.has_streams(key.lane), "which hears of the lane, and of its end");
+    // One that never comes back is not waited for.
+    association.end();
+    let LaneNews::Gone { remains, .. } = inbox.try_recv().unwrap() else { panic!("no news") };
+    assert_eq!(remains.ends, 1);
+}
+
+#[test]
 fn what_was_promised_to_a_receiver_that_is_dropped_is_dropped_as_well() {
     let (association, _news) = connected();
     let (key, link, _inbox) = lane(&association, 1);
