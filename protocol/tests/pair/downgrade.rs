@@ -32,7 +32,9 @@ fn a_hello_changed_on_path_breaks_the_handshake() {
 
 #[test]
 fn hello_bytes_are_all_authenticated() {
-    let length = Pair::new().flight(Who::Embedder).windows(4).position(|four| four[..2] == [1, 0]).unwrap();
+    // Magic, and how much follows it.
+    let first = Pair::new().flight(Who::Embedder);
+    let length = 10 + usize::from(u16::from_be_bytes([first[8], first[9]]));
     for at in 0..length {
         let mut pair = Pair::new();
         let mut bent = false;
