@@ -19,6 +19,7 @@ pub(super) fn by_peer<'a>(valid: &'a Valid, replicas: &Replicas<'_>) -> BTreeMap
             sessions.entry(peer).or_default().push(side);
         }
     }
+    let reattest_seconds = reattest_seconds(valid);
     valid
         .peers
         .iter()
@@ -27,7 +28,8 @@ pub(super) fn by_peer<'a>(valid: &'a Valid, replicas: &Replicas<'_>) -> BTreeMap
             let membership = Membership {
                 peer: name.clone(),
                 provider: object.map_or(Provider::Auto, |object| object.spec.attestation.provider),
-                reattest_seconds: reattest_seconds(valid, name),
+                // Zero, a sidecar's own default, where no Peer says what can be read: the schema sees to it that none does.
+                reattest_seconds: reattest_seconds.get(name).copied().unwrap_or_default(),
                 policy: policy(valid, peer),
                 sessions: sessions.remove(name).unwrap_or_default().into(),
             };
@@ -36,17 +38,23 @@ pub(super) fn by_peer<'a>(valid: &'a Valid, replicas: &Replicas<'_>) -> BTreeMap
         .collect()
 }
 
-/// The shortest of the Peer's own and of those that it has sessions with. Zero, which a sidecar takes for its own
-/// default, where no Peer says anything that can be read: the schema sees to it that there is none.
-fn reattest_seconds(valid: &Valid, own: &PeerName) -> u64 {
-    let shapes = valid.sessions.values().filter_map(|session| session.shape.as_ref().ok());
-    let shared = shapes.filter(|shape| shape.from == *own || shape.to.contains(own));
-    let peers = shared.flat_map(|shape| std::iter::once(&shape.from).chain(&shape.to));
-    let seconds = |peer: &PeerName| {
-        let object = valid.snapshot.peers.get(valid.peers.get(peer)?.index)?;
-        object.spec.attestation.reattest_after.seconds().ok()
+/// For each Peer the shortest of its own and of those that it has sessions with.
+fn reattest_seconds(valid: &Valid) -> BTreeMap<&PeerName, u64> {
+    let own = |(name, peer): (_, &ValidPeer)| {
+        let object = valid.snapshot.peers.get(peer.index)?;
+        Some((name, object.spec.attestation.reattest_after.seconds().ok()?))
     };
-    peers.chain([own]).filter_map(seconds).min().unwrap_or_default()
+    let own: BTreeMap<&PeerName, u64> = valid.peers.iter().filter_map(own).collect();
+    let mut shortest = own.clone();
+    for shape in valid.sessions.values().filter_map(|session| session.shape.as_ref().ok()) {
+        let peers = || std::iter::once(&shape.from).chain(&shape.to);
+        let Some(least) = peers().filter_map(|peer| own.get(peer)).min() else { continue };
+        for peer in peers() {
+            let seconds = shortest.entry(peer).or_insert(*least);
+            *seconds = (*seconds).min(*least);
+        }
+    }
+    shortest
 }
 
 fn policy(valid: &Valid, peer: &ValidPeer) -> Option<(PolicyName, Arc<PolicyWire>)> {

@@ -1,3 +1,4 @@
+use sealane_operator_api::DurationText;
 use sealane_sidecar_api::control::Configuration;
 
 use crate::control::convert::configuration;
@@ -33,6 +34,22 @@ fn both_sides_learn_of_each_other_and_get_the_signed_chain() {
     let receiver = told(snapshot(), "ranker-2-uid");
     assert!(!receiver.sessions[0].sending);
     assert_eq!(receiver.sessions[0].remotes[0].peer, "embedder");
+}
+
+#[test]
+fn of_two_peers_the_shorter_reattestation_counts_for_both() {
+    let seconds = |snapshot: &Snapshot| {
+        ["embedder-1-uid", "ranker-2-uid"].map(|uid| told(snapshot.clone(), uid).reattest_seconds)
+    };
+    let mut snapshot = snapshot();
+    assert_eq!(seconds(&snapshot), [600, 600]);
+    snapshot.peers[1].spec.attestation.reattest_after = DurationText("1m30s".to_owned());
+    assert_eq!(seconds(&snapshot), [90, 90]);
+    snapshot.peers[0].spec.attestation.reattest_after = DurationText("30s".to_owned());
+    assert_eq!(seconds(&snapshot), [30, 30]);
+    // Without a session the Peers have nothing to do with each other.
+    snapshot.sessions.clear();
+    assert_eq!(seconds(&snapshot), [30, 90]);
 }
 
 #[test]
