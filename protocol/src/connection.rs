@@ -18,7 +18,7 @@ use sealane_attestation::{EvidenceMessage, VerifiedPeer};
 use sealane_types::Reason;
 
 use self::core::{Core, Intent};
-use self::keyed::{Flow, Keyed, RenewFail, blame};
+use self::keyed::{Flow, Keyed, blame};
 use self::opening::{Opening, Progress, put_refusal};
 use self::payload::misuse;
 use crate::Moment;
@@ -289,14 +289,14 @@ impl Connection {
     /// [`ApiMisuse`] when none is asked for. A message that no honest remote sends closes the connection.
     pub fn answer_reattestation(&mut self, random: &mut dyn Random) -> Result<(), ApiMisuse> {
         let Self { core, state } = self;
-        let State::Keyed(keyed) = state else { return Err(ApiMisuse::NotAwaited) };
-        match keyed.answer_renewal(core, random) {
-            Ok(()) => Ok(()),
-            Err(RenewFail::Misuse(misuse)) => Err(misuse),
-            Err(RenewFail::Fail(fail)) => {
-                self.end(blame(&fail), fail.reason());
+        match state {
+            State::Keyed(keyed) if keyed.answers_renewal() => {
+                if let Err(fail) = keyed.answer_renewal(core, random) {
+                    self.end(blame(&fail), fail.reason());
+                }
                 Ok(())
             }
+            _ => Err(ApiMisuse::NotAwaited),
         }
     }
 

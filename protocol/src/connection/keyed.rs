@@ -35,13 +35,6 @@ pub(super) struct Keyed {
     renewal_deadline: Option<Moment>,
 }
 
-/// Why a renewal was not answered.
-pub(super) enum RenewFail {
-    Misuse(ApiMisuse),
-    /// The remote's message was not what it should be.
-    Fail(Fail),
-}
-
 /// Whether the remote ended the connection.
 pub(super) enum Flow {
     Continue,
@@ -211,18 +204,17 @@ impl Keyed {
     }
 
     /// Answers the remote that attests the connection again.
-    pub(super) fn answer_renewal(&mut self, core: &Core, random: &mut dyn Random) -> Result<(), RenewFail> {
-        match self.renewal.take() {
-            Some(Renewal::Asked(message)) => {
-                let answered = Renewal::answer(&message, core, &self.facts, &mut self.outbox, random);
-                self.renewal = Some(answered.map_err(RenewFail::Fail)?);
-                Ok(())
-            }
-            other => {
-                self.renewal = other;
-                Err(RenewFail::Misuse(ApiMisuse::NotAwaited))
-            }
+    pub(super) fn answer_renewal(&mut self, core: &Core, random: &mut dyn Random) -> Result<(), Fail> {
+        if let Some(Renewal::Asked(message)) = &self.renewal {
+            let answered = Renewal::answer(message, core, &self.facts, &mut self.outbox, random)?;
+            self.renewal = Some(answered);
         }
+        Ok(())
+    }
+
+    /// Whether the shell was asked to answer a renewal.
+    pub(super) const fn answers_renewal(&self) -> bool {
+        matches!(self.renewal, Some(Renewal::Asked(_)))
     }
 
     fn on_renewal(&mut self, core: &mut Core, frame: Control<'_>) -> Result<(), Fail> {
@@ -245,7 +237,7 @@ impl Keyed {
     fn renewed(&mut self, core: &mut Core) -> Result<(), Fail> {
         let renewal = self.renewal.take().ok_or(Fail::Order("keys were replaced without a renewal"))?;
         let (secret, facts) = renewal.finish(core.role)?;
-        self.opener.renew(secret, core.now);
+        self.opener.replace(secret, core.now);
         self.facts = facts;
         (self.attested, self.renewal_deadline) = (core.now, None);
         core.emit(Event::Reattested);

@@ -47,8 +47,7 @@ impl Opening {
     }
 
     pub(super) fn responder(core: &Core, audit: bool, random: &mut dyn Random) -> Result<Self, StartError> {
-        let mut ephemeral = Secret::zeroed();
-        random.fill(ephemeral.bytes_mut())?;
+        let ephemeral = Secret::random(random)?;
         Ok(Self::Responder(Responder {
             static_key: core.local.static_key.clone(),
             kem: core.local.kem.clone(),

@@ -72,19 +72,11 @@ impl Outbox {
         now: Moment,
     ) -> Result<(), OutputError> {
         while let Some(item) = self.0.front_mut() {
-            if let Item::Renewed(secret) = item {
-                match output.put_renewed(sealer, secret, now) {
-                    Ok(()) => drop(self.0.pop_front()),
-                    Err(OutputError::Full) => return Ok(()),
-                    Err(error) => return Err(error),
-                }
-                continue;
-            }
             let mut put = |frame: &Control<'_>| {
                 output.put_frame(sealer, Lane::Control, now, |space| encode(frame, space))
             };
             let put = match item {
-                Item::Renewed(_) => Ok(true),
+                Item::Renewed(secret) => output.put_renewed(sealer, secret, now).map(|()| true),
                 Item::Renew { step, message } => put(&Control::Renew { step: *step, message }).map(|()| true),
                 Item::Confirm(confirm) => put(&Control::Confirm(confirm.clone())).map(|()| true),
                 Item::Ready => put(&Control::Ready).map(|()| true),

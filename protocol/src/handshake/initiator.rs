@@ -30,8 +30,7 @@ impl Initiator {
     ) -> Result<(Self, Opening), BeginError> {
         let hello = Hello { kind: Some(kind), versions: VERSIONS.to_vec(), suites, capabilities: 0 };
         let bytes = hello.encode().map_err(|_| BeginError::Crypto)?;
-        let mut ephemeral = Secret::zeroed();
-        random.fill(ephemeral.bytes_mut())?;
+        let ephemeral = Secret::random(random)?;
         let noise = Noise::new(Side::Initiator, &bytes, static_key, ephemeral)?;
         let (initiator, message) = Self::offer(noise, hello, static_key, kem)?;
         Ok((initiator, Opening { hello: bytes, message }))

@@ -37,8 +37,7 @@ impl Initiator {
         kem: &dyn Kem,
         random: &mut dyn Random,
     ) -> Result<(Self, Vec<u8>), BeginError> {
-        let mut ephemeral = Secret::zeroed();
-        random.fill(ephemeral.bytes_mut())?;
+        let ephemeral = Secret::random(random)?;
         let noise = Noise::new(Side::Initiator, &terms.prologue(), static_key, ephemeral)?;
         Self::offer(noise, terms.hello(), static_key, kem)
     }
@@ -52,8 +51,7 @@ pub(crate) fn answer_renewal(
     message: &[u8],
     random: &mut dyn Random,
 ) -> Result<(ResponderWaiting, Vec<u8>), HandshakeError> {
-    let mut ephemeral = Secret::zeroed();
-    random.fill(ephemeral.bytes_mut()).map_err(|_| HandshakeError::Crypto)?;
+    let ephemeral = Secret::random(random).map_err(|_| HandshakeError::Crypto)?;
     let responder = Responder { static_key, kem, suites: vec![terms.suite], audit: false, ephemeral };
     responder.on_message1(&terms.hello(), &terms.prologue(), message)
 }

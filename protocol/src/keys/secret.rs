@@ -5,6 +5,8 @@ use std::fmt;
 use subtle::ConstantTimeEq;
 use zeroize::Zeroize;
 
+use super::random::{Random, RandomFailed};
+
 /// `N` secret bytes: wiped on drop, never printed, never cloned, compared in constant time.
 ///
 /// They live on the heap, so that moving the value leaves no copy behind.
@@ -24,6 +26,16 @@ impl<const N: usize> Secret<N> {
     #[must_use]
     pub(crate) fn zeroed() -> Self {
         Self(Box::new([0; N]))
+    }
+
+    /// Random bytes.
+    ///
+    /// # Errors
+    /// [`RandomFailed`] when `random` gives none.
+    pub(crate) fn random(random: &mut dyn Random) -> Result<Self, RandomFailed> {
+        let mut secret = Self::zeroed();
+        random.fill(secret.bytes_mut())?;
+        Ok(secret)
     }
 
     pub(crate) const fn bytes_mut(&mut self) -> &mut [u8; N] {

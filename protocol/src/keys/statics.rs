@@ -23,9 +23,7 @@ impl StaticKey {
     /// # Errors
     /// [`RandomFailed`] when the source gives nothing.
     pub fn generate(random: &mut dyn Random) -> Result<Self, RandomFailed> {
-        let mut private = Secret::zeroed();
-        random.fill(private.bytes_mut())?;
-        Self::new(private).map_err(|_| RandomFailed)
+        Self::new(Secret::random(random)?).map_err(|_| RandomFailed)
     }
 
     /// The pair of a stored private key.

@@ -75,15 +75,12 @@ impl Opener {
             return Err(RecordError::KeyUnused);
         }
         let secret = self.secret.take().ok_or(RecordError::Exhausted)?.update();
-        self.key = OpenKey::new(&secret);
-        self.secret = Some(secret);
-        (self.bytes, self.records, self.since) = (0, 0, now);
-        self.updates = self.updates.saturating_add(1);
+        self.replace(secret, now);
         Ok(())
     }
 
-    /// Moves to the first key of a new handshake; the old one is wiped. The sequence goes on.
-    pub(crate) fn renew(&mut self, secret: LinkSecret, now: Moment) {
+    /// Opens under another secret from the next record on; the old one is wiped. The sequence goes on.
+    pub(crate) fn replace(&mut self, secret: LinkSecret, now: Moment) {
         self.key = OpenKey::new(&secret);
         self.secret = Some(secret);
         (self.bytes, self.records, self.since) = (0, 0, now);

@@ -71,10 +71,7 @@ impl Sealer {
     pub(crate) fn update(&mut self, record: &mut [u8], now: Moment) -> Result<(), RecordError> {
         self.seal(RecordKind::KeyUpdate, record)?;
         let secret = self.secret.take().ok_or(RecordError::Exhausted)?.update();
-        self.key = SealKey::new(&secret);
-        self.secret = Some(secret);
-        self.phase = Phase::begin(now);
-        self.updates = self.updates.saturating_add(1);
+        self.replace(secret, now);
         Ok(())
     }
 
@@ -87,11 +84,15 @@ impl Sealer {
         now: Moment,
     ) -> Result<(), RecordError> {
         self.seal(RecordKind::Renewed, record)?;
+        self.replace(secret, now);
+        Ok(())
+    }
+
+    fn replace(&mut self, secret: LinkSecret, now: Moment) {
         self.key = SealKey::new(&secret);
         self.secret = Some(secret);
         self.phase = Phase::begin(now);
         self.updates = self.updates.saturating_add(1);
-        Ok(())
     }
 
     /// How often the key was replaced.
