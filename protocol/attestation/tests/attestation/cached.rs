@@ -85,6 +85,16 @@ fn every_byte_of_every_certificate_counts() {
         // The root's own signature is nobody's word; a policy pins its fingerprint, which is another.
         assert_eq!(fresh.is_ok(), certificate == 2);
     }
+    // And what is signed, from end to end.
+    let (honest, at) = (quoted_by(&MATERIAL), now());
+    for certificate in 0..3 {
+        for position in (0..honest.certificates[certificate].len()).step_by(17) {
+            let mut changed = honest.clone();
+            changed.certificates[certificate][position] ^= 1 << (position % 8);
+            let known = inspect_with(&mut chains, &changed, &simulation(), at);
+            assert_eq!(known, inspect(&changed, &simulation(), at), "{certificate}: {position}");
+        }
+    }
 }
 
 #[test]

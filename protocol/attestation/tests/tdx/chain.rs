@@ -40,6 +40,8 @@ fn replace(certificate: &mut TbsCertificate, id: &str, value: &[u8]) {
     put(certificate, id, value);
 }
 
+const MISPLACED: Rejection = Rejection::Untrusted("a certificate of Intel's hierarchy in another's place");
+
 #[test]
 fn every_simulated_name_says_sim() {
     let unmarked = Recipe { marked: false, ..recipe() };
@@ -49,7 +51,8 @@ fn every_simulated_name_says_sim() {
             let name = certificate.subject.to_string().replace("SIM ", "");
             certificate.subject = name.parse().unwrap();
         });
-        assert_untrusted(outcome);
+        let unmarked = Rejection::Untrusted("a simulated certificate whose name does not say SIM");
+        assert_eq!(outcome, Err(unmarked));
     }
 }
 
@@ -63,7 +66,7 @@ fn every_certificate_is_named_for_its_place() {
             let subject = format!("CN={name},O=Sealane simulation");
             let outcome =
                 with_certificate(place, |certificate| certificate.subject = subject.parse().unwrap());
-            assert_untrusted(outcome);
+            assert_eq!(outcome, Err(MISPLACED), "{place:?}: {name}");
         }
     }
     // Of two common names, one reader takes the first and another the last.
@@ -76,9 +79,10 @@ fn every_certificate_is_named_for_its_place() {
 /// A platform's key certifies nothing that Intel says.
 #[test]
 fn statements_are_signed_by_the_signer_alone() {
-    assert_untrusted(with_certificate(Place::Signer, |certificate| {
+    let outcome = with_certificate(Place::Signer, |certificate| {
         certificate.subject = "CN=SIM Intel SGX PCK Certificate".parse().unwrap();
-    }));
+    });
+    assert_eq!(outcome, Err(MISPLACED));
 }
 
 #[test]

@@ -135,14 +135,9 @@ fn each_signature_counts() {
 #[test]
 fn the_quote_and_its_platform_belong_together() {
     let other = AUTHORITY.issue(&recipe()).unwrap();
-    let chain = platform(&other).quote(REPORT_DATA).unwrap();
-    let mut spliced = platform(&MATERIAL).quote(REPORT_DATA).unwrap();
-    let pem = |report: &[u8]| report.windows(10).position(|window| window == b"-----BEGIN").unwrap();
-    let (at, from) = (pem(&spliced.report), pem(&chain.report));
-    // Both chains have the same length or not; lengths are set right by drafting the quote anew.
-    let replacement = chain.report[from..].to_vec();
-    spliced = platform(&MATERIAL).quote_edited(REPORT_DATA, |draft| draft.chain = replacement).unwrap();
-    assert!(at > 0);
+    let mut chain = Vec::new();
+    platform(&other).quote_edited(REPORT_DATA, |draft| chain.clone_from(&draft.chain)).unwrap();
+    let spliced = platform(&MATERIAL).quote_edited(REPORT_DATA, |draft| draft.chain = chain).unwrap();
     assert_untrusted(inspected(&evidence(spliced)));
 }
 

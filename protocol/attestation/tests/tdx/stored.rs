@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use sealane_attestation::{
-    Claims, Collateral, Evidence, Format, Rejection, Revocation, Statement, TdxClaims, TdxCollateral,
-    TdxRoot, inspect,
+    Claims, Collateral, Evidence, Format, Rejection, Revocation, TdxCollateral, TdxRoot, inspect,
 };
 use sealane_policy::TdxPermissions;
 use sealane_types::{Reason, TcbStatus, UnixSeconds};
 use serde_json::Value;
+
+use crate::support::said;
 
 /// A real quote with what it is judged by, and when.
 struct Case {
@@ -76,13 +77,6 @@ fn statuses(words: &Value) -> BTreeSet<TcbStatus> {
     words.map(|word| word.replace("SWHardening", "SoftwareHardening").parse().unwrap()).collect()
 }
 
-fn said(claims: &Claims) -> &TdxClaims {
-    match claims.statement() {
-        Statement::Tdx(tdx) => tdx,
-        other => panic!("{other:?}"),
-    }
-}
-
 fn own_folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/tdx")
 }
@@ -130,11 +124,8 @@ fn quotes_beside_this_repository() {
     let outcomes = check(&folder);
     eprintln!("{} pieces of TDX evidence judged", outcomes.len());
     assert!(outcomes.len() >= 7);
-    for (id, outcome) in outcomes {
-        if id == "tdx/v4-debug" {
-            assert_eq!(outcome.unwrap_err(), Rejection::Debug);
-        }
-    }
+    let debug = outcomes.into_iter().find(|(id, _)| id == "tdx/v4-debug");
+    assert_eq!(debug.unwrap().1.unwrap_err(), Rejection::Debug);
 }
 
 /// The root that this crate pins is the one under which real quotes verify.

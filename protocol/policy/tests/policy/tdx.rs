@@ -115,7 +115,7 @@ fn permissions_are_refused_unless_stated() {
 
 #[test]
 fn each_permission_is_its_own() {
-    let mut seen = Vec::new();
+    let mut seen = vec![Default::default()];
     for permission in PERMISSIONS {
         let mut entry = tdx(9);
         entry[permission] = json!(true);

@@ -99,7 +99,8 @@ fn check(outcome: Result<Claims, Rejection>) {
     assert!(tdx.service_tds().iter().all(|hash| *hash.as_bytes() != [0; 48]));
 }
 
-/// First byte even: changes to genuine collateral. Else: the collateral itself, or changes to a simulation's.
+/// The first byte, modulo four, says what follows: the collateral itself, changes to a simulation's, or, for the other
+/// two values, changes to genuine collateral.
 pub(super) fn collateral(data: &[u8]) {
     let Some((first, rest)) = data.split_first() else { return };
     match first % 4 {
