@@ -41,6 +41,8 @@ pub(super) fn adopt(keeper: Arc<PolicyKeeper>, chain: Vec<u8>) -> BoxFuture<'sta
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use futures::FutureExt;
     use sealane_types::{Namespace, RootSource};
 
@@ -55,7 +57,8 @@ mod tests {
         let keeper = Arc::new(PolicyKeeper::new(Arc::new(Clock::new()), namespace, anchors));
         let turns = [keeper.turn().await, keeper.turn().await];
         let mut adopted = adopt(Arc::clone(&keeper), b"{".to_vec());
-        assert!((&mut adopted).now_or_never().is_none(), "all turns are taken");
+        let early = tokio::time::timeout(Duration::from_millis(200), &mut adopted).await;
+        assert!(early.is_err(), "all turns are taken");
         drop(turns);
         let answer = adopted.await;
         assert!(matches!(answer, Answer::Adopted(Err(Reason::PolicyMalformed))), "{answer:?}");

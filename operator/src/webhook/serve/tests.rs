@@ -83,6 +83,7 @@ async fn a_flood_of_one_kind_leaves_room_for_the_other() {
     let resource = json!({"apiVersion": "sealane.dev/v1alpha1", "kind": "Peer", "metadata": {}, "spec": {}});
     let asked = [("/mutate-pod", review("Pod", &pod)), ("/validate", review("Peer", &resource))];
     for (full, shares) in [(0, &webhooks.pods), (1, &webhooks.resources)] {
+        assert!(shares.available_permits() <= 96, "each may hold a body of 4 MiB");
         let all = shares.acquire_many(u32::try_from(shares.available_permits()).unwrap()).await.unwrap();
         for (index, (path, body)) in asked.iter().enumerate() {
             let (status, _) = post_to(&webhooks, path, body.clone()).await;
