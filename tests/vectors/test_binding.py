@@ -70,16 +70,36 @@ def report_data(platform: str, pod: str, own_static: bytes, policy: bytes, leave
     return hashlib.sha512(text + struct.pack(">I", leaves) + top).digest()
 
 
+def encode_workload(workload: dict) -> bytes:
+    images = sorted((name.encode(), bytes.fromhex(digest)) for name, digest in workload["images"].items())
+    head = b"\x01" + lp(workload["serviceAccount"].encode()) + bytes([len(images)])
+    return head + b"".join(lp(name) + digest for name, digest in images)
+
+
+def node_report_data(
+    platform: str, pod: str, own_static: bytes, policy: bytes, leaves: int, top: bytes, workload: dict
+) -> bytes:
+    text = lp(b"sealane/1 node report") + lp(platform.encode()) + lp(pod.encode()) + lp(own_static) + lp(policy)
+    return hashlib.sha512(text + struct.pack(">I", leaves) + top + lp(encode_workload(workload))).digest()
+
+
 def encode_evidence(platform: str, report: bytes, certificates: list[bytes]) -> bytes:
     head = bytes([PLATFORMS[platform]]) + lp(report) + bytes([len(certificates)])
     return head + b"".join(map(lp, certificates))
 
 
 def encode_message(
-    pod: str, policy: bytes, leaves: int, index: int, siblings: list[bytes], evidence: bytes
+    pod: str,
+    policy: bytes,
+    leaves: int,
+    index: int,
+    siblings: list[bytes],
+    evidence: bytes,
+    workload: dict | None,
 ) -> bytes:
     head = lp(pod.encode()) + policy + struct.pack(">IIB", leaves, index, len(siblings))
-    return head + b"".join(siblings) + lp(evidence)
+    tail = b"" if workload is None else lp(encode_workload(workload))
+    return head + b"".join(siblings) + lp(evidence) + tail
 
 
 def named(cases: list[dict]):
@@ -113,7 +133,9 @@ def test_invalid_path(case):
 @named(BINDING["reports"])
 def test_report_data(case):
     own_static, policy, top = unhex(case, "ownStatic", "policy", "root")
-    computed = report_data(case["platform"], case["pod"], own_static, policy, case["leaves"], top)
+    arguments = (case["platform"], case["pod"], own_static, policy, case["leaves"], top)
+    workload = case.get("workload")
+    computed = report_data(*arguments) if workload is None else node_report_data(*arguments, workload)
     assert computed.hex() == case["reportData"]
 
 
@@ -124,7 +146,9 @@ def test_message_encoding(case):
     evidence = encode_evidence(
         case["platform"], bytes.fromhex(case["report"]), [bytes.fromhex(text) for text in case["certificates"]]
     )
-    message = encode_message(case["pod"], policy, case["leaves"], case["index"], siblings, evidence)
+    message = encode_message(
+        case["pod"], policy, case["leaves"], case["index"], siblings, evidence, case.get("workload")
+    )
     assert message.hex() == case["encoded"]
 
 

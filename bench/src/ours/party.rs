@@ -117,6 +117,7 @@ impl Party {
             policy: self.world.policy.digest(),
             path: tree.path(0).context("the only path of a tree")?,
             evidence,
+            workload: None,
         })
     }
 

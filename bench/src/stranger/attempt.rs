@@ -190,6 +190,7 @@ impl Plan {
             policy: self.policy,
             path: path.ok_or_else(|| anyhow::anyhow!("a tree of one leaf has a path"))?,
             evidence: Evidence { format: Format::SimulatedSevSnp, report, certificates: Vec::new() },
+            workload: None,
         })
     }
 }

@@ -13,7 +13,7 @@ use crate::inspect::inspect_with;
 use crate::message::EvidenceMessage;
 use crate::rejection::Rejection;
 use crate::snp::ChainCache;
-use fit::Verdict;
+use fit::{Shown, Verdict};
 
 pub use verified::{Degradation, VerifiedPeer};
 
@@ -31,12 +31,14 @@ pub fn appraise(
 ) -> Result<VerifiedPeer, Rejection> {
     // First of all: evidence that is not for this handshake says nothing about whoever shows it.
     bound(claims, binding)?;
-    let Verdict { assurance, degradations } = weigh(claims, peer, policy, now, now)?;
+    let shown = Shown { claims, at: now, workload: binding.workload.as_ref() };
+    let Verdict { assurance, degradations } = weigh(&shown, peer, policy, now)?;
     Ok(VerifiedPeer {
         peer: peer.clone(),
         pod: binding.pod.clone(),
         static_key: binding.prover_static,
         claims: claims.clone(),
+        workload: binding.workload.clone(),
         assurance,
         degradations,
         evidence_time: now,
@@ -48,7 +50,8 @@ pub fn appraise(
 /// For whoever writes entries. It is no verdict on a peer: neither a handshake nor dates nor revocations are looked at.
 #[must_use]
 pub fn shortfall(claims: &Claims, entry: &Entry, shown: UnixSeconds) -> Option<Rejection> {
-    fit::best(claims, shown, std::slice::from_ref(entry), false).err()
+    let shown = Shown { claims, at: shown, workload: None };
+    fit::best(&shown, std::slice::from_ref(entry), false).err()
 }
 
 /// Judges a peer again from the claims it proved earlier: for a new policy epoch, and as time passes. The
@@ -61,8 +64,8 @@ pub fn rejudge(
     policy: &VerifiedPolicy,
     now: UnixSeconds,
 ) -> Result<VerifiedPeer, Rejection> {
-    let Verdict { assurance, degradations } =
-        weigh(&held.claims, &held.peer, policy, held.evidence_time, now)?;
+    let shown = Shown { claims: &held.claims, at: held.evidence_time, workload: held.workload.as_ref() };
+    let Verdict { assurance, degradations } = weigh(&shown, &held.peer, policy, now)?;
     Ok(VerifiedPeer { assurance, degradations, ..held.clone() })
 }
 
@@ -115,17 +118,17 @@ fn bound(claims: &Claims, binding: &Binding) -> Result<(), Rejection> {
     Ok(())
 }
 
-/// Everything that holds for the claims at any time, apart from the handshake in which they were `shown`.
+/// Everything that holds for the claims at any time, apart from the handshake in which they were shown.
 fn weigh(
-    claims: &Claims,
+    shown: &Shown<'_>,
     peer: &PeerName,
     policy: &VerifiedPolicy,
-    shown: UnixSeconds,
     now: UnixSeconds,
 ) -> Result<Verdict, Rejection> {
     policy.in_force(now.into()).map_err(|error| Rejection::Policy(error.reason()))?;
     let document = policy.document();
     let rules = document.peers.get(peer).ok_or(Rejection::PeerNotInPolicy)?;
+    let claims = shown.claims;
     if now > claims.expires() {
         return Err(Rejection::CollateralExpired("what the evidence rests on has expired since"));
     }
@@ -135,5 +138,5 @@ fn weigh(
     {
         return Err(Rejection::CollateralMissing("no revocation list of the vendor"));
     }
-    fit::best(claims, shown, &rules.entries, document.floors.complete)
+    fit::best(shown, &rules.entries, document.floors.complete)
 }

@@ -10,6 +10,13 @@
 //!                       ‖ lp(own policy digest) ‖ u32 leaves ‖ root)
 //! ```
 //!
+//! Evidence of a node states the workload, and is told apart from that of a pod by a label of its own:
+//!
+//! ```text
+//! REPORT_DATA = SHA-512(lp("sealane/1 node report") ‖ lp(platform) ‖ lp(pod identity) ‖ lp(own static)
+//!                       ‖ lp(own policy digest) ‖ u32 leaves ‖ root ‖ lp(workload))
+//! ```
+//!
 //! `purpose` and `role` are one byte each, `u32` is big-endian, the platform is its word (`SevSnp`), the pod
 //! identity is `namespace/pod/uid` in UTF-8. `h` is the final handshake hash, so a leaf covers both
 //! ephemerals and both statics; the binding key is a secret of the session, so only the two ends can compute
@@ -26,11 +33,13 @@ use aws_lc_rs::digest::{Context, SHA256, SHA512};
 use sealane_types::{Digest, Platform, PodIdentity};
 
 use crate::codec::length_prefix;
+use crate::workload::StatedWorkload;
 
 pub use merkle::{BatchSize, InvalidPath, MerklePath, Tree};
 
 const LEAF_LABEL: &[u8] = b"sealane/1 leaf";
 const REPORT_LABEL: &[u8] = b"sealane/1 report";
+const NODE_REPORT_LABEL: &[u8] = b"sealane/1 node report";
 const LEAF_TAG: u8 = 0x00;
 
 /// What a quote is for. The discriminant is the byte that is hashed.
@@ -105,15 +114,45 @@ pub fn report_data(
     leaves: u32,
     root: &[u8; 32],
 ) -> [u8; 64] {
+    finish(report(REPORT_LABEL, platform, pod, own_static, policy, leaves, root))
+}
+
+/// As [`report_data`], for evidence of the node on which the pod runs `workload`, as its node agent states. `own_static`
+/// and `policy` are those of the sidecar that asks; `pod` and `workload` the agent finds out by itself.
+#[must_use]
+pub fn node_report_data(
+    platform: Platform,
+    pod: &PodIdentity,
+    own_static: &[u8; 32],
+    policy: &Digest,
+    leaves: u32,
+    root: &[u8; 32],
+    workload: &StatedWorkload,
+) -> [u8; 64] {
+    let mut hash = report(NODE_REPORT_LABEL, platform, pod, own_static, policy, leaves, root);
+    update_prefixed(&mut hash, &workload.encode());
+    finish(hash)
+}
+
+/// What both kinds of REPORT_DATA begin with.
+fn report(
+    label: &[u8],
+    platform: Platform,
+    pod: &PodIdentity,
+    own_static: &[u8; 32],
+    policy: &Digest,
+    leaves: u32,
+    root: &[u8; 32],
+) -> Context {
     let mut hash = Context::new(&SHA512);
-    update_prefixed(&mut hash, REPORT_LABEL);
+    update_prefixed(&mut hash, label);
     update_prefixed(&mut hash, platform.as_str().as_bytes());
     update_prefixed(&mut hash, pod.as_str().as_bytes());
     update_prefixed(&mut hash, own_static);
     update_prefixed(&mut hash, policy.as_bytes());
     hash.update(&leaves.to_be_bytes());
     hash.update(root);
-    finish(hash)
+    hash
 }
 
 fn update_prefixed(hash: &mut Context, bytes: &[u8]) {

@@ -2,9 +2,10 @@
 
 use sealane_types::{Digest, PodIdentity};
 
-use crate::binding::{Leaf, report_data};
+use crate::binding::{Leaf, node_report_data, report_data};
 use crate::message::EvidenceMessage;
 use crate::rejection::Rejection;
+use crate::workload::StatedWorkload;
 
 /// The verifier's own view of one handshake. Nothing here comes from the evidence message.
 #[derive(Debug, Clone, Copy)]
@@ -27,6 +28,8 @@ pub struct Binding {
     pub(crate) tree_root: [u8; 32],
     pub(crate) pod: PodIdentity,
     pub(crate) prover_static: [u8; 32],
+    /// What a node agent states; [`Self::report_data`] covers it.
+    pub(crate) workload: Option<StatedWorkload>,
 }
 
 impl Binding {
@@ -49,7 +52,7 @@ impl Expected<'_> {
     /// [`Rejection::NotBound`] when the message speaks of another replica, and [`Rejection::PolicyDigest`]
     /// when the prover runs under a policy that is not accepted.
     pub fn bind(&self, message: &EvidenceMessage) -> Result<Binding, Rejection> {
-        let EvidenceMessage { pod, policy, path, evidence } = message;
+        let EvidenceMessage { pod, policy, path, evidence, workload } = message;
         if pod != self.pod {
             return Err(Rejection::NotBound("it names another replica than the handshake"));
         }
@@ -57,8 +60,14 @@ impl Expected<'_> {
             return Err(Rejection::PolicyDigest);
         }
         let root = path.root(&self.leaf);
-        let report_data =
-            report_data(evidence.platform(), pod, self.prover_static, policy, path.leaves(), &root);
-        Ok(Binding { report_data, tree_root: root, pod: pod.clone(), prover_static: *self.prover_static })
+        let (platform, prover_static, leaves) = (evidence.platform(), *self.prover_static, path.leaves());
+        let report_data = match workload {
+            None => report_data(platform, pod, &prover_static, policy, leaves, &root),
+            Some(workload) => {
+                node_report_data(platform, pod, &prover_static, policy, leaves, &root, workload)
+            }
+        };
+        let (pod, workload) = (pod.clone(), workload.clone());
+        Ok(Binding { report_data, tree_root: root, pod, prover_static, workload })
     }
 }

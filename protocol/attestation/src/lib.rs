@@ -36,6 +36,7 @@ mod p384;
 mod rejection;
 mod snp;
 mod tdx;
+mod workload;
 
 pub use appraise::{Degradation, VerifiedPeer, appraise, judge, judge_with, rejudge, shortfall};
 pub use claims::{
@@ -50,3 +51,4 @@ pub use message::EvidenceMessage;
 pub use rejection::{Rejection, TcbVersion};
 pub use snp::ChainCache;
 pub use tdx::{TdxCollateral, TdxRoot};
+pub use workload::{StatedWorkload, Unstatable};

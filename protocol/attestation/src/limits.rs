@@ -13,6 +13,14 @@ pub const EVIDENCE_BYTES_MAX: usize = 48 * 1024;
 pub const MESSAGE_BYTES_MAX: usize = 56 * 1024;
 /// Longest pod identity: three names of at most 253 bytes and two separators.
 pub const POD_IDENTITY_BYTES_MAX: usize = 3 * 253 + 2;
+/// Names in a [`crate::StatedWorkload`], as Kubernetes bounds them.
+pub const SERVICE_ACCOUNT_BYTES_MAX: usize = 253;
+pub const CONTAINER_NAME_BYTES_MAX: usize = 63;
+/// Most containers that a [`crate::StatedWorkload`] names, init and ephemeral ones among them.
+pub const CONTAINERS_MAX: usize = 64;
+/// Largest encoded [`crate::StatedWorkload`].
+pub const WORKLOAD_BYTES_MAX: usize =
+    1 + 4 + SERVICE_ACCOUNT_BYTES_MAX + 1 + CONTAINERS_MAX * (4 + CONTAINER_NAME_BYTES_MAX + 32);
 /// Most handshakes that one quote serves.
 pub const LEAVES_MAX: u32 = 1 << PATH_DEPTH_MAX;
 /// Longest Merkle path, in nodes.
@@ -44,6 +52,7 @@ const _: () = {
     let largest_framing = 1 + 4 + 1 + 4 * CERTIFICATES_MAX;
     assert!(REPORT_BYTES_MAX + 3 * CERTIFICATE_BYTES_MAX + largest_framing <= EVIDENCE_BYTES_MAX);
     let largest_header = 4 + POD_IDENTITY_BYTES_MAX + 32 + 4 + 4 + 1 + 32 * PATH_DEPTH_MAX + 4;
-    assert!(EVIDENCE_BYTES_MAX + largest_header <= MESSAGE_BYTES_MAX);
+    assert!(EVIDENCE_BYTES_MAX + largest_header + 4 + WORKLOAD_BYTES_MAX <= MESSAGE_BYTES_MAX);
+    assert!(CONTAINERS_MAX <= u8::MAX as usize);
     assert!(MESSAGE_BYTES_MAX < 64 * 1024);
 };

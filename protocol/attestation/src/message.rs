@@ -5,12 +5,15 @@ use sealane_types::{Digest, PodIdentity};
 use crate::binding::MerklePath;
 use crate::codec::{Reader, put_prefixed};
 use crate::evidence::Evidence;
-use crate::limits::{EVIDENCE_BYTES_MAX, MESSAGE_BYTES_MAX, PATH_DEPTH_MAX, POD_IDENTITY_BYTES_MAX};
+use crate::limits::{
+    EVIDENCE_BYTES_MAX, MESSAGE_BYTES_MAX, PATH_DEPTH_MAX, POD_IDENTITY_BYTES_MAX, WORKLOAD_BYTES_MAX,
+};
 use crate::rejection::Rejection;
+use crate::workload::StatedWorkload;
 
 /// Encoded as: lp(pod identity) ‖ policy digest (32) ‖ leaves (u32) ‖ index (u32) ‖ path nodes (one byte) ‖
-/// nodes (32 each) ‖ lp(evidence), with nothing after it. Nothing in it is believed before the evidence is
-/// shown to sign it.
+/// nodes (32 each) ‖ lp(evidence), then lp(workload) where a node agent states one, with nothing after it. Nothing in
+/// it is believed before the evidence is shown to sign it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EvidenceMessage {
     /// The replica as it names itself.
@@ -20,6 +23,8 @@ pub struct EvidenceMessage {
     /// Where this handshake stands in the quote's tree.
     pub path: MerklePath,
     pub evidence: Evidence,
+    /// What runs in the pod, where the evidence is its node's: signed by the same quote.
+    pub workload: Option<StatedWorkload>,
 }
 
 impl EvidenceMessage {
@@ -40,6 +45,9 @@ impl EvidenceMessage {
             out.extend_from_slice(node);
         }
         put_prefixed(&mut out, &self.evidence.encode()?);
+        if let Some(workload) = &self.workload {
+            put_prefixed(&mut out, &workload.encode());
+        }
         debug_assert_eq!(Self::decode(&out).as_ref(), Ok(self));
         Ok(out)
     }
@@ -59,12 +67,17 @@ impl EvidenceMessage {
         let policy = reader.array().map(Digest::new).ok_or(MALFORMED)?;
         let path = read_path(&mut reader)?;
         let evidence = reader.prefixed(EVIDENCE_BYTES_MAX).ok_or(MALFORMED)?;
+        let workload = if reader.is_empty() {
+            None
+        } else {
+            Some(StatedWorkload::decode(reader.prefixed(WORKLOAD_BYTES_MAX).ok_or(MALFORMED)?)?)
+        };
         if !reader.is_empty() {
             return Err(MALFORMED);
         }
         let pod = std::str::from_utf8(pod).map_err(|_| Rejection::Malformed("pod identity"))?;
         let pod = PodIdentity::try_from(pod.to_owned()).map_err(|_| Rejection::Malformed("pod identity"))?;
-        Ok(Self { pod, policy, path, evidence: Evidence::decode(evidence)? })
+        Ok(Self { pod, policy, path, evidence: Evidence::decode(evidence)?, workload })
     }
 }
 
@@ -98,13 +111,21 @@ mod tests {
                 report: vec![7; 64],
                 certificates: vec![vec![1]],
             },
+            workload: None,
         }
+    }
+
+    fn stated() -> EvidenceMessage {
+        let images = [("sealane".to_owned(), Digest::new([6; 32]))];
+        let workload = StatedWorkload::new("embedder".to_owned(), images.into()).unwrap();
+        EvidenceMessage { workload: Some(workload), ..sample() }
     }
 
     #[test]
     fn what_is_encoded_decodes() {
-        let message = sample();
-        assert_eq!(EvidenceMessage::decode(&message.encode().unwrap()).unwrap(), message);
+        for message in [sample(), stated()] {
+            assert_eq!(EvidenceMessage::decode(&message.encode().unwrap()).unwrap(), message);
+        }
     }
 
     #[test]
@@ -117,6 +138,13 @@ mod tests {
         longer.push(0);
         assert!(EvidenceMessage::decode(&longer).is_err());
         assert!(EvidenceMessage::decode(&vec![0; MESSAGE_BYTES_MAX + 1]).is_err());
+        longer.extend_from_slice(&[0; 3]);
+        assert!(EvidenceMessage::decode(&longer).is_err(), "a statement that is there is not empty");
+        let stated = stated().encode().unwrap();
+        for length in bytes.len() + 1..stated.len() {
+            assert!(EvidenceMessage::decode(&stated[..length]).is_err(), "{length}");
+        }
+        assert!(EvidenceMessage::decode(&[&stated[..], &[0]].concat()).is_err());
     }
 
     #[test]

@@ -121,6 +121,14 @@ pub enum Rejection {
     ReferenceValueMissing(Pinnable),
     #[error("the policy names a workload, and this evidence proves the node only")]
     WorkloadUnverified,
+    #[error(
+        "the evidence is that of a node, as its node agent states, and the policy's entry has assurance Pod"
+    )]
+    NodeEvidence,
+    #[error("the pod's service account is not the one of the policy's workload")]
+    ServiceAccount,
+    #[error("a container of the pod, the sidecar perhaps, runs an image that workload.images does not list")]
+    Image,
 }
 
 impl Rejection {
@@ -155,6 +163,7 @@ impl Rejection {
             Self::Permission(_) | Self::Protection(_) => Reason::PermissionNotAllowed,
             Self::ReferenceValueMissing(_) => Reason::ReferenceValueMissing,
             Self::WorkloadUnverified => Reason::WorkloadUnverified,
+            Self::NodeEvidence | Self::ServiceAccount | Self::Image => Reason::WorkloadMismatch,
         }
     }
 }

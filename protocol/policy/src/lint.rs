@@ -134,7 +134,8 @@ fn lint_entry(peer: &PeerName, index: usize, entry: &Entry, complete: bool, find
         let (peer, entry) = at();
         findings.push(Finding::WorkloadUnstated { peer, entry });
     }
-    if !node && entry.workload.is_some() {
+    // A simulation stands for either.
+    if !node && entry.root.is_none() && entry.workload.is_some() {
         let (peer, entry) = at();
         findings.push(Finding::WorkloadUnchecked { peer, entry });
     }

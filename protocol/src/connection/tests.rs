@@ -72,6 +72,7 @@ fn evidence_message() -> Vec<u8> {
         policy: Digest::new([8; 32]),
         path: MerklePath::new(1, 0, vec![]).unwrap(),
         evidence: Evidence { format: Format::SimulatedSevSnp, report: vec![1; 1184], certificates: vec![] },
+        workload: None,
     }
     .encode()
     .unwrap()

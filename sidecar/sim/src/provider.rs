@@ -27,7 +27,7 @@ impl Provider for Simulated {
     fn quote(&self, request: QuoteRequest) -> BoxFuture<'_, Result<Quote, ProviderError>> {
         let quote = self.0.quote(request.report_data);
         let quote = quote
-            .map(|quote| Quote { report: quote.report, certificates: quote.certificates })
+            .map(|quote| Quote { report: quote.report, certificates: quote.certificates, workload: None })
             .map_err(|source| ProviderError::Refused(Box::new(source)));
         std::future::ready(quote).boxed()
     }
@@ -35,6 +35,8 @@ impl Provider for Simulated {
 
 #[cfg(test)]
 mod tests {
+    use sealane_types::Digest;
+
     use super::*;
 
     #[test]
@@ -47,7 +49,13 @@ mod tests {
         let provider = open(&input).unwrap();
         assert_eq!(provider.format().now_or_never().unwrap().unwrap(), Format::SimulatedSevSnp);
         let quote = provider
-            .quote(QuoteRequest { report_data: [9; 64], tree_root: [0; 32], own_static: [0; 32] })
+            .quote(QuoteRequest {
+                report_data: [9; 64],
+                tree_root: [0; 32],
+                own_static: [0; 32],
+                policy: Digest::new([0; 32]),
+                leaves: 1,
+            })
             .now_or_never()
             .unwrap()
             .unwrap();

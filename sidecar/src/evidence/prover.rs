@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use sealane_attestation::binding::{Leaf, Tree, report_data};
 use sealane_attestation::limits::LEAVES_MAX;
-use sealane_attestation::{Evidence, EvidenceMessage};
+use sealane_attestation::{Evidence, EvidenceMessage, StatedWorkload};
 use sealane_types::{Digest, PodIdentity, Reason};
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -151,10 +151,16 @@ impl Quoter {
             .await
             .unwrap_or(Err(ProviderError::TimedOut));
         self.count(evidence.is_ok(), began.elapsed(), batch.len());
-        let evidence = evidence.map_err(|error| NoEvidence::from(&error))?;
+        let (evidence, workload) = evidence.map_err(|error| NoEvidence::from(&error))?;
         let paths = (0..tree.leaves()).map_while(|index| tree.path(index));
         Ok(paths
-            .map(|path| EvidenceMessage { pod: self.pod.clone(), policy, path, evidence: evidence.clone() })
+            .map(|path| EvidenceMessage {
+                pod: self.pod.clone(),
+                policy,
+                path,
+                evidence: evidence.clone(),
+                workload: workload.clone(),
+            })
             .collect())
     }
 
@@ -163,13 +169,14 @@ impl Quoter {
         provider: &dyn Provider,
         policy: Digest,
         tree: &Tree,
-    ) -> Result<Evidence, ProviderError> {
+    ) -> Result<(Evidence, Option<StatedWorkload>), ProviderError> {
         let format = provider.format().await?;
         let (platform, own_static, tree_root) = (format.platform(), self.own_static, *tree.root());
-        let report_data = report_data(platform, &self.pod, &own_static, &policy, tree.leaves(), &tree_root);
-        let request = QuoteRequest { report_data, tree_root, own_static };
-        let Quote { report, certificates } = provider.quote(request).await?;
-        Ok(Evidence { format, report, certificates })
+        let leaves = tree.leaves();
+        let report_data = report_data(platform, &self.pod, &own_static, &policy, leaves, &tree_root);
+        let request = QuoteRequest { report_data, tree_root, own_static, policy, leaves };
+        let Quote { report, certificates, workload } = provider.quote(request).await?;
+        Ok((Evidence { format, report, certificates }, workload))
     }
 
     fn count(&self, made: bool, took: Duration, handshakes: usize) {
@@ -228,7 +235,7 @@ mod tests {
             async move {
                 self.allowed.acquire().await.unwrap().forget();
                 self.quotes.fetch_add(1, Ordering::Relaxed);
-                Ok(Quote { report: request.report_data.to_vec(), certificates: vec![] })
+                Ok(Quote { report: request.report_data.to_vec(), certificates: vec![], workload: None })
             }
             .boxed()
         }

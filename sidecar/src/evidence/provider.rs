@@ -3,8 +3,8 @@
 use std::{fmt, io};
 
 use futures::future::BoxFuture;
-use sealane_attestation::Format;
-use sealane_types::Reason;
+use sealane_attestation::{Format, StatedWorkload};
+use sealane_types::{Digest, Reason};
 
 /// Raw evidence as the platform gives it, before anybody judged it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,17 +13,23 @@ pub struct Quote {
     pub report: Vec<u8>,
     /// DER certificates from the one that signed the report towards the root; what verifiers hold may be left out.
     pub certificates: Vec<Vec<u8>>,
+    /// What a node agent stated, and the report covers; nothing where the pod itself is the TEE.
+    pub workload: Option<StatedWorkload>,
 }
 
 /// What a quote is about. Composed by the prover from values that the sidecar itself holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QuoteRequest {
-    /// What every platform signs.
+    /// What every platform signs; a node agent composes its own from what is below.
     pub report_data: [u8; 64],
     /// Root of the tree of handshakes that this quote serves: the nonce of a Nitro document.
     pub tree_root: [u8; 32],
     /// Our X25519 key: the public key of a Nitro document.
     pub own_static: [u8; 32],
+    /// The policy that we run under.
+    pub policy: Digest,
+    /// How many handshakes the tree holds.
+    pub leaves: u32,
 }
 
 /// Why there is no evidence. Each is the environment's fault, never a peer's.

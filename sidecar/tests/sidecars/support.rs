@@ -57,7 +57,12 @@ impl Provider for Simulated {
 
     fn quote(&self, request: QuoteRequest) -> BoxFuture<'_, Result<Quote, ProviderError>> {
         let quote = self.0.quote(request.report_data).unwrap();
-        std::future::ready(Ok(Quote { report: quote.report, certificates: quote.certificates })).boxed()
+        std::future::ready(Ok(Quote {
+            report: quote.report,
+            certificates: quote.certificates,
+            workload: None,
+        }))
+        .boxed()
     }
 }
 

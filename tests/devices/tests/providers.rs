@@ -17,9 +17,15 @@ use sealane_devices::{Behaviour, Devices};
 use sealane_sidecar::evidence::{Platforms, Provider, ProviderError, ProviderInput, QuoteRequest};
 use sealane_simulated::forge::{Authority, Recipe};
 use sealane_simulated::{Material, Platform};
-use sealane_types::{Product, Provider as Word, UnixSeconds};
+use sealane_types::{Digest, Product, Provider as Word, UnixSeconds};
 
-const REQUEST: QuoteRequest = QuoteRequest { report_data: [7; 64], tree_root: [8; 32], own_static: [9; 32] };
+const REQUEST: QuoteRequest = QuoteRequest {
+    report_data: [7; 64],
+    tree_root: [8; 32],
+    own_static: [9; 32],
+    policy: Digest::new([0; 32]),
+    leaves: 1,
+};
 /// GHCB specification, §4.1.8.1.
 const VCEK_GUID: u128 = 0x63da_758d_e664_4564_adc5_f4b9_3be8_accd;
 
@@ -225,7 +231,7 @@ async fn nsm(guest: &Guest) {
     for word in [Word::Nsm, Word::Auto] {
         let evidence = evidence(&*open(word)).await.unwrap();
         assert_eq!(evidence.format, Format::Nitro);
-        let QuoteRequest { report_data, tree_root, own_static } = REQUEST;
+        let QuoteRequest { report_data, tree_root, own_static, policy: _, leaves: _ } = REQUEST;
         let asked: Vec<u8> = report_data.into_iter().chain(tree_root).chain(own_static).collect();
         assert_eq!(evidence.report, asked);
     }

@@ -217,6 +217,7 @@ impl Guest {
             policy: policy.digest(),
             path: tree.path(index).unwrap(),
             evidence: Evidence { format, report: quote.report, certificates: quote.certificates },
+            workload: None,
         }
     }
 }

@@ -10,6 +10,16 @@ use sealane_types::{Assurance, Platform, UnixSeconds};
 use super::verified::Degradation;
 use crate::claims::{Claims, Statement};
 use crate::rejection::Rejection;
+use crate::workload::StatedWorkload;
+
+/// What a peer showed in its handshake.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Shown<'a> {
+    pub(super) claims: &'a Claims,
+    pub(super) at: UnixSeconds,
+    /// What the node agent stated beside it.
+    pub(super) workload: Option<&'a StatedWorkload>,
+}
 
 /// What a fitting entry makes of the claims.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,17 +28,12 @@ pub(super) struct Verdict {
     pub(super) degradations: Vec<Degradation>,
 }
 
-/// The verdict on claims that were `shown` at that time, by the first of `entries` that fits; `complete` refuses those
-/// that leave a value open.
-pub(super) fn best(
-    claims: &Claims,
-    shown: UnixSeconds,
-    entries: &[Entry],
-    complete: bool,
-) -> Result<Verdict, Rejection> {
-    let mut closest = (0, Rejection::PlatformNotAllowed(claims.platform()));
+/// The verdict on what was `shown`, by the first of `entries` that fits; `complete` refuses those that leave a value
+/// open.
+pub(super) fn best(shown: &Shown<'_>, entries: &[Entry], complete: bool) -> Result<Verdict, Rejection> {
+    let mut closest = (0, Rejection::PlatformNotAllowed(shown.claims.platform()));
     for entry in entries {
-        match fit(claims, shown, entry, complete) {
+        match fit(shown, entry, complete) {
             Ok(verdict) => return Ok(verdict),
             Err((passed, shortfall)) if passed > closest.0 => closest = (passed, shortfall),
             Err(_) => {}
@@ -38,14 +43,10 @@ pub(super) fn best(
 }
 
 /// The verdict, or how many checks the entry passed and what it then lacked.
-fn fit(
-    claims: &Claims,
-    shown: UnixSeconds,
-    entry: &Entry,
-    complete: bool,
-) -> Result<Verdict, (usize, Rejection)> {
+fn fit(shown: &Shown<'_>, entry: &Entry, complete: bool) -> Result<Verdict, (usize, Rejection)> {
+    let claims = shown.claims;
     let mut passed = 0;
-    check(claims, shown, entry, &mut passed).map_err(|shortfall| (passed, shortfall))?;
+    check(shown, entry, &mut passed).map_err(|shortfall| (passed, shortfall))?;
     let mut absent = entry.absent();
     if let (Statement::SevSnp(claims), Reference::SevSnp(reference)) = (claims.statement(), &entry.reference)
     {
@@ -55,7 +56,8 @@ fn fit(
         return Err((passed, Rejection::ReferenceValueMissing(*value)));
     }
     let mut degradations: Vec<_> = absent.into_iter().map(Degradation::ReferenceValueMissing).collect();
-    if needs_node_agent(entry) {
+    let verified = shown.workload.is_some() && entry.workload.is_some();
+    if needs_node_agent(entry) && !verified {
         degradations.push(Degradation::WorkloadUnverified);
     }
     // The policy's parser holds the same; software never counts for more because of how an entry is written.
@@ -66,7 +68,8 @@ fn fit(
 
 /// From the coarse to the fine: the entry that passes most checks came closest, and its shortfall is what helps
 /// whoever reads it.
-fn check(claims: &Claims, shown: UnixSeconds, entry: &Entry, passed: &mut usize) -> Result<(), Rejection> {
+fn check(shown: &Shown<'_>, entry: &Entry, passed: &mut usize) -> Result<(), Rejection> {
+    let claims = shown.claims;
     let mut count = |held: Result<(), Rejection>| held.map(|()| *passed = passed.saturating_add(1));
     count(platform(claims, entry))?;
     count(root(claims, entry))?;
@@ -78,12 +81,12 @@ fn check(claims: &Claims, shown: UnixSeconds, entry: &Entry, passed: &mut usize)
             tdx::CHECKS.iter().try_for_each(|check| count(check(claims, reference)))?;
         }
         (Statement::Nitro(claims), Reference::Nitro(reference)) => {
-            nitro::CHECKS.iter().try_for_each(|check| count(check(claims, reference, shown)))?;
+            nitro::CHECKS.iter().try_for_each(|check| count(check(claims, reference, shown.at)))?;
         }
         // A simulation of another platform than the entry's.
         _ => return Err(Rejection::PlatformNotAllowed(claims.platform())),
     }
-    count(workload(entry))
+    count(workload(shown.workload, entry))
 }
 
 fn require(holds: bool, otherwise: Rejection) -> Result<(), Rejection> {
@@ -100,11 +103,21 @@ fn root(claims: &Claims, entry: &Entry) -> Result<(), Rejection> {
     require(pinned, Rejection::Root)
 }
 
-fn workload(entry: &Entry) -> Result<(), Rejection> {
-    require(!needs_node_agent(entry) || entry.unverified_workload, Rejection::WorkloadUnverified)
+/// What a node agent states is held against the entry wherever it states something: a contradiction is refused even
+/// where the owners would do without a statement, and evidence of a node never passes for that of a pod.
+fn workload(stated: Option<&StatedWorkload>, entry: &Entry) -> Result<(), Rejection> {
+    let Some(stated) = stated else {
+        let tolerated = !needs_node_agent(entry) || entry.unverified_workload;
+        return require(tolerated, Rejection::WorkloadUnverified);
+    };
+    require(entry.assurance != Assurance::Pod, Rejection::NodeEvidence)?;
+    let Some(wanted) = &entry.workload else { return Ok(()) };
+    require(stated.service_account() == wanted.service_account, Rejection::ServiceAccount)?;
+    let known = stated.images().values().all(|image| wanted.permits(image));
+    require(known, Rejection::Image)
 }
 
-/// Whether only a node agent could say that the workload is the right one; none speaks to this verifier yet.
+/// Whether only a node agent can say that the workload is the right one.
 fn needs_node_agent(entry: &Entry) -> bool {
     entry.assurance == Assurance::Node || entry.workload.is_some()
 }
@@ -179,15 +192,26 @@ mod tests {
         }
     }
 
+    fn shown(
+        claims: &Claims,
+        workload: Option<&StatedWorkload>,
+        entry: Entry,
+        complete: bool,
+    ) -> Result<Verdict, Rejection> {
+        best(&Shown { claims, at: UnixSeconds(0), workload }, &[entry], complete)
+    }
+
     fn verdict(entry: Entry, complete: bool) -> Result<Verdict, Rejection> {
-        best(&claims(entry.kind()), UnixSeconds(0), &[entry], complete)
+        shown(&claims(entry.kind()), None, entry, complete)
     }
 
     #[test]
     fn an_entry_without_measurements_or_entries_at_all_fits_nothing() {
         let open = pinning(Assurance::Pod, SnpReference { measurements: [].into(), ..reference() });
         assert_eq!(verdict(open, false), Err(Rejection::Measurement));
-        let refused = best(&claims(Platform::SevSnp), UnixSeconds(0), &[], false).unwrap_err();
+        let claims = claims(Platform::SevSnp);
+        let nothing = Shown { claims: &claims, at: UnixSeconds(0), workload: None };
+        let refused = best(&nothing, &[], false).unwrap_err();
         assert_eq!(refused, Rejection::PlatformNotAllowed(Platform::SevSnp));
     }
 
@@ -196,7 +220,7 @@ mod tests {
         let rooted = |root| Entry { root: Some(Digest::new([root; 32])), ..entry(Assurance::Pod) };
         assert_eq!(verdict(rooted(2), false), Err(Rejection::Root));
         assert_eq!(verdict(rooted(1), false).unwrap().assurance, Assurance::Simulated);
-        let simulated = best(&claims(Platform::Simulated), UnixSeconds(0), &[entry(Assurance::Pod)], false);
+        let simulated = shown(&claims(Platform::Simulated), None, entry(Assurance::Pod), false);
         assert_eq!(simulated, Err(Rejection::PlatformNotAllowed(Platform::Simulated)));
     }
 
@@ -219,5 +243,65 @@ mod tests {
         let tolerated = verdict(Entry { unverified_workload: true, ..node }, true).unwrap();
         assert_eq!(tolerated.assurance, Assurance::Node);
         assert_eq!(tolerated.degradations, [Degradation::WorkloadUnverified]);
+    }
+
+    const PINNED: &str =
+        "r.example/app@sha256:0101010101010101010101010101010101010101010101010101010101010101";
+
+    /// An entry for pods of service account `embedder` that run image 1 and nothing else.
+    fn stating(assurance: Assurance) -> Entry {
+        let workload =
+            Workload { service_account: "embedder".to_owned(), images: [PINNED.to_owned()].into() };
+        Entry { workload: Some(workload), ..entry(assurance) }
+    }
+
+    fn stated(service_account: &str, images: &[u8]) -> StatedWorkload {
+        let container = |(number, image): (usize, &u8)| (format!("c{number}"), Digest::new([*image; 32]));
+        let images = images.iter().enumerate().map(container).collect();
+        StatedWorkload::new(service_account.to_owned(), images).unwrap()
+    }
+
+    fn of_node(workload: &StatedWorkload, entry: Entry) -> Result<Verdict, Rejection> {
+        shown(&claims(Platform::SevSnp), Some(workload), entry, true)
+    }
+
+    #[test]
+    fn a_stated_workload_is_the_pinned_one() {
+        let node = || stating(Assurance::Node);
+        let verified = of_node(&stated("embedder", &[1, 1]), node()).unwrap();
+        assert_eq!((verified.assurance, verified.degradations), (Assurance::Node, vec![]));
+        assert_eq!(of_node(&stated("ranker", &[1]), node()), Err(Rejection::ServiceAccount));
+        assert_eq!(of_node(&stated("embedder", &[1, 2]), node()), Err(Rejection::Image), "one stranger");
+        for refused in [Rejection::ServiceAccount, Rejection::Image, Rejection::NodeEvidence] {
+            assert_eq!(refused.reason(), Reason::WorkloadMismatch);
+        }
+    }
+
+    #[test]
+    fn a_contradiction_is_refused_even_where_a_statement_is_not_needed() {
+        let lenient = Entry { unverified_workload: true, ..stating(Assurance::Node) };
+        assert_eq!(of_node(&stated("embedder", &[2]), lenient.clone()), Err(Rejection::Image));
+        assert_eq!(of_node(&stated("embedder", &[1]), lenient).unwrap().degradations, []);
+        let silent = Entry { unverified_workload: true, ..entry(Assurance::Node) };
+        let tolerated = of_node(&stated("embedder", &[1]), silent).unwrap();
+        assert_eq!(tolerated.degradations, [Degradation::WorkloadUnverified], "the owners pin none");
+    }
+
+    #[test]
+    fn evidence_of_a_node_never_passes_for_that_of_a_pod() {
+        let pod = entry(Assurance::Pod);
+        assert_eq!(of_node(&stated("embedder", &[1]), pod), Err(Rejection::NodeEvidence));
+    }
+
+    #[test]
+    fn images_that_are_left_open_are_shown() {
+        let workload = Workload { service_account: "embedder".to_owned(), images: [].into() };
+        let open = Entry { workload: Some(workload), ..entry(Assurance::Node) };
+        let stated = stated("embedder", &[2]);
+        let claims = claims(Platform::SevSnp);
+        let degraded = shown(&claims, Some(&stated), open.clone(), false).unwrap();
+        let missing = Pinnable::WorkloadImages;
+        assert_eq!(degraded.degradations, [Degradation::ReferenceValueMissing(missing)]);
+        assert_eq!(of_node(&stated, open), Err(Rejection::ReferenceValueMissing(missing)));
     }
 }

@@ -8,6 +8,7 @@ use sealane_types::{
 };
 
 use crate::claims::Claims;
+use crate::workload::StatedWorkload;
 
 /// Something that the policy tolerates and that has to be shown wherever the peer is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,6 +48,7 @@ pub struct VerifiedPeer {
     pub(super) pod: PodIdentity,
     pub(super) static_key: [u8; 32],
     pub(super) claims: Claims,
+    pub(super) workload: Option<StatedWorkload>,
     pub(super) assurance: Assurance,
     pub(super) degradations: Vec<Degradation>,
     pub(super) evidence_time: UnixSeconds,
@@ -97,6 +99,12 @@ impl VerifiedPeer {
     #[must_use]
     pub const fn claims(&self) -> &Claims {
         &self.claims
+    }
+
+    /// What its node agent stated, bound by the same evidence; nothing where the pod itself is the TEE.
+    #[must_use]
+    pub const fn workload(&self) -> Option<&StatedWorkload> {
+        self.workload.as_ref()
     }
 
     /// When the evidence was appraised first; a later [`crate::rejudge`] does not renew it.

@@ -12,6 +12,7 @@ mod demands;
 mod judged;
 mod mutated;
 mod nitro;
+mod node;
 mod real;
 mod report;
 mod stored;

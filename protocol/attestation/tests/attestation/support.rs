@@ -6,10 +6,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use sealane_attestation::binding::{Leaf, MerklePath, Purpose, Role, Tree, report_data};
+use sealane_attestation::binding::{Leaf, MerklePath, Purpose, Role, Tree, node_report_data, report_data};
 use sealane_attestation::{
-    Claims, Collateral, Evidence, EvidenceMessage, Expected, Format, Rejection, SnpClaims, Statement,
-    VerifiedPeer, inspect, judge,
+    Claims, Collateral, Evidence, EvidenceMessage, Expected, Format, Rejection, SnpClaims, StatedWorkload,
+    Statement, VerifiedPeer, inspect, judge,
 };
 use sealane_policy::{
     Authorities, Document, Entry, Floors, PolicyPeer, Reference, SessionKind, SessionRule, SigningKey,
@@ -169,6 +169,8 @@ pub(crate) struct Prover {
     pub(crate) policy: Digest,
     pub(crate) tree: Tree,
     pub(crate) index: u32,
+    /// What a node agent states, which then composes REPORT_DATA.
+    pub(crate) workload: Option<StatedWorkload>,
 }
 
 impl Prover {
@@ -181,6 +183,7 @@ impl Prover {
             policy: policy.digest(),
             tree: Tree::single(leaf()),
             index: 0,
+            workload: None,
         }
     }
 
@@ -189,11 +192,16 @@ impl Prover {
     }
 
     pub(crate) fn send_edited(&self, edit: impl FnOnce(&mut [u8; REPORT_BYTES])) -> EvidenceMessage {
-        let Self { format, material, pod, static_key, policy, tree, index } = self;
-        let data = report_data(format.platform(), pod, static_key, policy, tree.leaves(), tree.root());
+        let Self { format, material, pod, static_key, policy, tree, index, workload } = self;
+        let (platform, leaves, root) = (format.platform(), tree.leaves(), tree.root());
+        let data = match workload {
+            None => report_data(platform, pod, static_key, policy, leaves, root),
+            Some(workload) => node_report_data(platform, pod, static_key, policy, leaves, root, workload),
+        };
         let quote = guest(material).quote_edited(data, edit).unwrap();
         let path: MerklePath = tree.path(*index).unwrap();
-        EvidenceMessage { pod: pod.clone(), policy: *policy, path, evidence: evidence(*format, quote) }
+        let evidence = evidence(*format, quote);
+        EvidenceMessage { pod: pod.clone(), policy: *policy, path, evidence, workload: workload.clone() }
     }
 }
 

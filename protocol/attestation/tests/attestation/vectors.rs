@@ -4,8 +4,10 @@ use std::path::PathBuf;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use sealane_attestation::binding::{Leaf, MerklePath, Purpose, Role, Tree, report_data};
-use sealane_attestation::{Collateral, Evidence, EvidenceMessage, Expected, Format, Rejection, inspect};
+use sealane_attestation::binding::{Leaf, MerklePath, Purpose, Role, Tree, node_report_data, report_data};
+use sealane_attestation::{
+    Collateral, Evidence, EvidenceMessage, Expected, Format, Rejection, StatedWorkload, inspect,
+};
 use sealane_policy::SnpPermissions;
 use sealane_types::{Digest, Platform, PodIdentity, UnixSeconds};
 use serde_json::{Value, json};
@@ -52,6 +54,14 @@ fn all_bytes<const N: usize>(list: &Value) -> Vec<[u8; N]> {
 
 fn pod_of(case: &Value) -> PodIdentity {
     PodIdentity::try_from(text(case, "pod").to_owned()).unwrap()
+}
+
+/// What a node agent stated, in the cases that are a node's.
+fn workload_of(case: &Value) -> Option<StatedWorkload> {
+    let workload = case.get("workload")?;
+    let images = workload["images"].as_object().unwrap().iter();
+    let images = images.map(|(name, digest)| (name.clone(), Digest::new(bytes(digest)))).collect();
+    Some(StatedWorkload::new(text(workload, "serviceAccount").to_owned(), images).unwrap())
 }
 
 fn leaf_of(case: &Value) -> Leaf {
@@ -105,8 +115,13 @@ fn reports() {
         let platform: Platform = text(&case, "platform").parse().unwrap();
         let policy = Digest::new(bytes(&case["policy"]));
         let [own_static, root] = ["ownStatic", "root"].map(|part| bytes(&case[part]));
-        let data =
-            report_data(platform, &pod_of(&case), &own_static, &policy, number(&case, "leaves"), &root);
+        let (pod, leaves) = (pod_of(&case), number(&case, "leaves"));
+        let data = match workload_of(&case) {
+            None => report_data(platform, &pod, &own_static, &policy, leaves, &root),
+            Some(workload) => {
+                node_report_data(platform, &pod, &own_static, &policy, leaves, &root, &workload)
+            }
+        };
         assert_eq!(hex::encode(data), text(&case, "reportData"), "{case}");
     }
 }
@@ -130,6 +145,7 @@ fn messages() {
                 report: hex::decode(text(&case, "report")).unwrap(),
                 certificates: certificates.collect(),
             },
+            workload: workload_of(&case),
         };
         let encoded = hex::decode(text(&case, "encoded")).unwrap();
         assert_eq!(message.encode().unwrap(), encoded, "{case}");
@@ -162,7 +178,7 @@ fn simulated_evidence() {
     let pod = pod_of(case);
     let policies = [Digest::new(bytes(&case["policy"]))];
     let path = MerklePath::new(1, 0, vec![]).unwrap();
-    let message = EvidenceMessage { pod: pod.clone(), policy: policies[0], path, evidence };
+    let message = EvidenceMessage { pod: pod.clone(), policy: policies[0], path, evidence, workload: None };
     let prover_static = bytes(&case["ownStatic"]);
     let expected =
         Expected { leaf: leaf_of(case), prover_static: &prover_static, pod: &pod, policies: &policies };

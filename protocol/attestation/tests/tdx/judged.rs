@@ -125,7 +125,8 @@ fn judged_by(
         data[0] ^= 1;
     }
     let path = tree.path(0).unwrap();
-    let message = EvidenceMessage { pod: pod(), policy: digest, path, evidence: quoted(data) };
+    let message =
+        EvidenceMessage { pod: pod(), policy: digest, path, evidence: quoted(data), workload: None };
     let message = EvidenceMessage::decode(&message.encode()?)?;
     let (pod, policies) = (pod(), [digest]);
     let expected = Expected { leaf: leaf(), prover_static: &PROVER, pod: &pod, policies: &policies };

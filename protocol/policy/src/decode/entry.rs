@@ -33,10 +33,7 @@ pub(super) fn entry(field: Field<'_>) -> Result<Entry, FieldError> {
 fn real(object: &mut Object<'_>, kind: &Field<'_>, form: Platform) -> Result<Entry, FieldError> {
     let assurance = object.required("assurance", r#""assurance": "Pod""#)?;
     let assurance = assurance.word(&[Assurance::Pod, Assurance::Node])?;
-    let workload = object.optional("workload", r#""workload": {"serviceAccount": "embedder", "images": []}"#);
-    let workload = workload.map(self::workload).transpose()?;
-    let unverified_workload =
-        flag(object, "allowUnverifiedWorkload", r#""allowUnverifiedWorkload": true"#, false)?;
+    let (workload, unverified_workload) = workload_demands(object)?;
     let reference = reference(object, kind, form)?;
     Ok(Entry { assurance, root: None, workload, unverified_workload, reference })
 }
@@ -49,15 +46,15 @@ fn simulated(object: &mut Object<'_>) -> Result<Entry, FieldError> {
     stated.map(|assurance| assurance.word(&words)).transpose()?;
     let root = object.required("root", r#""root": "<fingerprint that the simulated install prints>""#)?;
     let root = Some(root.parse(DIGEST)?);
-    // Simulated evidence states no workload anyway, so this permission grants nothing: the same entry can be
-    // written for both platforms.
-    flag(object, "allowUnverifiedWorkload", r#""allowUnverifiedWorkload": true"#, false)?;
+    // Without a workload there is nothing that the permission grants: the same entry can be written for both platforms.
+    let (workload, tolerated) = workload_demands(object)?;
+    let unverified_workload = tolerated && workload.is_some();
     let stated = object.optional("form", r#""form": "Tdx", or leave it out for SevSnp"#);
     let form = stated.as_ref().map(|form| form.word(FORMS)).transpose()?.unwrap_or(Platform::SevSnp);
     let form_field = stated.as_ref().unwrap_or(object.field());
     let reference = reference(object, &form_field.clone(), form)?;
     let assurance = Assurance::Simulated;
-    Ok(Entry { assurance, root, workload: None, unverified_workload: false, reference })
+    Ok(Entry { assurance, root, workload, unverified_workload, reference })
 }
 
 /// What evidence of this form has to show, real or simulated.
@@ -95,6 +92,14 @@ fn values<T: FromStr + Ord>(
     let field = object.optional(name, example);
     let values = field.map(|field| field.set(most, |value| value.parse(expected))).transpose()?;
     Ok(values.unwrap_or_default())
+}
+
+/// What a node agent has to state, and whether the entry does without its statement.
+fn workload_demands(object: &mut Object<'_>) -> Result<(Option<Workload>, bool), FieldError> {
+    let stated = object.optional("workload", r#""workload": {"serviceAccount": "embedder", "images": []}"#);
+    let workload = stated.map(workload).transpose()?;
+    let tolerated = flag(object, "allowUnverifiedWorkload", r#""allowUnverifiedWorkload": true"#, false)?;
+    Ok((workload, tolerated))
 }
 
 fn workload(field: Field<'_>) -> Result<Workload, FieldError> {

@@ -57,8 +57,23 @@ impl Reference {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Workload {
     pub service_account: String,
-    /// Image references by digest; empty: any.
+    /// Image references by digest, of every container that the pod may have, the sidecar among them; empty: any.
     pub images: BTreeSet<String>,
+}
+
+impl Workload {
+    /// Whether a container may run the image with this digest. What stands before the digest is for readers: the same
+    /// image has many names.
+    #[must_use]
+    pub fn permits(&self, image: &Digest) -> bool {
+        self.images.is_empty() || self.digests().contains(image)
+    }
+
+    /// What the image references pin.
+    pub(crate) fn digests(&self) -> BTreeSet<Digest> {
+        let digest = |image: &String| image.split_once("@sha256:")?.1.parse().ok();
+        self.images.iter().filter_map(digest).collect()
+    }
 }
 
 /// A reference value that an entry could pin and does not.

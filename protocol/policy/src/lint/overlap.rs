@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sealane_types::{Assurance, Measurement, PeerName, PublicKey};
+use sealane_types::{Measurement, PeerName, PublicKey};
 
 use super::Finding;
 use crate::document::{
@@ -150,11 +150,10 @@ fn common<T: Ord>(first: &BTreeSet<T>, second: &BTreeSet<T>) -> bool {
 
 /// A node agent's statement tells two pods of one node apart only where both entries insist on it.
 fn workloads_meet(first: &Entry, second: &Entry) -> bool {
-    let insists = |entry: &Entry| entry.assurance == Assurance::Node && !entry.unverified_workload;
-    if !insists(first) || !insists(second) {
+    if first.unverified_workload || second.unverified_workload {
         return true;
     }
     let (Some(first), Some(second)) = (&first.workload, &second.workload) else { return true };
-    let Workload { service_account, images } = first;
-    *service_account == second.service_account && common(images, &second.images)
+    let Workload { service_account, images: _ } = first;
+    *service_account == second.service_account && common(&first.digests(), &second.digests())
 }

@@ -296,6 +296,13 @@ fn simulated_entries_never_claim_more_than_simulated() {
         assert_eq!(entry.assurance, Assurance::Simulated);
         assert_eq!(entry.root, Some("0a".repeat(32).parse().unwrap()));
     }
+    let mut stated = base.clone();
+    stated["workload"] = json!({"serviceAccount": "ranker"});
+    stated["allowUnverifiedWorkload"] = json!(true);
+    let document = read(&with("/peers/ranker/entries/0", stated)).unwrap();
+    let entry = &document.peers[&"ranker".parse().unwrap()].entries[0];
+    assert_eq!(entry.workload.as_ref().unwrap().service_account, "ranker");
+    assert!(entry.unverified_workload, "it grants something beside a workload");
     let mut strong = base.clone();
     strong["assurance"] = json!("Key");
     assert!(read(&with("/peers/ranker/entries/0", strong)).is_err());
@@ -383,6 +390,7 @@ fn full() -> Value {
     let key = json!({"kind": "Key", "publicKeys": ["1a".repeat(32)]});
     let simulated = json!({
         "kind": "Simulated", "root": "1b".repeat(32), "measurements": ["ef".repeat(48)], "hostData": ["1c".repeat(32)],
+        "workload": {"serviceAccount": "a", "images": [format!("r.example/a@sha256:{}", "0f".repeat(32))]},
     });
     full["peers"]["ranker"] = json!({"entries": [node, key, simulated], "sharedEvidence": true});
     full

@@ -78,6 +78,13 @@ fn node_assurance_says_what_it_does_not_prove() {
         entry["workload"] = json!({"serviceAccount": "ranker"});
     });
     assert_eq!(stated, []);
+    let simulated = with_entry(|entry| {
+        *entry = json!({
+            "kind": "Simulated", "root": "0a".repeat(32), "measurements": ["ab".repeat(48)],
+            "workload": {"serviceAccount": "ranker"},
+        });
+    });
+    assert_eq!(simulated, [], "a simulation stands for a node too");
     let unchecked = with_entry(|entry| entry["workload"] = json!({"serviceAccount": "ranker"}));
     assert!(matches!(&unchecked[..], [Finding::WorkloadUnchecked { .. }]), "{unchecked:?}");
 }
@@ -177,7 +184,7 @@ fn simulated_roots_and_keys_tell_peers_apart() {
 }
 
 #[test]
-fn workloads_tell_peers_apart_only_where_both_insist() {
+fn workloads_tell_peers_apart_by_digest_and_only_where_both_insist() {
     let node = |account: &str, unverified: bool| {
         let mut entry = snp(1);
         entry["assurance"] = json!("Node");
@@ -194,14 +201,22 @@ fn workloads_tell_peers_apart_only_where_both_insist() {
     assert_eq!(pair(node("a", false), node("b", false)), 0);
     assert_eq!(pair(node("a", false), node("a", false)), 1);
     assert_eq!(pair(node("a", false), node("b", true)), 1);
-    let running = |image: u8| {
+    let named = |name: &str, image: u8| {
         let mut entry = node("a", false);
         let digest = format!("{image:02x}").repeat(32);
-        entry["workload"]["images"] = json!([format!("registry.example/app@sha256:{digest}")]);
+        entry["workload"]["images"] = json!([format!("registry.example/{name}@sha256:{digest}")]);
         entry
     };
+    let running = |image| named("app", image);
     assert_eq!(pair(running(1), running(1)), 1);
     assert_eq!(pair(running(1), running(2)), 0);
+    assert_eq!(pair(running(1), named("mirror/app", 1)), 1, "one image under two names");
+    let simulated = |account: &str| {
+        let workload = json!({"serviceAccount": account});
+        json!({"kind": "Simulated", "root": "01".repeat(32), "measurements": ["ab".repeat(48)], "workload": workload})
+    };
+    assert_eq!(pair(simulated("a"), simulated("a")), 1);
+    assert_eq!(pair(simulated("a"), simulated("b")), 0);
 }
 
 #[test]

@@ -72,6 +72,8 @@ impl Provider for Auto {
 mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
+    use sealane_types::Digest;
+
     use super::*;
 
     #[derive(Debug)]
@@ -87,8 +89,10 @@ mod tests {
         }
 
         fn quote(&self, request: QuoteRequest) -> BoxFuture<'_, Result<Quote, ProviderError>> {
-            async move { Ok(Quote { report: request.report_data.to_vec(), certificates: Vec::new() }) }
-                .boxed()
+            async move {
+                Ok(Quote { report: request.report_data.to_vec(), certificates: Vec::new(), workload: None })
+            }
+            .boxed()
         }
     }
 
@@ -96,8 +100,13 @@ mod tests {
         Arc::new(Device { there: AtomicBool::new(there), format })
     }
 
-    const REQUEST: QuoteRequest =
-        QuoteRequest { report_data: [1; 64], tree_root: [2; 32], own_static: [3; 32] };
+    const REQUEST: QuoteRequest = QuoteRequest {
+        report_data: [1; 64],
+        tree_root: [2; 32],
+        own_static: [3; 32],
+        policy: Digest::new([0; 32]),
+        leaves: 1,
+    };
 
     #[tokio::test]
     async fn the_first_that_is_there_is_kept() {

@@ -78,7 +78,7 @@ fn quote(reports: &Path, format: Format, report_data: &[u8; 64]) -> Result<Quote
         return Err(ProviderError::Malformed("somebody else wrote to our entry of configfs-tsm"));
     }
     report::carries(format, &report, report_data)?;
-    Ok(Quote { report, certificates: certificates::read(&table) })
+    Ok(Quote { report, certificates: certificates::read(&table), workload: None })
 }
 
 /// A directory of our own, removed when it goes out of scope.

@@ -35,7 +35,7 @@ impl Provider for Nsm {
 }
 
 fn quote(request: &QuoteRequest) -> Result<Quote, ProviderError> {
-    let QuoteRequest { report_data, tree_root, own_static } = request;
+    let QuoteRequest { report_data, tree_root, own_static, policy: _, leaves: _ } = request;
     let session = Session::open()?;
     let request = Request::Attestation {
         user_data: Some(ByteBuf::from(*report_data)),
@@ -44,7 +44,7 @@ fn quote(request: &QuoteRequest) -> Result<Quote, ProviderError> {
     };
     match driver::nsm_process_request(session.0, request) {
         Response::Attestation { document } if document.len() <= REPORT_BYTES_MAX => {
-            Ok(Quote { report: document, certificates: Vec::new() })
+            Ok(Quote { report: document, certificates: Vec::new(), workload: None })
         }
         Response::Error(code) => Err(ProviderError::Refused(Box::new(io::Error::other(format!("{code:?}"))))),
         _ => Err(ProviderError::Malformed("/dev/nsm answered something else than a document")),

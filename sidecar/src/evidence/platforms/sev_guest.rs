@@ -39,7 +39,7 @@ fn quote(report_data: &[u8; 64]) -> Result<Quote, ProviderError> {
         match device.get_report(None, Some(*report_data), Some(level)) {
             Ok(report) => {
                 report::carries(Format::SevSnp, &report, report_data)?;
-                return Ok(Quote { report, certificates: Vec::new() });
+                return Ok(Quote { report, certificates: Vec::new(), workload: None });
             }
             // The refusal of the highest level is the one that tells what is wrong.
             Err(error) => refused = refused.or(Some(error)),

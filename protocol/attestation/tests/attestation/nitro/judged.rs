@@ -59,7 +59,13 @@ fn message(policy: &VerifiedPolicy, edit: impl FnOnce(&mut Document)) -> Evidenc
     let mut document = enclave().document(&data, tree.root(), &PROVER).unwrap();
     edit(&mut document);
     let evidence = evidence(chain().seal(&document.payload()).unwrap());
-    EvidenceMessage { pod: pod(), policy: policy.digest(), path: tree.path(0).unwrap(), evidence }
+    EvidenceMessage {
+        pod: pod(),
+        policy: policy.digest(),
+        path: tree.path(0).unwrap(),
+        evidence,
+        workload: None,
+    }
 }
 
 /// The verdict under a policy with this entry on a document that `edit` changed.
@@ -240,8 +246,13 @@ fn a_real_enclave_needs_no_list() {
     let enclave = sealane_simulated::nitro::Enclave::new(chain.clone().into(), Some(ROLE));
     let report = enclave.quote(&data, tree.root(), &PROVER).unwrap();
     let evidence = Evidence { format: Format::Nitro, report, certificates: vec![] };
-    let message =
-        EvidenceMessage { pod: pod(), policy: policy.digest(), path: tree.path(0).unwrap(), evidence };
+    let message = EvidenceMessage {
+        pod: pod(),
+        policy: policy.digest(),
+        path: tree.path(0).unwrap(),
+        evidence,
+        workload: None,
+    };
     let (pod, policies) = (pod(), [policy.digest()]);
     let expected = sealane_attestation::Expected {
         leaf: leaf(),

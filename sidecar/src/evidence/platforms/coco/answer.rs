@@ -32,12 +32,12 @@ pub(super) fn read(body: &[u8]) -> Result<(Format, Quote), ProviderError> {
                 .to_bytes()
                 .map_err(|_| ProviderError::Malformed("the CoCo agent sent no SEV-SNP report"))?;
             let certificates = chain(cert_chain.unwrap_or_default());
-            Ok((Format::SevSnp, Quote { report: report.to_vec(), certificates }))
+            Ok((Format::SevSnp, Quote { report: report.to_vec(), certificates, workload: None }))
         }
         Ok(Answer::Tdx { quote }) if quote.len() <= 2 * REPORT_BYTES_MAX => {
             let report = STANDARD.decode(quote);
             let report = report.map_err(|_| ProviderError::Malformed("the CoCo agent sent no TDX quote"))?;
-            Ok((Format::Tdx, Quote { report, certificates: Vec::new() }))
+            Ok((Format::Tdx, Quote { report, certificates: Vec::new(), workload: None }))
         }
         Ok(Answer::Tdx { .. }) | Err(_) => Err(ProviderError::Malformed(
             "the CoCo agent's evidence is of a platform or release that Sealane does not know",

@@ -5,7 +5,7 @@ use axum::extract::{RawQuery, State};
 use axum::routing::get;
 use sealane_attestation::{Collateral, Evidence, inspect};
 use sealane_simulated::{Material, Platform};
-use sealane_types::UnixSeconds;
+use sealane_types::{Digest, UnixSeconds};
 use serde_json::{Value, json};
 use sev::firmware::guest::AttestationReport;
 use sev::parser::ByteParser as _;
@@ -13,7 +13,13 @@ use tokio::net::TcpListener;
 
 use super::*;
 
-const REQUEST: QuoteRequest = QuoteRequest { report_data: [7; 64], tree_root: [8; 32], own_static: [9; 32] };
+const REQUEST: QuoteRequest = QuoteRequest {
+    report_data: [7; 64],
+    tree_root: [8; 32],
+    own_static: [9; 32],
+    policy: Digest::new([0; 32]),
+    leaves: 1,
+};
 
 /// How an agent goes wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
