@@ -6,12 +6,12 @@ mod party;
 mod tensors;
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use bytes::Bytes;
 use sealane_protocol::Moment;
-use sealane_protocol::connection::{ChunkError, Connection, SendError, Sink};
+use sealane_protocol::connection::{ChunkError, Connection, Event, SendError, Sink};
 use sealane_protocol::frame::{Frame, Sequence, Shape, StreamId, TensorHeader};
 use sealane_protocol::handshake::Suite;
 use sealane_protocol::record::InputBuffer;
@@ -33,6 +33,8 @@ pub(crate) struct Ours {
     sender: Arc<Party>,
     receiver: Arc<Party>,
     suite: Suite,
+    /// How long the dialling side's platform takes.
+    quote_takes: Duration,
 }
 
 /// One end of an established connection.
@@ -50,7 +52,23 @@ impl Ours {
     /// Parties that quote and appraise in every handshake.
     pub(crate) fn new(world: &Arc<World>, suite: Suite) -> Result<Self> {
         let party = |who| Party::new(who, world, suite).map(Arc::new);
-        Ok(Self { sender: party(Who::Sender)?, receiver: party(Who::Receiver)?, suite })
+        Ok(Self {
+            sender: party(Who::Sender)?,
+            receiver: party(Who::Receiver)?,
+            suite,
+            quote_takes: Duration::ZERO,
+        })
+    }
+
+    /// The same parties, whose sender is another replica of its Peer with a key of its own.
+    pub(crate) fn replica(self, number: u32) -> Result<Self> {
+        let sender = Arc::new(self.sender.replica(number, self.suite)?);
+        Ok(Self { sender, ..self })
+    }
+
+    /// The same parties, whose sender's platform takes `takes` for a quote.
+    pub(crate) fn quoting_for(self, takes: Duration) -> Self {
+        Self { quote_takes: takes, ..self }
     }
 
     /// The same parties with a null appraiser: evidence has the size of the mock peer's document, nobody looks at it,
@@ -59,11 +77,12 @@ impl Ours {
         let (dialled, accepted) = self.connect().await?;
         let verdict = |sealed: &Sealed| sealed.connection.peer().cloned();
         let (of_receiver, of_sender) = (verdict(&dialled), verdict(&accepted));
-        let Self { sender, receiver, suite } = self;
+        let Self { sender, receiver, suite, quote_takes } = self;
         Ok(Self {
             sender: Arc::new(sender.trusting(of_receiver)?),
             receiver: Arc::new(receiver.trusting(of_sender)?),
             suite,
+            quote_takes,
         })
     }
 
@@ -88,7 +107,7 @@ impl Open for Ours {
         let connection = party.begin(side, clock.now())?;
         let tensors = Tensors::default();
         let mut sealed = Sealed { carrier, connection, input: InputBuffer::new(), clock, sent: 0, tensors };
-        sealed.establish(party).await?;
+        sealed.establish(party, self.quote_takes).await?;
         let agreed = sealed.connection.suite();
         ensure!(agreed == Some(self.suite), "the handshake agreed on {agreed:?}");
         Ok(sealed)
@@ -126,9 +145,12 @@ impl Wire for Sealed {
 
 impl Sealed {
     /// Shakes hands: bytes and answers until both sides have their verdict.
-    async fn establish(&mut self, party: &Party) -> Result<()> {
+    async fn establish(&mut self, party: &Party, quote_takes: Duration) -> Result<()> {
         loop {
             while let Some(event) = self.connection.poll_event() {
+                if matches!(event, Event::EvidenceWanted(_)) && !quote_takes.is_zero() {
+                    tokio::time::sleep(quote_takes).await;
+                }
                 party.answer(event, &mut self.connection)?;
             }
             self.drain().await?;

@@ -27,6 +27,8 @@ pub enum Level {
 pub enum Suite {
     /// C1: from the first byte to two verdicts
     Handshake,
+    /// One verification of each platform's evidence, and many peers that prove themselves at once
+    Evidence,
     /// C2: there and back, and what sealing adds to it
     Roundtrip,
     /// C3: one way, in process and over TCP
@@ -38,12 +40,14 @@ pub enum Suite {
 }
 
 impl Suite {
-    pub const ALL: [Self; 5] = [Self::Handshake, Self::Roundtrip, Self::Stream, Self::Lane, Self::Flood];
+    pub const ALL: [Self; 6] =
+        [Self::Handshake, Self::Evidence, Self::Roundtrip, Self::Stream, Self::Lane, Self::Flood];
 
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
             Self::Handshake => "handshake",
+            Self::Evidence => "evidence",
             Self::Roundtrip => "roundtrip",
             Self::Stream => "stream",
             Self::Lane => "lane",

@@ -44,6 +44,8 @@ pub enum Unit {
     GigabytesPerSecond,
     #[serde(rename = "us")]
     Microseconds,
+    #[serde(rename = "s")]
+    Seconds,
     /// A number without a dimension, such as a slowdown.
     #[serde(rename = "times")]
     Times,
@@ -59,6 +61,7 @@ impl fmt::Display for Unit {
         f.write_str(match self {
             Self::GigabytesPerSecond => "GB/s",
             Self::Microseconds => "µs",
+            Self::Seconds => "s",
             Self::Times => "×",
             Self::Mebibytes => "MiB",
             Self::Percent => "%",

@@ -1,5 +1,6 @@
 //! The rows that there are, and the ones that there are not yet.
 
+mod evidence;
 mod flood;
 mod handshake;
 mod lane;
@@ -13,6 +14,7 @@ use crate::row::Missing;
 pub(crate) fn run(suite: Suite, bench: &mut Bench<'_>) -> Ran {
     match suite {
         Suite::Handshake => handshake::run(bench),
+        Suite::Evidence => evidence::run(bench),
         Suite::Roundtrip => roundtrip::run(bench),
         Suite::Stream => stream::run(bench),
         Suite::Lane => lane::run(bench),

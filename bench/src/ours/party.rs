@@ -13,11 +13,11 @@ use sealane_protocol::handshake::{Kind, Suite};
 use sealane_protocol::keys::{MlKem768, StaticKey};
 use sealane_protocol::record::Rekey;
 use sealane_simulated::Platform as Simulation;
-use sealane_types::Reason;
+use sealane_types::{PodIdentity, Reason};
 
 use crate::random::SystemRandom;
 use crate::wire::Side;
-use crate::world::{SESSION, Who, World};
+use crate::world::{NAMESPACE, SESSION, Who, World};
 
 /// Bytes of the evidence that a null appraiser does not look at: as many as the mock peer's document has.
 const NULL_EVIDENCE_BYTES: usize = 112;
@@ -55,6 +55,14 @@ impl Party {
         };
         let guest = Simulation::new(world.material.clone(), Some(&who.initdata()))?;
         Ok(Self { who, world: Arc::clone(world), local, guest, verdicts: Verdicts::Real })
+    }
+
+    /// Another replica of the same Peer: another pod, with a key of its own.
+    pub(super) fn replica(&self, number: u32, suite: Suite) -> Result<Self> {
+        let mut replica = Self::new(self.who, &self.world, suite)?;
+        let name = format!("{}-{number}", self.who.peer());
+        replica.local.pod = PodIdentity::new(NAMESPACE, &name, "1").context("a pod's name")?;
+        Ok(replica)
     }
 
     /// The same party, which takes the other for `peer` from now on.
