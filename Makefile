@@ -5,7 +5,7 @@
 XTASK := $(if $(wildcard target/debug/xtask),cargo xtask,cargo run --package xtask --)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench cluster cluster-down install
+.PHONY: help demo test bench model cluster cluster-down install
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -18,6 +18,9 @@ test: ## Every test: Rust, Python, chart, end to end (FULL=1 adds the long suite
 
 bench: ## The benchmark report of this machine (FULL=1 takes longer, OUT=DIR puts it there)
 	@$(XTASK) bench
+
+model: ## Look for attacks on the handshake with Verifpal
+	@$(XTASK) model
 
 install: ## Images built and loaded, chart installed (SIMULATED=1 for machines without a TEE)
 	@$(XTASK) install

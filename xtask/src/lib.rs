@@ -14,6 +14,7 @@ pub mod images;
 pub mod install;
 pub mod judge;
 pub mod kubectl;
+pub mod model;
 pub mod oci;
 pub mod process;
 pub mod progress;

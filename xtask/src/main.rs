@@ -10,7 +10,7 @@ use clap::{Parser, Subcommand};
 use xtask::{
     bench,
     cluster::ClusterCommand,
-    crdgen, demo, fuzz, images, install, judge,
+    crdgen, demo, fuzz, images, install, judge, model,
     progress::note,
     removals,
     target::Target,
@@ -51,6 +51,8 @@ enum Command {
     },
     /// Judge the evidence of an index, one line of JSON per entry
     Judge(judge::Options),
+    /// Look for attacks on the handshake with a symbolic analyser
+    Model,
     /// Every test, with one summary
     Test {
         /// The long suites too
@@ -96,6 +98,7 @@ fn run(command: Command, root: &Path) -> Result<()> {
             install::run(root, &target, &images, simulated)
         }
         Command::Judge(options) => options.run(),
+        Command::Model => model::run(root),
         Command::Test { full, without_cluster } => test::run(root, Scope { full, cluster: !without_cluster }),
         Command::Removals { only } => removals::run(root, only.as_deref()),
         Command::Tidy => tidy::run(root),

@@ -184,6 +184,8 @@ fn node(left: &Node, right: &Node) -> Node {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::super::{Purpose, Role};
     use super::*;
 
@@ -270,6 +272,40 @@ mod tests {
             siblings[position][31] ^= 1;
             let bent = MerklePath::new(5, 1, siblings).unwrap();
             assert_ne!(bent.root(&leaves[1]), *tree.root());
+        }
+    }
+
+    proptest! {
+        /// The argument of PROTOCOL.md §10: with REPORT_DATA naming root and number of leaves, a path leads there from the
+        /// leaf that stands at its index and from nothing else.
+        #[test]
+        fn a_path_shows_one_leaf_at_one_place(
+            count in 1_usize..300,
+            at in any::<prop::sample::Index>(),
+            other in any::<prop::sample::Index>(),
+            bent in any::<prop::sample::Index>(),
+            bit in 0_u8..8,
+        ) {
+            let leaves = leaves(count);
+            let tree = Tree::new(&leaves).unwrap();
+            let (at, other) = (at.index(count), other.index(count));
+            let path = tree.path(at as u32).unwrap();
+            prop_assert_eq!(path.root(&leaves[other]) == *tree.root(), at == other);
+            // The same nodes at another place of the same tree, where they fit at all.
+            if let Ok(moved) = MerklePath::new(count as u32, other as u32, path.siblings().to_vec()) {
+                prop_assert_eq!(moved.root(&leaves[at]) == *tree.root(), at == other);
+            }
+            // An inner node is no leaf: the tags keep the two apart.
+            if let [left, .., _] | [left] = path.siblings() {
+                let inner = Leaf(node(leaves[at].as_bytes(), left));
+                prop_assert_ne!(path.root(&inner), *tree.root());
+                let mut siblings = path.siblings().to_vec();
+                let length = siblings.len() * 32;
+                let byte = bent.index(length);
+                siblings[byte / 32][byte % 32] ^= 1 << bit;
+                let bent = MerklePath::new(count as u32, at as u32, siblings).unwrap();
+                prop_assert_ne!(bent.root(&leaves[at]), *tree.root());
+            }
         }
     }
 }
