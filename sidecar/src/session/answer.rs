@@ -12,7 +12,7 @@ use crate::policy::{Held, PolicyKeeper};
 /// The outcome of such work.
 #[derive(Debug)]
 pub(super) enum Answer {
-    Proved(Result<EvidenceMessage, NoEvidence>),
+    Proved(Result<Box<EvidenceMessage>, NoEvidence>),
     Judged(Box<Result<VerifiedPeer, Reason>>),
     Adopted(Result<Arc<Held>, Reason>),
 }

@@ -164,8 +164,9 @@ impl<'a> Trust<'a> {
                 self.trace.start(Step::Evidence);
                 let prover = self.context.prover.clone();
                 let digest = held.policy.digest();
-                self.answers
-                    .push(Box::pin(async move { Answer::Proved(prover.prove(wanted.leaf, digest).await) }));
+                self.answers.push(Box::pin(async move {
+                    Answer::Proved(prover.prove(wanted.leaf, digest).await.map(Box::new))
+                }));
             }),
             Event::EvidenceReceived(received) => self.permitted(connection, traffic).map(|held| {
                 self.trace.start(Step::Verification);
