@@ -71,13 +71,13 @@ impl Gauges {
             &state.evidence_age,
             peer.as_ref().map(|peer| seconds(now.saturating_sub(peer.evidence_time().0))),
         );
-        tell(&state.evidence_expires, peer.as_ref().map(|peer| seconds(peer.expires().0)));
+        tell(&state.evidence_expires, peer.as_ref().and_then(|peer| peer.ends()).map(|ends| seconds(ends.0)));
         state.evidence.clear();
         if let Some(peer) = peer {
             let labels = EvidenceLabels {
                 platform: peer.platform().as_str(),
                 assurance: peer.assurance().as_str(),
-                tcb_status: peer.tcb_status().as_str(),
+                tcb_status: peer.tcb_status().map_or("", |status| status.as_str()),
             };
             state.evidence.get_or_create(&labels).set(1);
             peer.degradations().iter().for_each(|one| self.degrade(one.reason()));

@@ -1,4 +1,4 @@
-"""X25519, HKDF-SHA-256, AES-GCM and ChaCha20-Poly1305 from their specifications, with the standard library.
+"""X25519, Ed25519, HKDF-SHA-256, AES-GCM and ChaCha20-Poly1305 from their specifications, with the standard library.
 
 Slow and not constant-time: they exist so that the vectors are recomputed by code that shares nothing with the
 libraries under test, on any machine, without installing anything. ``test_protocol.py`` checks them against the
@@ -169,3 +169,93 @@ def chacha20_poly1305_seal(key: bytes, nonce: bytes, aad: bytes, plaintext: byte
         total = (total + int.from_bytes(data[start : start + 16] + b"\x01", "little")) * r % (2**130 - 5)
     tag = (total + int.from_bytes(one_time[16:], "little")) % 2**128
     return ciphertext + tag.to_bytes(16, "little")
+
+
+# Ed25519, RFC 8032 section 5.1.
+L = 2**252 + 27742317777372353535851937790883648493
+D = -121665 * pow(121666, -1, P25519) % P25519
+
+
+def point_add(a, b):
+    """Adds two points in extended homogeneous coordinates (X, Y, Z, T)."""
+    e = (a[1] - a[0]) * (b[1] - b[0]) % P25519
+    f = (a[1] + a[0]) * (b[1] + b[0]) % P25519
+    g = 2 * a[3] * b[3] * D % P25519
+    h = 2 * a[2] * b[2] % P25519
+    w, x, y, z = f - e, h - g, h + g, f + e
+    return w * x % P25519, y * z % P25519, x * y % P25519, w * z % P25519
+
+
+def point_times(scalar, point):
+    total = (0, 1, 1, 0)
+    while scalar:
+        if scalar & 1:
+            total = point_add(total, point)
+        point = point_add(point, point)
+        scalar >>= 1
+    return total
+
+
+def point_read(data):
+    """The point of 32 bytes, or None."""
+    y = int.from_bytes(data, "little")
+    sign, y = y >> 255, y & (2**255 - 1)
+    if y >= P25519:
+        return None
+    square = (y * y - 1) * pow(D * y * y + 1, -1, P25519) % P25519
+    x = pow(square, (P25519 + 3) // 8, P25519)
+    if (x * x - square) % P25519:
+        x = x * pow(2, (P25519 - 1) // 4, P25519) % P25519
+    if (x * x - square) % P25519 or (x == 0 and sign):
+        return None
+    if x & 1 != sign:
+        x = P25519 - x
+    return x, y, 1, x * y % P25519
+
+
+def point_write(point):
+    inverse = pow(point[2], -1, P25519)
+    x, y = point[0] * inverse % P25519, point[1] * inverse % P25519
+    return (y | (x & 1) << 255).to_bytes(32, "little")
+
+
+BASE = point_read((4 * pow(5, -1, P25519) % P25519).to_bytes(32, "little"))
+
+
+def secret(seed):
+    digest = bytearray(hashlib.sha512(seed).digest())
+    digest[0] &= 248
+    digest[31] = digest[31] & 127 | 64
+    return int.from_bytes(digest[:32], "little"), bytes(digest[32:])
+
+
+def public_key(seed):
+    return point_write(point_times(secret(seed)[0], BASE))
+
+
+def challenge(*parts):
+    return int.from_bytes(hashlib.sha512(b"".join(parts)).digest(), "little") % L
+
+
+def sign(seed, message):
+    scalar, prefix = secret(seed)
+    nonce = challenge(prefix, message)
+    commitment = point_write(point_times(nonce, BASE))
+    response = (nonce + challenge(commitment, public_key(seed), message) * scalar) % L
+    return commitment + response.to_bytes(32, "little")
+
+
+def verifies(key, message, signature):
+    if len(signature) != 64:
+        return False
+    point, response = point_read(key), int.from_bytes(signature[32:], "little")
+    if point is None or response >= L:
+        return False
+    negative = (P25519 - point[0], point[1], 1, P25519 - point[3])
+    other = point_times(challenge(signature[:32], key, message), negative)
+    return point_write(point_add(point_times(response, BASE), other)) == signature[:32]
+
+
+def dsse(kind, payload):
+    """What is signed for a payload: DSSE v1, pre-authentication encoding."""
+    return b"DSSEv1 %d %s %d %s" % (len(kind), kind, len(payload), payload)

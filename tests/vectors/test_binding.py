@@ -1,4 +1,4 @@
-"""Recomputes the binding of evidence with hashlib alone, from the text of the protocol.
+"""Recomputes the binding of evidence with the standard library alone, from the text of the protocol.
 
 What is checked: every leaf, tree, path and REPORT_DATA of ``binding.json``, and in ``evidence.json`` the
 encoding of evidence messages and that the report of the simulated one carries the REPORT_DATA of its
@@ -12,6 +12,7 @@ import pathlib
 import struct
 
 import pytest
+from primitives import dsse, public_key, sign
 
 HERE = pathlib.Path(__file__).parent
 BINDING = json.loads((HERE / "binding.json").read_text())
@@ -165,3 +166,16 @@ def test_simulated_evidence_is_bound_to_its_handshake():
     assert report[0x90:0xC0].hex() == hashlib.sha384(b"sealane simulated guest 1").hexdigest()
     assert report[0xC0:0xE0] == hashlib.sha256(case["initdata"].encode()).digest()
     assert hashlib.sha256(certificates[2]).hexdigest() == case["root"]
+
+
+@named(EVIDENCE["keys"])
+def test_statement_of_a_key(case):
+    seed, policy, own_static = unhex(case, "seed", "policy", "ownStatic")
+    parts = unhex(case, "handshakeHash", "bindingKey", "ownStatic", "peerStatic")
+    top = leaf(case["purpose"], case["role"], *parts)
+    data = report_data("Key", case["pod"], own_static, policy, 1, top)
+    signed = dsse(b"application/vnd.sealane.key-evidence.v1", data)
+    report = public_key(seed) + data + sign(seed, signed)
+    assert public_key(seed).hex() == case["publicKey"]
+    assert report.hex() == case["report"]
+    assert encode_evidence("Key", report, []).hex() == case["evidence"]

@@ -37,10 +37,15 @@ pub(crate) fn learn(material: &Material, wishes: &Wishes, at: UnixSeconds) -> Re
         Statement::SevSnp(snp) => Reference::SevSnp(snp::reference(snp, wishes)?),
         Statement::Tdx(tdx) => Reference::Tdx(tdx::reference(tdx, wishes)?),
         Statement::Nitro(nitro) => Reference::Nitro(nitro::reference(nitro, wishes)?),
+        Statement::Key(key) => Reference::Key([*key.public_key()].into()),
     };
     let simulated = claims.platform() == Platform::Simulated;
     let entry = Entry {
-        assurance: if simulated { Assurance::Simulated } else { wishes.assurance },
+        assurance: match claims.platform() {
+            Platform::Simulated => Assurance::Simulated,
+            Platform::Key => Assurance::Key,
+            Platform::SevSnp | Platform::Tdx | Platform::Nitro => wishes.assurance,
+        },
         root: simulated.then_some(*claims.root()),
         workload: None,
         unverified_workload: false,

@@ -132,7 +132,7 @@ fn weigh(
     if now > claims.expires() {
         return Err(Rejection::CollateralExpired("what the evidence rests on has expired since"));
     }
-    let has_lists = !matches!(claims.platform(), Platform::Simulated | Platform::Nitro);
+    let has_lists = !matches!(claims.platform(), Platform::Simulated | Platform::Nitro | Platform::Key);
     if claims.revocation() == Revocation::Unchecked
         || (claims.revocation() == Revocation::NotApplicable && has_lists)
     {

@@ -1,5 +1,6 @@
 //! What evidence says once its signatures are verified.
 
+mod key;
 mod nitro;
 mod snp;
 mod tdx;
@@ -8,6 +9,7 @@ use std::fmt;
 
 use sealane_types::{Digest, Measurement, Platform, TcbStatus, UnixSeconds};
 
+pub use key::KeyClaims;
 pub use nitro::NitroClaims;
 pub use snp::{GuestIdentity, Mitigations, SnpClaims, Tcb, TcbVersions};
 pub use tdx::TdxClaims;
@@ -81,8 +83,8 @@ pub enum Revocation {
     /// No list at hand. [`crate::appraise`] refuses such claims from real hardware; a tool that judges stored
     /// evidence may read them.
     Unchecked,
-    /// A simulated root revokes nothing, and AWS says not to consult lists for enclaves, whose certificates end within
-    /// hours.
+    /// A simulated root revokes nothing; AWS says not to consult lists for enclaves, whose certificates end within
+    /// hours; and a pinned key is revoked by the policy alone.
     NotApplicable,
 }
 
@@ -94,7 +96,7 @@ pub struct Claims {
     pub(crate) root: Digest,
     pub(crate) report_data: Option<[u8; 64]>,
     pub(crate) statement: Statement,
-    pub(crate) tcb_status: TcbStatus,
+    pub(crate) tcb_status: Option<TcbStatus>,
     pub(crate) revocation: Revocation,
     pub(crate) expires: UnixSeconds,
 }
@@ -105,6 +107,7 @@ pub enum Statement {
     SevSnp(SnpClaims),
     Tdx(TdxClaims),
     Nitro(NitroClaims),
+    Key(KeyClaims),
 }
 
 impl Claims {
@@ -113,7 +116,8 @@ impl Claims {
         self.platform
     }
 
-    /// SHA-256 of the root certificate: a pinned vendor's, or that of one simulated installation.
+    /// SHA-256 of the root certificate: a pinned vendor's, or that of one simulated installation; of a pinned key
+    /// itself, which nothing stands above.
     #[must_use]
     pub const fn root(&self) -> &Digest {
         &self.root
@@ -132,23 +136,24 @@ impl Claims {
     }
 
     /// The measurement that names the guest best: MEASUREMENT of SEV-SNP, MRTD of TDX, PCR0 of Nitro. Policies
-    /// pin more than this for the last two.
+    /// pin more than this for the last two. A pinned key measures nothing.
     #[must_use]
-    pub const fn measurement(&self) -> &Measurement {
+    pub const fn measurement(&self) -> Option<&Measurement> {
         match &self.statement {
-            Statement::SevSnp(snp) => &snp.measurement,
-            Statement::Tdx(tdx) => &tdx.measurement.mrtd,
+            Statement::SevSnp(snp) => Some(&snp.measurement),
+            Statement::Tdx(tdx) => Some(&tdx.measurement.mrtd),
             Statement::Nitro(nitro) => {
                 let [image, _, _] = &nitro.image;
-                image
+                Some(image)
             }
+            Statement::Key(_) => None,
         }
     }
 
     /// As the vendor's collateral states it. AMD and AWS publish none: always up to date, since what lies below
-    /// a policy's floor is refused.
+    /// a policy's floor is refused. None of a pinned key, whose platform nobody vouches for.
     #[must_use]
-    pub const fn tcb_status(&self) -> TcbStatus {
+    pub const fn tcb_status(&self) -> Option<TcbStatus> {
         self.tcb_status
     }
 
@@ -157,7 +162,7 @@ impl Claims {
         self.revocation
     }
 
-    /// When the first certificate or revocation list that these claims rest on expires.
+    /// When the first certificate or revocation list that these claims rest on expires; never for a pinned key.
     #[must_use]
     pub const fn expires(&self) -> UnixSeconds {
         self.expires

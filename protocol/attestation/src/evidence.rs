@@ -16,7 +16,7 @@ pub enum Format {
     SevSnp = 1,
     Tdx = 2,
     Nitro = 3,
-    /// No evidence: the prover's static key is all that it shows.
+    /// No TEE: a pinned key signs in its place.
     Key = 4,
     SimulatedSevSnp = 5,
     SimulatedTdx = 6,
@@ -59,12 +59,12 @@ impl Format {
 #[derive(Clone, PartialEq, Eq)]
 pub struct Evidence {
     pub format: Format,
-    /// The platform's own signed structure: the 1184 bytes of an SEV-SNP ATTESTATION_REPORT, a TDX quote, or the
-    /// COSE_Sign1 of a Nitro attestation document.
+    /// The platform's own signed structure: the 1184 bytes of an SEV-SNP ATTESTATION_REPORT, a TDX quote, the
+    /// COSE_Sign1 of a Nitro attestation document, or what [`crate::key_report`] puts together.
     pub report: Vec<u8>,
     /// DER, the signing certificate first, then its issuers. For SEV-SNP `[VCEK, ASK?, ARK?]`, of which real
     /// hardware's issuers are ignored in favour of the pinned ones; for Simulated all three are needed. Empty for TDX
-    /// and Nitro, whose quotes and documents bring their own. A simulation of TDX brings what a verifier of the real one
+    /// and Nitro, whose quotes and documents bring their own, and for Key, which has none. A simulation of TDX brings what a verifier of the real one
     /// has as collateral: `[signer, TCB info, its signature, QE identity, its signature, the root's list, the
     /// authority's list]`.
     pub certificates: Vec<Vec<u8>>,

@@ -7,7 +7,7 @@ use crate::collateral::Collateral;
 use crate::evidence::{Evidence, Format};
 use crate::rejection::Rejection;
 use crate::snp::ChainCache;
-use crate::{nitro, snp, tdx};
+use crate::{key, nitro, snp, tdx};
 
 /// Verifies signatures, chains, dates and layout of `evidence` at `now`, and says what it states.
 ///
@@ -42,6 +42,6 @@ pub fn inspect_with(
         Format::Tdx => tdx::inspect(evidence, collateral, now),
         Format::SimulatedTdx => tdx::inspect_simulated(evidence, now),
         Format::Nitro | Format::SimulatedNitro => nitro::inspect(evidence, collateral, now),
-        Format::Key => Err(Rejection::PlatformUnsupported(Platform::Key)),
+        Format::Key => key::inspect(evidence),
     }
 }

@@ -29,6 +29,7 @@ mod der;
 mod evidence;
 mod expected;
 mod inspect;
+mod key;
 pub mod limits;
 mod message;
 mod nitro;
@@ -40,13 +41,14 @@ mod workload;
 
 pub use appraise::{Degradation, VerifiedPeer, appraise, judge, judge_with, rejudge, shortfall};
 pub use claims::{
-    Claims, GuestIdentity, Mitigations, NitroClaims, Permission, Revocation, SnpClaims, Statement, Tcb,
-    TcbVersions, TdxClaims,
+    Claims, GuestIdentity, KeyClaims, Mitigations, NitroClaims, Permission, Revocation, SnpClaims, Statement,
+    Tcb, TcbVersions, TdxClaims,
 };
 pub use collateral::{Anchor, AnchorError, Collateral};
 pub use evidence::{Evidence, Format};
 pub use expected::{Binding, Expected};
 pub use inspect::{inspect, inspect_with};
+pub use key::{KEY_PAYLOAD_TYPE, key_report};
 pub use message::EvidenceMessage;
 pub use rejection::{Rejection, TcbVersion};
 pub use snp::ChainCache;

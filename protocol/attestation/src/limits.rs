@@ -30,6 +30,8 @@ pub const CHAINS_MAX: usize = 256;
 /// Largest certificate revocation list in bytes; AMD's have under 1 KiB.
 pub const REVOCATION_LIST_BYTES_MAX: usize = 64 * 1024;
 
+/// The statement of a pinned key: public key, REPORT_DATA, signature.
+pub const KEY_REPORT_BYTES: usize = 32 + 64 + 64;
 /// Payload of a Nitro document (AWS's specification, as the two below).
 pub const NITRO_PAYLOAD_BYTES_MAX: usize = 16 * 1024;
 pub const NITRO_CERTIFICATE_BYTES_MAX: usize = 1024;

@@ -54,7 +54,7 @@ pub(crate) fn inspect(
         root: fingerprint(root),
         report_data: document.user_data.and_then(|data| data.try_into().ok()),
         statement: Statement::Nitro(claims),
-        tcb_status: TcbStatus::UpToDate,
+        tcb_status: Some(TcbStatus::UpToDate),
         revocation: Revocation::NotApplicable,
         expires,
     })

@@ -43,8 +43,6 @@ pub enum Rejection {
     CollateralMissing(&'static str),
     #[error("the collateral is out of date: {0}")]
     CollateralExpired(&'static str),
-    #[error("this verifier cannot verify {0} evidence")]
-    PlatformUnsupported(Platform),
     #[error("simulated evidence proves nothing, and this verifier was not built to accept it")]
     SimulationNotAllowed,
 
@@ -63,6 +61,8 @@ pub enum Rejection {
     PlatformNotAllowed(Platform),
     #[error("the root of the evidence is not the one that the policy pins")]
     Root,
+    #[error("the key is none that the policy lists for this peer")]
+    Key,
     #[error("the measurement is none that the policy lists")]
     Measurement,
     #[error("PCR3, PCR4 or PCR8 is not what the policy pins with this image")]
@@ -141,13 +141,14 @@ impl Rejection {
             Self::Expired(_) => Reason::EvidenceExpired,
             Self::CollateralMissing(_) => Reason::CollateralMissing,
             Self::CollateralExpired(_) => Reason::CollateralExpired,
-            Self::PlatformUnsupported(_) | Self::PlatformNotAllowed(_) => Reason::PlatformNotAllowed,
+            Self::PlatformNotAllowed(_) => Reason::PlatformNotAllowed,
             Self::SimulationNotAllowed => Reason::SimulationNotAllowed,
             Self::NotBound(_) => Reason::EvidenceNotBound,
             Self::PolicyDigest => Reason::PolicyMismatch,
             Self::Policy(reason) => *reason,
             Self::PeerNotInPolicy => Reason::PeerNotInPolicy,
             Self::Root => Reason::RootMismatch,
+            Self::Key => Reason::KeyMismatch,
             Self::Measurement | Self::Registers | Self::Module => Reason::MeasurementMismatch,
             Self::Stale { .. } => Reason::EvidenceExpired,
             Self::HostData => Reason::HostDataMismatch,

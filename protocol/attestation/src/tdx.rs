@@ -121,7 +121,7 @@ fn verify(
             advisories,
             tcb_evaluation: collateral.tcb_evaluation(),
         }),
-        tcb_status,
+        tcb_status: Some(tcb_status),
         revocation: Revocation::Checked,
         expires: key.expires.min(collateral.expires()),
     })

@@ -37,7 +37,7 @@ pub use field::{FieldError, Problem};
 pub use json::{Fault, JsonError};
 pub use lint::{Finding, lint};
 pub use quorum::Tally;
-pub use sign::{PAYLOAD_TYPE, SigningKey, digest_of, key_id, pae, sign};
+pub use sign::{PAYLOAD_TYPE, SigningKey, digest_of, key_id, pae, pae_as, sign};
 pub use time::{InvalidTimestamp, Timestamp};
 pub use verified::VerifiedPolicy;
 pub use verify::{parse, read, verify};

@@ -2,8 +2,9 @@
 //! from; owners see the same text before they sign.
 
 mod overlap;
+mod weak;
 
-use sealane_types::{Assurance, PeerName};
+use sealane_types::{Assurance, PeerName, PublicKey};
 
 use crate::document::{Document, Entry, NitroMeasurement, Pinnable, Reference, SessionKind, SnpReference};
 use crate::limits::FINDINGS_MAX;
@@ -36,6 +37,10 @@ pub enum Finding {
         "`peers.{peer}.entries[{entry}].publicKeys` pins no key; for example: \"publicKeys\": [\"<64 hex digits>\"]"
     )]
     NoPublicKey { peer: PeerName, entry: usize },
+    #[error(
+        "`peers.{peer}.entries[{entry}].publicKeys` pins {key}, a point of small order for which anybody can sign; it was made by no key generator: pin the key that `sealane-sidecar keygen` printed"
+    )]
+    WeakPublicKey { peer: PeerName, entry: usize, key: PublicKey },
     #[error(
         "`peers.{peer}.entries[{entry}]` has assurance Node, whose evidence proves the node only; state the `workload` {{serviceAccount, images}} or accept it with \"allowUnverifiedWorkload\": true"
     )]
@@ -125,6 +130,14 @@ fn lint_entry(peer: &PeerName, index: usize, entry: &Entry, complete: bool, find
     if !keyed {
         let (peer, entry) = at();
         findings.push(Finding::NoPublicKey { peer, entry });
+    }
+    if let Reference::Key(keys) = &entry.reference {
+        let weak = keys.iter().filter(|key| weak::is_weak(key));
+        findings.extend(weak.map(|key| Finding::WeakPublicKey {
+            peer: peer.clone(),
+            entry: index,
+            key: *key,
+        }));
     }
     if let Reference::SevSnp(snp) = &entry.reference {
         lint_snp(peer, index, snp, findings);

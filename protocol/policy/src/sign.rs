@@ -1,4 +1,4 @@
-//! DSSE pre-authentication encoding and the Ed25519 keys of policy owners.
+//! DSSE pre-authentication encoding, and the Ed25519 keys of policy owners and of Peers without a TEE.
 
 use std::fmt;
 
@@ -19,7 +19,13 @@ pub const PAYLOAD_TYPE: &str = "application/vnd.sealane.policy.v1+json";
 /// for another purpose never counts here.
 #[must_use]
 pub fn pae(payload: &[u8]) -> Vec<u8> {
-    let head = format!("DSSEv1 {} {PAYLOAD_TYPE} {} ", PAYLOAD_TYPE.len(), payload.len());
+    pae_as(PAYLOAD_TYPE, payload)
+}
+
+/// As [`pae`], of a payload of another type.
+#[must_use]
+pub fn pae_as(payload_type: &str, payload: &[u8]) -> Vec<u8> {
+    let head = format!("DSSEv1 {} {payload_type} {} ", payload_type.len(), payload.len());
     [head.as_bytes(), payload].concat()
 }
 
@@ -48,7 +54,8 @@ pub fn sign(document: &[u8], key: &SigningKey) -> Signature {
     Signature { key_id: key.key_id(), signature: STANDARD.encode(signature.as_ref()) }
 }
 
-/// A policy owner's private key. Redacted in `Debug`; aws-lc-rs wipes its copy when it is dropped.
+/// The private key of a policy owner, or of a Peer without a TEE. Redacted in `Debug`; aws-lc-rs wipes its copy when it
+/// is dropped.
 pub struct SigningKey(Ed25519KeyPair);
 
 impl fmt::Debug for SigningKey {
@@ -108,6 +115,15 @@ impl SigningKey {
         let der = Zeroizing::new([&PKCS8_HEAD, seed.as_ref()].concat());
         let body = Zeroizing::new(STANDARD.encode(&*der));
         Ok(Zeroizing::new(format!("{PEM_BEGIN}\n{}\n{PEM_END}\n", &*body)))
+    }
+
+    /// Signs a payload of a type of its own, which is part of what is signed: it never counts as a document.
+    #[must_use]
+    pub fn sign_as(&self, payload_type: &str, payload: &[u8]) -> [u8; 64] {
+        let signature = self.0.sign(&pae_as(payload_type, payload));
+        let mut bytes = [0; 64];
+        bytes.copy_from_slice(signature.as_ref());
+        bytes
     }
 
     #[must_use]

@@ -7,7 +7,7 @@ use crate::platform::words;
 use crate::{KeyId, Namespace, PolicyName};
 
 hex_bytes!(
-    /// An Ed25519 public key of a policy owner, or an X25519 key of a pinned peer.
+    /// An Ed25519 public key, of a policy owner or of a Peer without a TEE, or the X25519 key of an auditor.
     PublicKey,
     32
 );

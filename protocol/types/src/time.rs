@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 pub struct UnixSeconds(pub u64);
 
 impl UnixSeconds {
+    /// Later than every date: the end of what does not end by itself.
+    pub const NEVER: Self = Self(u64::MAX);
+
     /// This time plus `seconds`, saturating.
     #[must_use]
     pub const fn plus(self, seconds: u64) -> Self {

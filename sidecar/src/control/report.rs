@@ -117,10 +117,10 @@ fn evidence(own: OwnEvidence, clock_suspect: bool) -> wire::EvidenceReport {
                 verified: true,
                 platform: peer.platform().to_string(),
                 assurance: peer.assurance().to_string(),
-                measurement: peer.measurement().to_string(),
-                tcb_status: peer.tcb_status().to_string(),
+                measurement: peer.measurement().map(ToString::to_string).unwrap_or_default(),
+                tcb_status: peer.tcb_status().map(|status| status.to_string()).unwrap_or_default(),
                 evidence_time: peer.evidence_time().0,
-                collateral_expires: peer.expires().0,
+                collateral_expires: peer.ends().map_or(0, |ends| ends.0),
                 degraded,
                 ..wire::EvidenceReport::default()
             }

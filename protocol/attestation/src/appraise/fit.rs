@@ -62,7 +62,12 @@ fn fit(shown: &Shown<'_>, entry: &Entry, complete: bool) -> Result<Verdict, (usi
     }
     // The policy's parser holds the same; software never counts for more because of how an entry is written.
     let simulated = claims.platform() == Platform::Simulated;
-    let assurance = if simulated { Assurance::Simulated } else { entry.assurance };
+    let keyed = claims.platform() == Platform::Key;
+    let assurance = match (simulated, keyed) {
+        (true, _) => Assurance::Simulated,
+        (_, true) => Assurance::Key,
+        (false, false) => entry.assurance,
+    };
     Ok(Verdict { assurance, degradations })
 }
 
@@ -82,6 +87,9 @@ fn check(shown: &Shown<'_>, entry: &Entry, passed: &mut usize) -> Result<(), Rej
         }
         (Statement::Nitro(claims), Reference::Nitro(reference)) => {
             nitro::CHECKS.iter().try_for_each(|check| count(check(claims, reference, shown.at)))?;
+        }
+        (Statement::Key(claims), Reference::Key(keys)) => {
+            count(require(keys.contains(claims.public_key()), Rejection::Key))?;
         }
         // A simulation of another platform than the entry's.
         _ => return Err(Rejection::PlatformNotAllowed(claims.platform())),
@@ -126,10 +134,12 @@ fn needs_node_agent(entry: &Entry) -> bool {
 #[cfg(test)]
 mod tests {
     use sealane_policy::{Pinnable, SnpReference, Tcb as Floor, Workload};
-    use sealane_types::{Digest, GuestLabel, HostData, Measurement, Product, Reason, TcbStatus, UnixSeconds};
+    use sealane_types::{
+        Digest, GuestLabel, HostData, Measurement, Product, PublicKey, Reason, TcbStatus, UnixSeconds,
+    };
 
     use super::*;
-    use crate::claims::{GuestIdentity, Revocation, SnpClaims, Tcb, TcbVersions};
+    use crate::claims::{GuestIdentity, KeyClaims, Revocation, SnpClaims, Tcb, TcbVersions};
 
     fn claims(platform: Platform) -> Claims {
         let tcb = Tcb { fmc: None, bootloader: 1, tee: 1, snp: 1, microcode: 1 };
@@ -162,7 +172,7 @@ mod tests {
             root: Digest::new([1; 32]),
             report_data: Some([0; 64]),
             statement: Statement::SevSnp(statement),
-            tcb_status: TcbStatus::UpToDate,
+            tcb_status: Some(TcbStatus::UpToDate),
             revocation: Revocation::Checked,
             expires: UnixSeconds(0),
         }
@@ -222,6 +232,21 @@ mod tests {
         assert_eq!(verdict(rooted(1), false).unwrap().assurance, Assurance::Simulated);
         let simulated = shown(&claims(Platform::Simulated), None, entry(Assurance::Pod), false);
         assert_eq!(simulated, Err(Rejection::PlatformNotAllowed(Platform::Simulated)));
+    }
+
+    #[test]
+    fn a_key_never_counts_for_more_than_a_key() {
+        let key = PublicKey::new([7; 32]);
+        let statement = Statement::Key(KeyClaims { public_key: key });
+        let keyed = Claims { statement, tcb_status: None, ..claims(Platform::Key) };
+        let lifted = |keys: &[PublicKey]| Entry {
+            reference: Reference::Key(keys.iter().copied().collect()),
+            ..entry(Assurance::Pod)
+        };
+        let verdict = best(&keyed, UnixSeconds(0), &[lifted(&[key])], true).unwrap();
+        assert_eq!((verdict.assurance, verdict.degradations), (Assurance::Key, vec![]));
+        let refused = best(&keyed, UnixSeconds(0), &[lifted(&[])], false).unwrap_err();
+        assert_eq!(refused, Rejection::Key, "an entry without keys fits none");
     }
 
     #[test]

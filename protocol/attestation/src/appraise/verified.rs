@@ -85,13 +85,13 @@ impl VerifiedPeer {
 
     /// As the vendor's collateral states it ([`Claims::tcb_status`]).
     #[must_use]
-    pub const fn tcb_status(&self) -> TcbStatus {
+    pub const fn tcb_status(&self) -> Option<TcbStatus> {
         self.claims.tcb_status()
     }
 
     /// The one value that names the guest best ([`Claims::measurement`]).
     #[must_use]
-    pub const fn measurement(&self) -> &Measurement {
+    pub const fn measurement(&self) -> Option<&Measurement> {
         self.claims.measurement()
     }
 
@@ -118,6 +118,12 @@ impl VerifiedPeer {
     #[must_use]
     pub const fn expires(&self) -> UnixSeconds {
         self.claims.expires()
+    }
+
+    /// As [`Self::expires`], for whoever shows it: nothing under a pinned key ends by itself.
+    #[must_use]
+    pub fn ends(&self) -> Option<UnixSeconds> {
+        Some(self.expires()).filter(|expires| *expires != UnixSeconds::NEVER)
     }
 
     #[must_use]

@@ -83,7 +83,7 @@ pub(super) fn verify(
         root,
         report_data: Some(report.field(0x50)?),
         statement: Statement::SevSnp(statement),
-        tcb_status: TcbStatus::UpToDate,
+        tcb_status: Some(TcbStatus::UpToDate),
         revocation: match platform {
             Platform::Simulated => Revocation::NotApplicable,
             _ => key.revocation,

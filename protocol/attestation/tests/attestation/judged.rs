@@ -44,7 +44,7 @@ fn an_honest_peer_is_verified() {
     assert_eq!(verified.static_key(), &PROVER);
     assert_eq!(verified.platform(), Platform::Simulated);
     assert_eq!(verified.assurance(), Assurance::Simulated);
-    assert_eq!(verified.tcb_status(), TcbStatus::UpToDate);
+    assert_eq!(verified.tcb_status(), Some(TcbStatus::UpToDate));
     assert_eq!(verified.degradations(), []);
     assert!(verified.evidence_time() <= now() && verified.expires() > now());
 }

@@ -10,6 +10,7 @@ mod cached;
 mod chain;
 mod demands;
 mod judged;
+mod key;
 mod mutated;
 mod nitro;
 mod node;

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 use std::time::Instant;
 
 use proptest::prelude::*;
-use sealane_attestation::{Evidence, EvidenceMessage, inspect};
+use sealane_attestation::{Evidence, EvidenceMessage, Format, inspect};
 use sealane_policy::{Floors, VerifiedPolicy};
 
 use crate::support::{MATERIAL, Prover, entry, inspected, judged, now, policy, quoted_by, simulation};
@@ -120,6 +120,8 @@ proptest! {
         let _ = Evidence::decode(&bytes);
         let evidence = Evidence { report: bytes.clone(), ..HONEST.clone() };
         prop_assert!(inspected(&evidence).is_err());
+        let statement = Evidence { format: Format::Key, report: bytes.clone(), certificates: vec![] };
+        prop_assert!(inspected(&statement).is_err());
         let certificates = vec![bytes.clone(), bytes.clone(), bytes];
         let evidence = Evidence { certificates, ..HONEST.clone() };
         prop_assert!(inspected(&evidence).is_err());

@@ -6,9 +6,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sealane_attestation::binding::{Leaf, MerklePath, Purpose, Role, Tree, node_report_data, report_data};
 use sealane_attestation::{
-    Collateral, Evidence, EvidenceMessage, Expected, Format, Rejection, StatedWorkload, inspect,
+    Collateral, Evidence, EvidenceMessage, Expected, Format, KEY_PAYLOAD_TYPE, Rejection, StatedWorkload,
+    inspect, key_report,
 };
-use sealane_policy::SnpPermissions;
+use sealane_policy::{SigningKey, SnpPermissions};
 use sealane_types::{Digest, Platform, PodIdentity, UnixSeconds};
 use serde_json::{Value, json};
 
@@ -158,6 +159,22 @@ fn malformed_messages() {
     for case in cases(&read("evidence.json"), "malformed") {
         let outcome = EvidenceMessage::decode(&hex::decode(text(&case, "encoded")).unwrap());
         assert!(matches!(outcome, Err(Rejection::Malformed(_))), "{case}");
+    }
+}
+
+#[test]
+fn statements_of_keys() {
+    for case in cases(&read("evidence.json"), "keys") {
+        let key = SigningKey::from_seed(&bytes(&case["seed"])).unwrap();
+        assert_eq!(key.public_key().to_string(), text(&case, "publicKey"), "{case}");
+        let policy = Digest::new(bytes(&case["policy"]));
+        let (leaf, own_static) = (leaf_of(&case), bytes(&case["ownStatic"]));
+        let data = report_data(Platform::Key, &pod_of(&case), &own_static, &policy, 1, leaf.as_bytes());
+        let report = key_report(&key.public_key(), &data, &key.sign_as(KEY_PAYLOAD_TYPE, &data));
+        assert_eq!(hex::encode(&report), text(&case, "report"), "{case}");
+        let evidence = Evidence { format: Format::Key, report, certificates: vec![] };
+        assert_eq!(hex::encode(evidence.encode().unwrap()), text(&case, "evidence"), "{case}");
+        assert_eq!(inspect(&evidence, &Collateral::empty(), now()).unwrap().report_data(), Some(&data));
     }
 }
 

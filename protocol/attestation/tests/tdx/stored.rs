@@ -138,7 +138,7 @@ fn a_real_quote_says_what_its_platform_said() {
     let claims = case.claims().unwrap();
     assert_eq!(claims.revocation(), Revocation::Checked);
     assert_eq!(claims.expires(), UnixSeconds(1_794_008_711));
-    assert_eq!(claims.tcb_status(), TcbStatus::UpToDate);
+    assert_eq!(claims.tcb_status(), Some(TcbStatus::UpToDate));
     let tdx = said(&claims);
     assert_eq!((tdx.quote_version(), tdx.tcb_evaluation()), (5, 20));
     assert_eq!(tdx.attributes().to_string(), "0000001000000000");
@@ -150,7 +150,7 @@ fn a_real_quote_says_what_its_platform_said() {
 #[test]
 fn the_newer_statement_says_what_the_older_platform_lacks() {
     let claims = Case::honest("tdx/v4-outofdate").claims().unwrap();
-    assert_eq!(claims.tcb_status(), TcbStatus::OutOfDate);
+    assert_eq!(claims.tcb_status(), Some(TcbStatus::OutOfDate));
     let advisories: Vec<_> = said(&claims).advisories().iter().map(String::as_str).collect();
     assert_eq!(advisories, ["INTEL-SA-01192", "INTEL-SA-01245", "INTEL-SA-01312", "INTEL-SA-01313"]);
     assert!(!said(&claims).relaunch_advised());

@@ -36,7 +36,7 @@ pub enum Reference {
     SevSnp(SnpReference),
     Tdx(TdxReference),
     Nitro(NitroReference),
-    /// Pinned X25519 keys.
+    /// Pinned Ed25519 keys.
     Key(BTreeSet<PublicKey>),
 }
 

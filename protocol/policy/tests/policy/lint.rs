@@ -220,6 +220,16 @@ fn workloads_tell_peers_apart_by_digest_and_only_where_both_insist() {
 }
 
 #[test]
+fn a_key_for_which_anybody_can_sign_is_refused() {
+    for key in ["00".repeat(32), format!("{}80", "00".repeat(31)), format!("01{}", "00".repeat(31))] {
+        let mut weak = document(1);
+        weak["peers"]["ranker"]["entries"] = json!([{"kind": "Key", "publicKeys": ["0a".repeat(32), key]}]);
+        let found = findings(&weak);
+        assert!(matches!(&found[..], [Finding::WeakPublicKey { entry: 0, .. }]), "{found:?}");
+    }
+}
+
+#[test]
 fn documents_made_in_code_are_linted_too() {
     let mut made = parse(&bytes(&document(1))).unwrap();
     let entry = &mut made.peers.get_mut(&"ranker".parse().unwrap()).unwrap().entries[0];

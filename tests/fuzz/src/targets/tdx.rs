@@ -94,7 +94,7 @@ fn check(outcome: Result<Claims, Rejection>) {
     let Ok(claims) = outcome else { return };
     let Statement::Tdx(tdx) = claims.statement() else { panic!("{claims:?}") };
     assert!(matches!(tdx.quote_version(), 4 | 5));
-    assert_eq!(tdx.statuses().first(), Some(&claims.tcb_status()));
+    assert_eq!(tdx.statuses().first(), claims.tcb_status().as_ref());
     assert!(claims.report_data().is_some() && tdx.measurement().rtmr3.is_some());
     assert!(tdx.service_tds().iter().all(|hash| *hash.as_bytes() != [0; 48]));
 }

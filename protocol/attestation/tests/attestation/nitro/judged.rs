@@ -80,7 +80,7 @@ fn an_honest_enclave_is_verified() {
     let verified = judged(&message(&policy, |_| {}), &policy).unwrap();
     assert_eq!(verified.platform(), Platform::Simulated);
     assert_eq!(verified.assurance(), Assurance::Simulated);
-    assert_eq!(verified.measurement(), &measurements()[0]);
+    assert_eq!(verified.measurement(), Some(&measurements()[0]));
     assert_eq!((verified.static_key(), verified.degradations()), (&PROVER, &[][..]));
 }
 
