@@ -13,7 +13,7 @@ use std::time::Duration;
 use sealane_types::{InvalidName, InvalidPort, PodIdentity, RootSource, Roots};
 
 use crate::desired::Desired;
-use crate::evidence::ProviderInput;
+use crate::evidence::{KeyFileError, ProviderInput};
 
 /// Data port of an injected pod, TCP (and UDP once it is a carrier).
 pub const DATA_PORT: u16 = 14710;
@@ -128,6 +128,10 @@ pub enum ConfigError {
         "a session with `forward`: {name} {problem} (an example is `forward: {{listen: 18001, target: 8001}}`)"
     )]
     Forward { name: &'static str, problem: &'static str },
+    #[error("{problem} (an example is `provider: Key` with `keyFile: key.pem`)")]
+    Key { problem: &'static str },
+    #[error(transparent)]
+    KeyFile(#[from] KeyFileError),
     #[error("{name} has more than {max} entries")]
     TooMany { name: &'static str, max: usize },
 }

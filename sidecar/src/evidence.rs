@@ -6,6 +6,7 @@
 //! configuration.
 
 pub(crate) mod judge;
+pub(crate) mod key_file;
 pub(crate) mod own;
 pub mod platforms;
 pub(crate) mod prover;
@@ -13,5 +14,6 @@ pub mod provider;
 
 pub use sealane_attestation::Format;
 
+pub use key_file::{KeyFile, KeyFileError};
 pub use platforms::{OpenProvider, Platforms, ProviderInput};
 pub use provider::{Provider, ProviderError, Quote, QuoteRequest};

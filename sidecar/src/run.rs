@@ -1,5 +1,6 @@
 //! The command line of both sidecar binaries, and the order in which a sidecar starts and stops.
 
+mod keygen;
 mod probe;
 mod serve;
 
@@ -40,6 +41,8 @@ enum Command {
         #[arg(long, env = "SEALANE_DOOR", default_value = crate::config::DOOR, value_name = "SOCKET")]
         door: PathBuf,
     },
+    /// Make the key of a Peer that has no TEE (`provider: Key`), and print its public half
+    Keygen(keygen::Arguments),
 }
 
 /// Runs the command line with the platforms that the binary was linked with. Exits 2 on bad usage or configuration.
@@ -55,6 +58,7 @@ pub fn main_with(platforms: Platforms) -> ExitCode {
     };
     match arguments.command {
         Command::Probe { port, door } => finish(probe::ask(port, &door)),
+        Command::Keygen(arguments) => finish(keygen::run(arguments)),
         Command::Run { config } => {
             log();
             match configuration(config) {

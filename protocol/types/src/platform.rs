@@ -123,6 +123,8 @@ words!(
         CocoAgent,
         /// /dev/nsm of an AWS Nitro enclave.
         Nsm,
+        /// A pinned key from a file: no TEE.
+        Key,
         Simulated,
     }
 );

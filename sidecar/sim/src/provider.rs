@@ -45,6 +45,7 @@ mod tests {
         let input = ProviderInput {
             simulated: Some(material.to_json().unwrap()),
             initdata: Some(b"sealane simulated initdata\n".to_vec()),
+            ..ProviderInput::default()
         };
         let provider = open(&input).unwrap();
         assert_eq!(provider.format().now_or_never().unwrap().unwrap(), Format::SimulatedSevSnp);
@@ -68,8 +69,8 @@ mod tests {
     fn no_or_other_material_is_an_error_that_names_the_variable() {
         let missing = open(&ProviderInput::default()).unwrap_err();
         assert!(missing.to_string().contains("SEALANE_SIMULATED_PLATFORM"), "{missing}");
-        let malformed =
-            open(&ProviderInput { simulated: Some("{}".to_owned()), initdata: None }).unwrap_err();
+        let malformed = open(&ProviderInput { simulated: Some("{}".to_owned()), ..ProviderInput::default() })
+            .unwrap_err();
         assert!(malformed.to_string().contains("SEALANE_SIMULATED_PLATFORM"), "{malformed}");
     }
 }

@@ -11,7 +11,7 @@ use super::{
     ADMIN_PORT, ARENA_BYTES, Anchors, Config, ConfigError, Control, DATA_PORT, DOOR, DRAIN, GRPC, Traces,
     read,
 };
-use crate::evidence::ProviderInput;
+use crate::evidence::{KeyFile, ProviderInput};
 
 /// Looks a variable up; `std::env::var(…).ok()` outside tests.
 pub type Lookup<'a> = &'a dyn Fn(&'static str) -> Option<String>;
@@ -141,7 +141,8 @@ fn platform(lookup: Lookup<'_>) -> Result<ProviderInput, ConfigError> {
         Some(path) if path.exists() => Some(read(&path)?).filter(|bytes| !bytes.is_empty()),
         Some(_) | None => None,
     };
-    Ok(ProviderInput { simulated, initdata })
+    let key_file = lookup("SEALANE_KEY_FILE").filter(|path| !path.is_empty());
+    Ok(ProviderInput { simulated, initdata, key_file: key_file.map(|path| KeyFile::mounted(path.into())) })
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use crate::desired::{
     Desired, Direction, FANOUT_MAX, Forward, Kind, PolicyProposal, REATTEST_SECONDS, REMOTES_MAX,
     REPLICAS_MAX, Rekey, Remote, Replica, SESSIONS_MAX, Session,
 };
-use crate::evidence::ProviderInput;
+use crate::evidence::{KeyFile, ProviderInput};
 
 /// Largest configuration file in bytes.
 const FILE_BYTES_MAX: usize = 4 << 20;
@@ -51,6 +51,8 @@ struct File {
     /// JSON of the simulated platform's material.
     simulated_platform: Option<PathBuf>,
     initdata: Option<PathBuf>,
+    /// The private key of a Peer without a TEE, as `keygen` makes it; with `provider: Key`.
+    key_file: Option<PathBuf>,
     #[serde(default)]
     sessions: Vec<FileSession>,
 }
@@ -102,7 +104,12 @@ pub type Read<'a> = &'a dyn Fn(&Path) -> Result<Vec<u8>, ConfigError>;
 /// # Errors
 /// [`ConfigError`] names the file or field.
 pub fn load(path: &Path) -> Result<Config, ConfigError> {
-    parse(&read(path)?, path, &read)
+    let config = parse(&read(path)?, path, &read)?;
+    if let Some(key) = &config.platform.key_file {
+        // Whoever starts it by hand is better told now than in a log later.
+        key.read()?;
+    }
+    Ok(config)
 }
 
 /// Reads what stands in the file at `path`; `read` yields the files that it names.
@@ -125,6 +132,7 @@ pub fn parse(bytes: &[u8], path: &Path, read: Read<'_>) -> Result<Config, Config
         .map_err(|source| ConfigError::Json { name: "policyFile", source })?;
     let simulated = file.simulated_platform.as_deref().map(|name| text(&beside(name), read)).transpose()?;
     let initdata = file.initdata.as_deref().map(|name| read(&beside(name))).transpose()?;
+    let key_file = key_file(file.provider, file.key_file.as_deref().map(beside))?;
     let sessions = sessions(file.sessions)?;
     Ok(Config {
         pod,
@@ -149,8 +157,18 @@ pub fn parse(bytes: &[u8], path: &Path, read: Read<'_>) -> Result<Config, Config
             policy: Some(PolicyProposal { name: file.policy, chain, roots: None }),
             sessions,
         }),
-        platform: ProviderInput { simulated, initdata },
+        platform: ProviderInput { simulated, initdata, key_file },
     })
+}
+
+/// A key without the provider that uses it would be a mistake that nobody notices, and so would a provider without a key.
+fn key_file(provider: Provider, path: Option<PathBuf>) -> Result<Option<KeyFile>, ConfigError> {
+    let problem = match (provider, &path) {
+        (Provider::Key, None) => "provider is Key, and keyFile does not name the key",
+        (Provider::Key, Some(_)) | (_, None) => return Ok(path.map(KeyFile::kept)),
+        (_, Some(_)) => "keyFile names a key, and provider is not Key, which alone would use it",
+    };
+    Err(ConfigError::Key { problem })
 }
 
 fn text(path: &Path, read: Read<'_>) -> Result<String, ConfigError> {

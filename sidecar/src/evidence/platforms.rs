@@ -4,6 +4,7 @@ mod auto;
 mod certificates;
 mod coco;
 mod configfs;
+mod key;
 mod nsm;
 mod report;
 mod sev_guest;
@@ -13,6 +14,7 @@ use std::sync::Arc;
 
 use sealane_types::Provider as ProviderWord;
 
+use super::key_file::KeyFile;
 use super::provider::{Provider, ProviderError};
 
 /// What a pod's environment says about its platform; read once at start.
@@ -22,6 +24,8 @@ pub struct ProviderInput {
     pub simulated: Option<String>,
     /// The initdata file's bytes (`SEALANE_INITDATA`); the simulated platform puts their SHA-256 into HOST_DATA.
     pub initdata: Option<Vec<u8>>,
+    /// Where the pinned key lies (`SEALANE_KEY_FILE`); read when the provider is chosen.
+    pub key_file: Option<KeyFile>,
 }
 
 impl fmt::Debug for ProviderInput {
@@ -29,6 +33,7 @@ impl fmt::Debug for ProviderInput {
         f.debug_struct("ProviderInput")
             .field("simulated", &self.simulated.is_some())
             .field("initdata_bytes", &self.initdata.as_ref().map(Vec::len))
+            .field("key_file", &self.key_file)
             .finish()
     }
 }
@@ -61,7 +66,7 @@ impl Platforms {
         self.simulated.is_some()
     }
 
-    /// Opens the provider that `word` asks for. `Auto` never means simulation.
+    /// Opens the provider that `word` asks for. `Auto` means neither simulation nor a key.
     ///
     /// # Errors
     /// [`ProviderError`] when this binary or this pod has no such platform. Platforms that have to be asked are
@@ -77,6 +82,7 @@ impl Platforms {
             ProviderWord::SevGuest => Arc::new(sev_guest::SevGuest),
             ProviderWord::CocoAgent => Arc::new(coco::CocoAgent::new(coco::AGENT)),
             ProviderWord::Nsm => Arc::new(nsm::Nsm),
+            ProviderWord::Key => Arc::new(key::PinnedKey::open(input)?),
             ProviderWord::Simulated => match self.simulated {
                 Some(open) => return open(input),
                 None => return Err(ProviderError::SimulationNotLinked),

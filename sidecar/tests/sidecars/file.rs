@@ -14,7 +14,7 @@ use crate::client::{Receiver, parcel, passing_on, sender};
 use crate::support::{document, initdata, loopback, material, roots, signed, with_simulation, within};
 
 /// The examples with everything that they name.
-fn examples() -> tempfile::TempDir {
+pub(crate) fn examples() -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/loopback");
     for name in ["embedder.yaml", "ranker.yaml"] {

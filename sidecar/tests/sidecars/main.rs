@@ -13,6 +13,7 @@ mod forward_faults;
 mod forward_flow;
 mod forward_policy;
 mod forward_programs;
+mod key;
 mod receiving;
 mod sending;
 mod speed;

@@ -16,7 +16,7 @@ use sealane_sidecar::desired::{
     Desired, Direction, Forward, Kind, PolicyProposal, Rekey, Remote, Replica, Session,
 };
 use sealane_sidecar::evidence::{
-    Format, Platforms, Provider, ProviderError, ProviderInput, Quote, QuoteRequest,
+    Format, KeyFile, Platforms, Provider, ProviderError, ProviderInput, Quote, QuoteRequest,
 };
 use sealane_sidecar::handoff::Lanes;
 use sealane_sidecar::node::{Node, NodeError};
@@ -194,6 +194,8 @@ pub(crate) struct Plan {
     pub(crate) drain: Duration,
     /// Where its spans go.
     pub(crate) traces: Option<Traces>,
+    /// A pinned key in place of the simulated platform.
+    pub(crate) key: Option<PathBuf>,
 }
 
 /// An address of its own for every sidecar: dialling sockets take their ports from 127.0.0.1, and none of them shall have
@@ -222,6 +224,7 @@ impl Plan {
             host_network: false,
             reattest_seconds: 600,
             drain: Duration::from_secs(1),
+            key: None,
         }
     }
 
@@ -269,7 +272,7 @@ impl Plan {
             generation: 1,
             peer: Some(self.peer.parse().unwrap()),
             reason: None,
-            provider: ProviderWord::Simulated,
+            provider: if self.key.is_some() { ProviderWord::Key } else { ProviderWord::Simulated },
             reattest_seconds: self.reattest_seconds,
             policy: Some(proposal(self.chain.clone())),
             sessions: vec![session],
@@ -299,6 +302,7 @@ impl Plan {
             platform: ProviderInput {
                 simulated: Some(material().to_json().unwrap()),
                 initdata: Some(initdata(self.proves)),
+                key_file: self.key.clone().map(KeyFile::kept),
             },
             traces: self.traces.clone(),
         };

@@ -16,7 +16,7 @@ async fn refusal(from: &Sidecar, wait: Duration) -> LaneError {
 }
 
 /// Asks until the lane is refused for `reason`: before the first answer of the other side it only is not there yet.
-async fn refused_for(from: &Sidecar, reason: Reason) -> LaneError {
+pub(crate) async fn refused_for(from: &Sidecar, reason: Reason) -> LaneError {
     within(reason.as_str(), async {
         loop {
             let error = refusal(from, Duration::from_millis(200)).await;
