@@ -87,12 +87,14 @@ pub struct Forward {
 /// A replica that can be dialled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Replica {
+    /// Of a replica outside of the cluster its address and port; such a one has no uid.
     pub pod: String,
     pub uid: String,
     /// Confirmed by the pod's status.
     pub addresses: Vec<IpAddr>,
     pub port: u16,
-    pub incarnation: [u8; 16],
+    /// Unknown of a replica outside of the cluster, which registers nowhere.
+    pub incarnation: Option<[u8; 16]>,
     /// Of a StatefulSet's pod.
     pub ordinal: Option<u32>,
 }

@@ -14,6 +14,7 @@ pub mod clock;
 pub mod config;
 pub mod control;
 pub mod desired;
+pub mod external;
 pub mod lead;
 pub mod lease;
 pub mod limits;

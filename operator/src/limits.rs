@@ -32,6 +32,10 @@ pub const ADDRESSES_MAX: usize = 16;
 pub const RETIRED_SESSIONS_MAX: usize = 65_536;
 /// Sessions in one report.
 pub const REPORTED_SESSIONS_MAX: usize = 1024;
+/// Replicas outside of the cluster, and Peers of which none is met, in one report.
+pub const REPORTED_EXTERNALS_MAX: usize = 1024;
+/// A pod's identity: three names of at most 253 bytes and two separators.
+pub const POD_IDENTITY_BYTES_MAX: usize = 3 * 253 + 2;
 /// Text in a report: a name or word, and a message.
 pub const REPORTED_WORD_BYTES_MAX: usize = 256;
 pub const REPORTED_MESSAGE_BYTES_MAX: usize = 1024;

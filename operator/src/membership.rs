@@ -27,6 +27,8 @@ pub enum UnreadablePeer {
     Name(#[from] InvalidName),
     #[error(transparent)]
     Selector(#[from] SelectorError),
+    #[error("spec has neither selector nor external; was it written for a newer release?")]
+    Nothing,
 }
 
 /// A Peer as far as membership is concerned.
@@ -49,16 +51,22 @@ impl PeerSelector {
         Ok(Self { peer, selector })
     }
 
+    /// None: its replicas are outside of the cluster, and no pod is one of them.
+    ///
     /// # Errors
     /// [`UnreadablePeer`] says what about `peer` cannot be read.
-    pub fn read(peer: &Peer) -> Result<Self, UnreadablePeer> {
+    pub fn read(peer: &Peer) -> Result<Option<Self>, UnreadablePeer> {
         let name = PeerName::new(peer.metadata.name.clone().unwrap_or_default())?;
-        Ok(Self::new(name, &peer.spec.selector)?)
+        match (&peer.spec.selector, &peer.spec.external) {
+            (Some(selector), _) => Ok(Some(Self::new(name, selector)?)),
+            (None, Some(_)) => Ok(None),
+            (None, None) => Err(UnreadablePeer::Nothing),
+        }
     }
 
     /// The selectors of `peers` for whoever tells elsewhere of those that cannot be read: here they select nothing.
     pub fn of<'a>(peers: impl IntoIterator<Item = &'a Peer>) -> Vec<Self> {
-        peers.into_iter().filter_map(|peer| Self::read(peer).ok()).collect()
+        peers.into_iter().filter_map(|peer| Self::read(peer).ok().flatten()).collect()
     }
 
     /// For the API server to select by.

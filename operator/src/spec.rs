@@ -13,6 +13,7 @@ use sealane_types::{PeerName, PolicyName, Reason, SessionName, UnixSeconds};
 
 use crate::control::registry::{Registered, Totals};
 use crate::desired::{PolicyWire, Terms};
+use crate::external::External;
 use crate::membership::Membership;
 
 /// A namespace as it was at one moment.
@@ -137,6 +138,8 @@ pub struct ValidPeer {
     /// Index into `snapshot.peers`.
     pub index: usize,
     pub policy: PolicyName,
+    /// Its replicas, if they are outside of the cluster.
+    pub external: Option<External>,
     pub problem: Option<Problem>,
 }
 
@@ -163,6 +166,12 @@ impl Valid {
     pub fn pods_of(&self, peer: &PeerName) -> impl Iterator<Item = &PodView> {
         let indices = self.pods_by_peer.get(peer).map(Vec::as_slice).unwrap_or_default();
         indices.iter().filter_map(|index| self.snapshot.pods.get(*index))
+    }
+
+    /// Whether the replicas of `peer` are outside of the cluster.
+    #[must_use]
+    pub fn is_external(&self, peer: &PeerName) -> bool {
+        self.peers.get(peer).is_some_and(|peer| peer.external.is_some())
     }
 
     /// The one Peer that a pod belongs to.

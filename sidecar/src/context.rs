@@ -19,6 +19,7 @@ use crate::handoff::ReplicaId;
 use crate::metrics::Metrics;
 use crate::policy::{Held, PolicyKeeper};
 use crate::session::clock::Clock;
+use crate::session::externals::Externals;
 use crate::session::forward::premises::Premises;
 use crate::trace::Tracer;
 
@@ -70,6 +71,8 @@ pub(crate) struct Context {
     pub(crate) places_of_strangers: Places,
     /// What forwards share.
     pub(crate) forward: Arc<Premises>,
+    /// What is known of replicas outside of the cluster.
+    pub(crate) externals: Arc<Externals>,
     /// Told when something that the operator's status shows has changed.
     pub(crate) changed: Arc<Notify>,
 }
@@ -174,6 +177,7 @@ pub(crate) mod tests {
             places: Places::new(1),
             places_of_strangers: Places::new(1),
             forward: Arc::new(Premises::new(vec![], None, 0)),
+            externals: Arc::new(Externals::new(Arc::default())),
             changed: Arc::default(),
         }
     }

@@ -175,11 +175,19 @@ pub struct Remote {
     pub replicas: Vec<Replica>,
 }
 
+impl Remote {
+    /// Whether its replicas are known by where they are, and not as pods.
+    #[must_use]
+    pub fn is_external(&self) -> bool {
+        self.replicas.iter().any(Replica::is_external)
+    }
+}
+
 /// Where a replica is said to be.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Replica {
-    /// `pod/uid` as the operator knows it; with static peers any text that is its own.
+    /// `pod/uid` as the operator knows it; of replicas that are no pods, their address.
     pub id: String,
     pub addresses: Vec<SocketAddr>,
     /// The process that registered, where known.
@@ -189,6 +197,12 @@ pub struct Replica {
 }
 
 impl Replica {
+    /// Whether it is known by its address alone, which says nothing about the pod that it proves to be.
+    #[must_use]
+    pub fn is_external(&self) -> bool {
+        self.id.parse::<SocketAddr>().is_ok()
+    }
+
     #[must_use]
     pub fn process(&self) -> Option<ReplicaId> {
         self.incarnation.map(ReplicaId)

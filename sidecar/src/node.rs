@@ -32,6 +32,7 @@ use crate::policy::PolicyKeeper;
 use crate::route::Router;
 use crate::session::accept::Acceptor;
 use crate::session::clock::Clock;
+use crate::session::externals::Externals;
 use crate::session::forward::premises::Premises;
 use crate::trace::{TraceError, Tracer};
 
@@ -122,6 +123,7 @@ impl Node {
             places: Places::new(PLACES),
             places_of_strangers: Places::new(PLACES_OF_STRANGERS),
             forward: Arc::new(premises(config, address)),
+            externals: Arc::new(Externals::new(Arc::clone(&changed))),
             changed: Arc::clone(&changed),
         });
         let (lanes, requests) = lanes();
@@ -281,8 +283,10 @@ impl Shared {
             self.router.apply(&[]);
         }
         self.peer.send_if_modified(|peer| std::mem::replace(peer, desired.peer.clone()) != desired.peer);
-        let remotes = desired.sessions.iter().flat_map(|session| &session.remotes);
-        let replicas = remotes.flat_map(|remote| &remote.replicas);
+        let remotes = || desired.sessions.iter().flat_map(|session| &session.remotes);
+        let external = remotes().filter(|remote| remote.is_external());
+        self.context.externals.follow(&external.map(|remote| &remote.peer).collect());
+        let replicas = remotes().flat_map(|remote| &remote.replicas);
         let known: HashSet<_> = replicas
             .flat_map(|replica| &replica.addresses)
             .map(|address| address.ip().to_canonical())

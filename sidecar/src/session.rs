@@ -10,6 +10,7 @@ mod arrival;
 pub(crate) mod clock;
 mod dialer;
 mod driver;
+pub(crate) mod externals;
 pub(crate) mod forward;
 pub(crate) mod inbound;
 pub(crate) mod incoming;

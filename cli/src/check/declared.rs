@@ -59,7 +59,7 @@ fn peer(peer: &Peer, facts: &Facts) -> Vec<Line> {
     if ready.status == "True" {
         let replicas = format!("{} of {} replicas", status.ready.unwrap_or(0), status.desired.unwrap_or(0));
         lines.push(Line::good(&what, format!("{replicas} ready")));
-    } else if ready.reason == Reason::NoReplicas.as_str() {
+    } else if [Reason::NoReplicas.as_str(), word::NOT_CONNECTED].contains(&ready.reason.as_str()) {
         lines.push(Line::warning(&what, says(ready), remedy(&ready.reason)));
     } else {
         lines.push(Line::failed(&what, says(ready), remedy(&ready.reason)));
@@ -115,7 +115,12 @@ fn session(session: &TransferSession) -> Vec<Line> {
     let Some(status) = &session.status else { return vec![not_reported(&what)] };
     let Some(ready) = condition(&status.conditions, READY) else { return vec![not_reported(&what)] };
     // Waiting for pods, or standing still because somebody wants it so, is no fault.
-    let waits = [Reason::NoReplicas.as_str(), Reason::SessionSuspended.as_str(), word::CONNECTING];
+    let waits = [
+        Reason::NoReplicas.as_str(),
+        Reason::SessionSuspended.as_str(),
+        word::CONNECTING,
+        word::NOT_CONNECTED,
+    ];
     let line = match status.phase {
         _ if ready.status == "True" => Line::good(&what, says(ready)),
         Some(Phase::Suspended) => Line::warning(&what, says(ready), remedy(&ready.reason)),

@@ -26,8 +26,9 @@ pub(super) fn judge(facts: &Facts) -> Vec<Line> {
 fn namespaces_line(namespaces: &[Namespace], peers: &[Peer]) -> Line {
     let what = "namespaces";
     let opted_in: BTreeSet<String> = opted_in(namespaces).into_iter().collect();
-    let with_peers: BTreeSet<String> =
-        peers.iter().filter_map(|peer| peer.metadata.namespace.clone()).collect();
+    // A Peer outside of the cluster has no pods to inject.
+    let selecting = peers.iter().filter(|peer| peer.spec.selector.is_some());
+    let with_peers: BTreeSet<String> = selecting.filter_map(|peer| peer.metadata.namespace.clone()).collect();
     let closed: Vec<&String> = with_peers.difference(&opted_in).collect();
     if let Some(first) = closed.first() {
         return Line::failed(
@@ -76,7 +77,9 @@ fn wants_sidecar(pod: &Pod, peers: &[Peer]) -> bool {
         Some("true") => true,
         Some("false") => false,
         _ => peers.iter().any(|peer| {
-            peer.metadata.namespace == pod.metadata.namespace && selects(&peer.spec.selector, labels)
+            let selector =
+                peer.spec.selector.as_ref().filter(|_| peer.metadata.namespace == pod.metadata.namespace);
+            selector.is_some_and(|selector| selects(selector, labels))
         }),
     }
 }
@@ -124,6 +127,10 @@ mod tests {
         assert_eq!(line(Some("disabled"), &[peer()]), Outcome::Failed);
         assert_eq!(line(Some("enabled"), &[peer()]), Outcome::Good);
         assert_eq!(line(None, &[]), Outcome::Warning);
+        let external = json!({"addresses": ["203.0.113.7:14710"], "publicKey": "0a".repeat(32)});
+        let spec = json!({"external": external, "trustPolicyRef": {"name": "demo"}});
+        let external = Peer { spec: serde_json::from_value(spec).unwrap(), ..peer() };
+        assert_eq!(line(None, &[external]), Outcome::Warning, "it has no pods to inject");
     }
 
     #[test]

@@ -9,11 +9,13 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail, ensure};
 use sealane_policy::limits::DEFAULT_LIFETIME_SECONDS;
-use sealane_policy::{Authorities, Document, Reference, SessionRule, Timestamp, advice, digest_of, lint};
+use sealane_policy::{
+    Authorities, Document, Entry, Reference, SessionRule, Timestamp, advice, digest_of, lint,
+};
 use sealane_types::{Assurance, Digest, Measurement, Namespace, PeerName, PolicyName, Product, PublicKey};
 
 use self::evidence::{EvidenceFlags, Shown};
-use self::flags::{ForwardFlag, HostDataFlag, SessionFlag, TcbFlag};
+use self::flags::{ForwardFlag, HostDataFlag, KeyFlag, SessionFlag, TcbFlag};
 use self::gather::Declared;
 use super::draft::{Draft, Proof};
 use super::owner::{OwnerKey, authorities_of};
@@ -77,6 +79,10 @@ pub(crate) struct Arguments {
     /// Accepted HOST_DATA of a Peer, the SHA-256 of its initdata: PEER=HEX. Repeat it.
     #[arg(long, value_name = "PEER=HEX", help_heading = "What replicas must prove")]
     host_data: Vec<HostDataFlag>,
+    /// The pinned key of a Peer without a TEE, as `sealane-sidecar keygen` prints it: PEER=HEX. Repeat it. Peers outside of
+    /// the cluster declare theirs.
+    #[arg(long, value_name = "PEER=HEX", help_heading = "What replicas must prove")]
+    public_key: Vec<KeyFlag>,
     /// TCB floor: bootloader=4,tee=0,snp=24,microcode=219.
     #[arg(
         long,
@@ -168,6 +174,10 @@ fn declared(arguments: &Arguments, connection: &Connection) -> Result<Declared> 
     if after.is_some() {
         declared.existing = after;
     }
+    for KeyFlag { peer, key } in &arguments.public_key {
+        ensure!(declared.peers.contains(peer), "--public-key names {peer}, which is not one of the Peers");
+        declared.keys.entry(peer.clone()).or_default().insert(*key);
+    }
     Ok(declared)
 }
 
@@ -187,7 +197,15 @@ fn from_flags(arguments: &Arguments, connection: &Connection) -> Result<Declared
     } else {
         None
     };
-    Ok(Declared { namespace: Namespace::new(namespace)?, name, peers, sessions, existing: None, simulation })
+    Ok(Declared {
+        namespace: Namespace::new(namespace)?,
+        name,
+        peers,
+        keys: BTreeMap::new(),
+        sessions,
+        existing: None,
+        simulation,
+    })
 }
 
 /// Whether a simulated root is pinned that neither a flag nor evidence names.
@@ -198,7 +216,7 @@ fn asks_installation(arguments: &Arguments) -> bool {
 fn draft(arguments: &Arguments, declared: Declared, before: Option<Before>) -> Result<Draft> {
     let shown = arguments.evidence.learn(assurance(arguments), arguments.simulated)?;
     let proofs = proofs(arguments, &declared, &shown)?;
-    let Declared { namespace, name, peers, sessions, existing: _, simulation: _ } = declared;
+    let Declared { namespace, name, peers, keys: _, sessions, existing: _, simulation: _ } = declared;
     let epoch = match (arguments.epoch, &before) {
         (Some(epoch), _) => epoch,
         (None, Some(before)) => before.epoch + 1,
@@ -263,9 +281,23 @@ fn proofs(arguments: &Arguments, declared: &Declared, shown: &Shown) -> Result<B
     }
     let of = |peer: &PeerName| match shown.for_peer(peer) {
         Some(learned) => Ok(Proof::Shown(Box::new(learned.entry.clone()))),
-        None => proof(arguments, declared),
+        None => match declared.keys.get(peer) {
+            Some(keys) => Ok(Proof::Shown(Box::new(pinning(keys.clone())))),
+            None => proof(arguments, declared),
+        },
     };
     declared.peers.iter().map(|peer| Ok((peer.clone(), of(peer)?))).collect()
+}
+
+/// What a Peer without a TEE proves.
+fn pinning(keys: BTreeSet<PublicKey>) -> Entry {
+    Entry {
+        assurance: Assurance::Key,
+        root: None,
+        workload: None,
+        unverified_workload: false,
+        reference: Reference::Key(keys),
+    }
 }
 
 fn proof(arguments: &Arguments, declared: &Declared) -> Result<Proof> {

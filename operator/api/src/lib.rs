@@ -18,7 +18,9 @@ mod transfer_session;
 mod trust_policy;
 pub mod well_known;
 
-pub use peer::{Attestation, Peer, PeerSpec, PeerStatus, ReplicaStatus, TrustPolicyReference};
+pub use peer::{
+    Attestation, External, Peer, PeerSpec, PeerStatus, ReplicaStatus, SecretReference, TrustPolicyReference,
+};
 pub use quantity::{ByteQuantity, DurationText, InvalidQuantity};
 pub use reasons::{Explanation, explain, explanations, page, word};
 pub use transfer_session::{

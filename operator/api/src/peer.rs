@@ -32,10 +32,19 @@ use crate::{DurationText, schema};
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [
+    {"rule": "has(self.selector) != has(self.external)", "message": "a Peer is either pods or something outside of the cluster: set either selector, for example selector: {matchLabels: {app: embedder}}, or external, for example external: {addresses: [\"203.0.113.7:14710\"], publicKey: 9f86d081 and 56 more digits}"},
+    {"rule": "!has(self.external) || !has(self.attestation) || (self.attestation.provider in ['Auto', 'Key'] && !has(self.attestation.keySecretRef))", "message": "a Peer outside of the cluster proves itself by the key that its own configuration names: leave provider and keySecretRef out", "fieldPath": ".attestation"},
+    {"rule": "!has(self.selector) || !has(self.attestation) || (self.attestation.provider == 'Key') == has(self.attestation.keySecretRef)", "message": "provider Key needs the Secret with the key, and no other provider uses one, for example attestation: {provider: Key, keySecretRef: {name: embedder-key}}", "fieldPath": ".attestation"},
+]))]
 pub struct PeerSpec {
     /// The pods of this namespace that are replicas of the Peer. A pod belongs to at most one Peer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::selector")]
-    pub selector: LabelSelector,
+    pub selector: Option<LabelSelector>,
+    /// Sidecars outside of the cluster that are the replicas of the Peer, in place of pods.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub external: Option<External>,
     /// The signed policy that says what this Peer must prove and whom it may talk to.
     pub trust_policy_ref: TrustPolicyReference,
     #[serde(default)]
@@ -50,6 +59,28 @@ pub struct TrustPolicyReference {
     pub name: String,
 }
 
+/// Replicas that are no pods: sidecars that somebody runs with `sealane-sidecar run --config`, without a TEE. They are
+/// neither injected nor configured from here.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct External {
+    /// Where each replica listens, as seen from the pods: IP address and port.
+    #[schemars(schema_with = "schema::addresses")]
+    pub addresses: Vec<String>,
+    /// The Ed25519 key by which the replicas prove themselves, as `sealane-sidecar keygen` prints it. What counts is
+    /// that the signed policy lists it.
+    #[schemars(schema_with = "schema::hex32")]
+    pub public_key: String,
+}
+
+/// A Secret of the same namespace.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SecretReference {
+    #[schemars(schema_with = "schema::name")]
+    pub name: String,
+}
+
 /// How the replicas obtain evidence.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -58,6 +89,10 @@ pub struct Attestation {
     #[serde(default = "auto")]
     #[schemars(schema_with = "schema::provider")]
     pub provider: Provider,
+    /// With provider Key: the Secret whose `key.pem` is the private key of the replicas. The API server, etcd and the
+    /// node know it too; the assurance is Key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key_secret_ref: Option<SecretReference>,
     /// How often the replicas, and those that they have sessions with, prove themselves again while a session lives:
     /// between 10s and 24h. Of two Peers the shorter one counts.
     #[serde(default = "reattest_after")]
@@ -75,7 +110,7 @@ fn reattest_after() -> DurationText {
 
 impl Default for Attestation {
     fn default() -> Self {
-        Self { provider: auto(), reattest_after: reattest_after() }
+        Self { provider: auto(), key_secret_ref: None, reattest_after: reattest_after() }
     }
 }
 
@@ -89,7 +124,7 @@ pub struct PeerStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
-    /// Pods that the selector matches and that are not finished.
+    /// Pods that the selector matches and that are not finished; of a Peer outside of the cluster its addresses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub desired: Option<i32>,
     /// Replicas that hold a verified policy and verified evidence.
@@ -146,7 +181,7 @@ pub struct ReplicaStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub node: Option<String>,
-    /// Address and data port of the sidecar.
+    /// Address and data port of the sidecar. A replica outside of the cluster is known by what it proved to be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub address: Option<String>,
@@ -166,7 +201,7 @@ pub struct ReplicaStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 128))]
     pub measurement: Option<String>,
-    /// The replica's X25519 public key in hex.
+    /// The replica's X25519 public key in hex; of a replica outside of the cluster the pinned Ed25519 key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub public_key: Option<String>,

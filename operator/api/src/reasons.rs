@@ -42,6 +42,8 @@ words! {
     VERIFIED = "Verified",
     IN_FORCE = "InForce",
     COMPLETE = "Complete",
+    NOT_CONNECTED = "NotConnected",
+    NOT_APPLICABLE = "NotApplicable",
 }
 
 /// The page that people read.

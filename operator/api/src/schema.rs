@@ -45,6 +45,19 @@ pub(crate) fn hex32(_: &mut SchemaGenerator) -> Schema {
     )
 }
 
+/// IP addresses with ports. Which of them make sense is for the webhook to say.
+pub(crate) fn addresses(_: &mut SchemaGenerator) -> Schema {
+    let address = text(
+        64,
+        r"self.matches('^([0-9]{1,3}(\\.[0-9]{1,3}){3}|\\[[0-9A-Fa-f:.]+\\]):[0-9]{1,5}$')",
+        "must be an IP address and a port, for example 203.0.113.7:14710 or [2001:db8::7]:14710",
+    );
+    json_schema!({
+        "type": "array", "items": address, "minItems": 1, "maxItems": 16,
+        "x-kubernetes-list-type": "set",
+    })
+}
+
 pub(crate) fn hex32_set(generator: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "array", "items": hex32(generator), "minItems": 1, "maxItems": 16,

@@ -72,7 +72,7 @@ fn replica(replica: &desired::Replica) -> Replica {
         uid: uid.clone(),
         addresses: addresses.iter().map(ToString::to_string).collect(),
         port: u32::from(*port),
-        incarnation: incarnation.to_vec(),
+        incarnation: incarnation.map(Vec::from).unwrap_or_default(),
         ordinal: *ordinal,
     }
 }

@@ -2,11 +2,12 @@
 
 use std::net::IpAddr;
 
-use sealane_sidecar_api::control::{Register, Report, SessionReport};
+use sealane_sidecar_api::control::{ExternalReport, Register, Report, SessionReport};
 use sealane_types::PodIdentity;
 
 use crate::limits::{
-    ADDRESSES_MAX, REPORTED_MESSAGE_BYTES_MAX, REPORTED_SESSIONS_MAX, REPORTED_WORD_BYTES_MAX,
+    ADDRESSES_MAX, POD_IDENTITY_BYTES_MAX, REPORTED_EXTERNALS_MAX, REPORTED_MESSAGE_BYTES_MAX,
+    REPORTED_SESSIONS_MAX, REPORTED_WORD_BYTES_MAX,
 };
 
 /// Why a registration or report is not accepted; all are the sidecar's fault.
@@ -72,7 +73,7 @@ impl Registration {
 /// # Errors
 /// [`ReportError`] names what is out of bounds.
 pub fn bounded(mut report: Report) -> Result<Report, ReportError> {
-    let Report { generation: _, policy, evidence, sessions, finished: _ } = &mut report;
+    let Report { generation: _, policy, evidence, sessions, finished: _, externals } = &mut report;
     if let Some(policy) = policy {
         word("policy.digest", &policy.digest)?;
         word("policy.root_source", &policy.root_source)?;
@@ -92,7 +93,36 @@ pub fn bounded(mut report: Report) -> Result<Report, ReportError> {
         return Err(ReportError::TooMany { field: "sessions", max: REPORTED_SESSIONS_MAX });
     }
     sessions.iter_mut().try_for_each(session)?;
+    if externals.len() > REPORTED_EXTERNALS_MAX {
+        return Err(ReportError::TooMany { field: "externals", max: REPORTED_EXTERNALS_MAX });
+    }
+    externals.iter_mut().try_for_each(external)?;
     Ok(report)
+}
+
+fn external(external: &mut ExternalReport) -> Result<(), ReportError> {
+    let ExternalReport {
+        peer,
+        pod,
+        platform,
+        assurance,
+        public_key,
+        evidence_time: _,
+        degraded,
+        reason,
+        message,
+    } = external;
+    word("external.peer", peer)?;
+    if pod.len() > POD_IDENTITY_BYTES_MAX {
+        return Err(ReportError::TooLong { field: "external.pod" });
+    }
+    word("external.platform", platform)?;
+    word("external.assurance", assurance)?;
+    word("external.public_key", public_key)?;
+    words("external.degraded", degraded)?;
+    word("external.reason", reason)?;
+    cut(message);
+    Ok(())
 }
 
 fn session(session: &mut SessionReport) -> Result<(), ReportError> {
@@ -185,6 +215,11 @@ mod tests {
         let long = SessionReport { cipher: "x".repeat(257), ..Default::default() };
         let long = Report { sessions: vec![long], ..Default::default() };
         assert_eq!(bounded(long), Err(ReportError::TooLong { field: "session.cipher" }));
+        let many = Report { externals: vec![ExternalReport::default(); 1025], ..Default::default() };
+        assert!(matches!(bounded(many), Err(ReportError::TooMany { field: "externals", .. })));
+        let long = ExternalReport { pod: "x".repeat(762), ..Default::default() };
+        let long = Report { externals: vec![long], ..Default::default() };
+        assert_eq!(bounded(long), Err(ReportError::TooLong { field: "external.pod" }));
         // A long explanation is no reason to lose the report.
         let wordy = SessionReport { message: "ä".repeat(1025), ..Default::default() };
         let cut = bounded(Report { sessions: vec![wordy], ..Default::default() }).unwrap();

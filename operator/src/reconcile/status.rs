@@ -2,6 +2,7 @@
 
 mod announce;
 mod condition;
+mod external;
 mod peer;
 mod policy;
 mod replica;
@@ -9,6 +10,7 @@ mod session;
 mod summary;
 pub mod write;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use sealane_operator_api::{PeerStatus, TransferSessionStatus, TrustPolicyStatus};
@@ -30,8 +32,18 @@ pub struct Statuses {
 #[must_use]
 pub fn status(valid: &Valid, applied: &Resources<Applied>) -> Statuses {
     let replicas = replica::by_peer(valid, applied);
-    let standing: std::collections::BTreeMap<_, _> =
-        replicas.iter().map(|(peer, replicas)| (*peer, peer::Standing::of(replicas))).collect();
+    let met = |peer| Some((peer, external::Replicas::of(valid, peer)?));
+    let external: BTreeMap<&PeerName, _> = valid.peers.keys().filter_map(met).collect();
+    let standing: BTreeMap<_, _> = replicas
+        .iter()
+        .map(|(peer, replicas)| {
+            let standing = match external.get(peer) {
+                Some(external) => external.standing(),
+                None => peer::Standing::of(replicas),
+            };
+            (*peer, standing)
+        })
+        .collect();
     let mut again_in = None;
     let policies = valid
         .policies
@@ -45,7 +57,13 @@ pub fn status(valid: &Valid, applied: &Resources<Applied>) -> Statuses {
     Statuses {
         peers: replicas
             .iter()
-            .map(|(peer, replicas)| ((*peer).clone(), peer::status(valid, peer, replicas)))
+            .map(|(peer, replicas)| {
+                let status = match external.get(peer) {
+                    Some(external) => external::status(valid, peer, external),
+                    None => peer::status(valid, peer, replicas),
+                };
+                ((*peer).clone(), status)
+            })
             .collect(),
         sessions: valid
             .sessions

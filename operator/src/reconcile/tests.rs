@@ -1,6 +1,7 @@
 //! The pure steps together: a namespace in, configurations and statuses out.
 
 mod configurations;
+mod external;
 mod forwards;
 mod peers;
 mod policies;

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use sealane_operator_api::Peer;
 use sealane_types::{PeerName, PolicyName, SessionName};
 
+use crate::external::External;
 use crate::membership::{Membership, PeerSelector};
 use crate::spec::{Problem, Snapshot, Valid, ValidPeer, ValidSession, word};
 
@@ -69,14 +70,24 @@ fn peers(snapshot: &Snapshot, memberships: &BTreeMap<String, Membership>) -> BTr
             continue;
         };
         let Ok(policy) = PolicyName::new(peer.spec.trust_policy_ref.name.clone()) else { continue };
-        let problem = selector_problem(peer, &name).or_else(|| conflict(&name, snapshot, memberships));
-        peers.insert(name, ValidPeer { index, policy, problem });
+        let (external, unusable) = match external(peer) {
+            Ok(external) => (external, None),
+            Err(problem) => (None, Some(problem)),
+        };
+        let problem =
+            unusable.or_else(|| selector_problem(peer)).or_else(|| conflict(&name, snapshot, memberships));
+        peers.insert(name, ValidPeer { index, policy, external, problem });
     }
     peers
 }
 
-fn selector_problem(peer: &Peer, name: &PeerName) -> Option<Problem> {
-    let error = PeerSelector::new(name.clone(), &peer.spec.selector).err()?;
+fn external(peer: &Peer) -> Result<Option<External>, Problem> {
+    let read = peer.spec.external.as_ref().map(External::read).transpose();
+    read.map_err(|error| Problem { reason: word::SPEC_INVALID, message: error.to_string() })
+}
+
+fn selector_problem(peer: &Peer) -> Option<Problem> {
+    let error = PeerSelector::read(peer).err()?;
     Some(Problem { reason: word::SELECTOR_INVALID, message: error.to_string() })
 }
 

@@ -17,4 +17,6 @@ pub struct InjectionContext<'a> {
     pub peer: Option<&'a PeerName>,
     /// JSON list of the roots of the Peer's TrustPolicy; absent while there is none.
     pub roots: Option<String>,
+    /// Secret with the Peer's private key, of a Peer that proves itself by one.
+    pub key_secret: Option<&'a str>,
 }

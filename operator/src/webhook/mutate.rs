@@ -9,8 +9,8 @@ use kube::api::ListParams;
 use kube::core::DeserializeGuard;
 use kube::core::admission::{AdmissionRequest, AdmissionResponse};
 use kube::{Api, Client};
-use sealane_operator_api::{Peer, TrustPolicy};
-use sealane_types::PeerName;
+use sealane_operator_api::{Attestation, Peer, TrustPolicy};
+use sealane_types::{PeerName, Provider};
 use tokio::sync::watch;
 
 use super::context::InjectionContext;
@@ -103,6 +103,7 @@ impl Mutator {
             namespace,
             peer: peer.as_ref(),
             roots: self.roots(namespace, peer.as_ref(), &peers).await?,
+            key_secret: key_secret(peer.as_ref(), &peers),
         };
         match inject(pod, &context) {
             Ok(patch) => Ok((Injection::Injected, response.with_patch(patch)?)),
@@ -139,6 +140,14 @@ impl Mutator {
     }
 }
 
+/// The Secret with the key of a Peer that proves itself by one.
+fn key_secret<'p>(peer: Option<&PeerName>, peers: &'p [Peer]) -> Option<&'p str> {
+    let name = peer?.as_str();
+    let peer = peers.iter().find(|candidate| candidate.metadata.name.as_deref() == Some(name))?;
+    let Attestation { provider, key_secret_ref, reattest_after: _ } = &peer.spec.attestation;
+    key_secret_ref.as_ref().filter(|_| *provider == Provider::Key).map(|secret| secret.name.as_str())
+}
+
 /// Every listed Peer with what it selects. One that cannot be read may select any pod, which would go without its
 /// sidecar if that Peer were passed over.
 fn readable(listed: Vec<DeserializeGuard<Peer>>) -> Result<(Vec<Peer>, Vec<PeerSelector>), Refusal> {
@@ -152,7 +161,14 @@ fn readable(listed: Vec<DeserializeGuard<Peer>>) -> Result<(Vec<Peer>, Vec<PeerS
             .map_err(|problem| unreadable(peer.metadata.name.clone(), problem.to_string()))?;
         Ok((peer, selector))
     };
-    listed.into_iter().map(read).collect()
+    let mut selectors = Vec::new();
+    let mut peers = Vec::with_capacity(listed.len());
+    for listed in listed {
+        let (peer, selector) = read(listed)?;
+        peers.push(peer);
+        selectors.extend(selector);
+    }
+    Ok((peers, selectors))
 }
 
 #[cfg(test)]

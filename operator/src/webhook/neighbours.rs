@@ -7,7 +7,6 @@ use kube::api::ListParams;
 use kube::core::DeserializeGuard;
 use kube::{Api, Client};
 use sealane_operator_api::{Peer, TransferSession, TransferSessionSpec};
-use sealane_types::PeerName;
 
 use crate::membership::PeerSelector;
 
@@ -71,8 +70,7 @@ async fn pods_of(
     peers: &[Peer],
 ) -> Result<Vec<Pod>, kube::Error> {
     let found = peers.iter().find(|peer| peer.metadata.name.as_deref() == Some(name));
-    let selector =
-        found.and_then(|peer| PeerSelector::new(PeerName::new(name).ok()?, &peer.spec.selector).ok());
+    let selector = found.and_then(|peer| PeerSelector::read(peer).ok().flatten());
     let Some(selector) = selector else { return Ok(Vec::new()) };
     let api: Api<Pod> = Api::namespaced(client.clone(), namespace);
     let parameters = ListParams::default().labels_from(selector.selector()).limit(PODS_MAX);

@@ -10,7 +10,8 @@ pub(super) const DOOR_VOLUME: &str = "sealane-door";
 pub(super) const TOKEN_VOLUME: &str = "sealane-token";
 pub(super) const INITDATA_VOLUME: &str = "sealane-initdata";
 pub(super) const TARGETS_VOLUME: &str = "sealane-target";
-const VOLUMES: [&str; 4] = [DOOR_VOLUME, TOKEN_VOLUME, INITDATA_VOLUME, TARGETS_VOLUME];
+pub(super) const KEY_VOLUME: &str = "sealane-key";
+const VOLUMES: [&str; 5] = [DOOR_VOLUME, TOKEN_VOLUME, INITDATA_VOLUME, TARGETS_VOLUME, KEY_VOLUME];
 
 /// Kubernetes' default of `terminationGracePeriodSeconds`.
 const GRACE_SECONDS: u64 = 30;

@@ -12,14 +12,17 @@ use serde_json::{Value, json};
 
 use super::context::InjectionContext;
 use super::pod_shape::{
-    DOOR_VOLUME, INITDATA_VOLUME, InjectError, TARGETS_VOLUME, TOKEN_VOLUME, drain_seconds, is_guaranteed,
-    on_host_network,
+    DOOR_VOLUME, INITDATA_VOLUME, InjectError, KEY_VOLUME, TARGETS_VOLUME, TOKEN_VOLUME, drain_seconds,
+    is_guaranteed, on_host_network,
 };
 use crate::names::control_address;
 
 /// Mounts of the sidecar's own volumes.
 const TOKEN_DIRECTORY: &str = "/var/run/secrets/sealane.dev";
 const INITDATA_DIRECTORY: &str = "/run/sealane-initdata";
+const KEY_DIRECTORY: &str = "/run/sealane-key";
+/// The private key in its Secret.
+const KEY_FILE: &str = "key.pem";
 /// The numeric user of the image; nothing in it is owned by another.
 const USER: i64 = 65532;
 
@@ -39,6 +42,9 @@ pub(super) fn container(
     }
     if context.settings.simulation.is_some() {
         mounts.push(json!({"name": INITDATA_VOLUME, "mountPath": INITDATA_DIRECTORY, "readOnly": true}));
+    }
+    if context.key_secret.is_some() {
+        mounts.push(json!({"name": KEY_VOLUME, "mountPath": KEY_DIRECTORY, "readOnly": true}));
     }
     Ok(json!({
         "name": SIDECAR_CONTAINER,
@@ -92,6 +98,9 @@ fn environment(pod: &Pod, host_network: bool, context: &InjectionContext<'_>) ->
     if let Some(roots) = &context.roots {
         environment.push(plain("SEALANE_ROOTS", roots.clone()));
     }
+    if context.key_secret.is_some() {
+        environment.push(plain("SEALANE_KEY_FILE", format!("{KEY_DIRECTORY}/{KEY_FILE}")));
+    }
     if let Some(simulation) = &settings.simulation {
         environment.push(plain("SEALANE_SIMULATED_PLATFORM", simulation.clone()));
         environment.push(plain("SEALANE_INITDATA", format!("{INITDATA_DIRECTORY}/initdata")));
@@ -133,6 +142,12 @@ pub(super) fn volumes(spec: &PodSpec, context: &InjectionContext<'_>) -> Vec<Val
     ];
     if on_host_network(spec) {
         volumes.push(json!({"name": TARGETS_VOLUME, "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}}));
+    }
+    if let Some(secret) = context.key_secret {
+        // No other container mounts it. The image's user could not read a file of root's that is for root alone.
+        volumes.push(json!({"name": KEY_VOLUME, "secret": {
+            "secretName": secret, "defaultMode": 0o444, "items": [{"key": KEY_FILE, "path": KEY_FILE}],
+        }}));
     }
     if context.settings.simulation.is_some() {
         let field =

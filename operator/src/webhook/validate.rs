@@ -13,6 +13,7 @@ use sealane_operator_api::{
 use sealane_policy::{PolicyError, Timestamp};
 use sealane_types::{ForwardPort, InvalidName, InvalidPort, PeerName, SessionName, UnixSeconds};
 
+use crate::external::{External, ExternalError};
 use crate::membership::{PeerSelector, SelectorError};
 
 pub(super) mod forward;
@@ -24,6 +25,8 @@ pub enum Invalid {
     Shape(#[source] serde_json::Error),
     #[error(transparent)]
     Selector(#[from] SelectorError),
+    #[error(transparent)]
+    External(#[from] ExternalError),
     #[error("{field}: {source}")]
     Name { field: &'static str, source: InvalidName },
     #[error("{field}: {source}")]
@@ -98,9 +101,13 @@ fn check(
 }
 
 fn peer(name: &str, spec: &PeerSpec) -> Result<(), Invalid> {
-    let PeerSpec { selector, trust_policy_ref: _, attestation: _ } = spec;
+    // Which of them go together is for the schema to say.
+    let PeerSpec { selector, external, trust_policy_ref: _, attestation: _ } = spec;
     let name = PeerName::new(name).map_err(|source| Invalid::Name { field: "metadata.name", source })?;
-    PeerSelector::new(name, selector)?;
+    if let Some(selector) = selector {
+        PeerSelector::new(name, selector)?;
+    }
+    external.as_ref().map(External::read).transpose()?;
     Ok(())
 }
 

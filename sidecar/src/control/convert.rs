@@ -168,7 +168,7 @@ fn replica(replica: wire::Replica) -> Result<Replica, ConvertError> {
         Ok(SocketAddr::new(ip, port))
     };
     Ok(Replica {
-        id: format!("{pod}/{uid}"),
+        id: if uid.is_empty() { pod } else { format!("{pod}/{uid}") },
         addresses: addresses.into_iter().map(address).collect::<Result<_, _>>()?,
         incarnation: incarnation.try_into().ok(),
         ordinal,

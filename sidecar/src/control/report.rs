@@ -11,6 +11,7 @@ use crate::context::Context;
 use crate::evidence::own::{Own, OwnEvidence};
 use crate::policy::Standing;
 use crate::route::Router;
+use crate::session::externals;
 use crate::session::readiness::Observed;
 
 /// Collects reports.
@@ -58,6 +59,7 @@ impl Reporter {
             evidence: Some(evidence(own, self.context.clock.suspect())),
             sessions: self.router.observe().into_iter().map(session).collect(),
             finished: self.is_finished(),
+            externals: self.context.externals.observe().into_iter().map(external).collect(),
         }
     }
 
@@ -101,6 +103,9 @@ pub(super) fn conditions(report: &wire::Report) -> wire::Report {
     if let Some(evidence) = &mut report.evidence {
         evidence.evidence_time = 0;
     }
+    for external in &mut report.externals {
+        external.evidence_time = 0;
+    }
     report
 }
 
@@ -131,6 +136,27 @@ fn evidence(own: OwnEvidence, clock_suspect: bool) -> wire::EvidenceReport {
             message,
             degraded,
             ..wire::EvidenceReport::default()
+        },
+    }
+}
+
+fn external(observed: externals::Observed) -> wire::ExternalReport {
+    match observed {
+        externals::Observed::Met { peer, pod, proof } => wire::ExternalReport {
+            peer: peer.to_string(),
+            pod: pod.to_string(),
+            platform: proof.platform.to_string(),
+            assurance: proof.assurance.to_string(),
+            public_key: proof.key.map(|key| key.to_string()).unwrap_or_default(),
+            evidence_time: proof.evidence_time.0,
+            degraded: proof.degraded.iter().map(ToString::to_string).collect(),
+            ..wire::ExternalReport::default()
+        },
+        externals::Observed::Missing { peer, reason, message } => wire::ExternalReport {
+            peer: peer.to_string(),
+            reason: reason.to_string(),
+            message,
+            ..wire::ExternalReport::default()
         },
     }
 }

@@ -111,6 +111,7 @@ impl<K: Keep> Dialer<K> {
             let peer = self.kept.peer();
             let session = self.kept.session().map(|session| session.name.to_string());
             tracing::info!(session, %peer, replica = self.kept.id(), reason = %problem.0, "not connected: {}", problem.1);
+            self.context.externals.miss(peer, problem.0, &problem.1);
             self.kept.detach(problem);
             self.context.changed.notify_one();
             if self.is_over() {

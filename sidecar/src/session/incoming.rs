@@ -89,9 +89,7 @@ impl Receiving {
 
     pub(crate) fn update(&self, session: Session) {
         let mut inner = self.lock();
-        inner.hub.list(
-            session.remotes.iter().flat_map(|remote| &remote.replicas).map(|replica| replica.id.clone()),
-        );
+        inner.hub.list(session.remotes.iter().flat_map(|remote| &remote.replicas));
         inner.hub.keep(|peer| session.remotes.iter().any(|remote| remote.peer == *peer));
         inner.session = session;
         drop(inner);
@@ -181,7 +179,7 @@ impl Receiving {
             key: self.key.clone(),
             uid: inner.session.uid.clone(),
             connections: u32::try_from(connected.len()).unwrap_or(u32::MAX),
-            connections_desired: u32::try_from(inner.hub.listed().max(connected.len())).unwrap_or(u32::MAX),
+            connections_desired: u32::try_from(inner.hub.expected().max(connected.len())).unwrap_or(u32::MAX),
             bytes: self.bytes.load(Ordering::Relaxed),
             tensors: self.tensors.load(Ordering::Relaxed),
             forwarded: 0,

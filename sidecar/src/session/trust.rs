@@ -14,6 +14,7 @@ use tokio::sync::watch;
 use tokio::time::Interval;
 
 use super::answer::{self, Answer};
+use super::externals::Meeting;
 use super::traffic::{Established, Traffic};
 use crate::context::{Context, SystemRandom, view};
 use crate::evidence::judge::judge_again;
@@ -55,6 +56,8 @@ pub(super) struct Trust<'a> {
     /// Epoch that the remote is known to hold.
     remote_epoch: u64,
     offers: Offers,
+    /// With a replica outside of the cluster.
+    meeting: Option<Meeting>,
 }
 
 /// Policy chains that the remote offers. One is looked at while the newest other one waits, so that a remote that
@@ -102,6 +105,7 @@ impl<'a> Trust<'a> {
             trace,
             remote_epoch: 0,
             offers: Offers::default(),
+            meeting: None,
         }
     }
 
@@ -182,7 +186,7 @@ impl<'a> Trust<'a> {
                 connection.answer_reattestation(&mut SystemRandom).map_err(|_| Reason::FrameMalformed)
             }
             Event::Reattested => {
-                self.on_reattested();
+                self.on_reattested(connection);
                 Ok(())
             }
             Event::Closed { by, reason } => return Some((by, reason)),
@@ -211,6 +215,11 @@ impl<'a> Trust<'a> {
                     self.adopt(chain);
                 }
                 self.trace_answer(&answer);
+                if let Answer::Judged(verdict) = &answer
+                    && let Err(reason) = verdict.as_ref()
+                {
+                    self.miss(connection, *reason);
+                }
                 on_answer(answer, connection, traffic);
             }
             News::Policy { alive: true } => self.on_standing(connection, traffic),
@@ -238,11 +247,25 @@ impl<'a> Trust<'a> {
         }
     }
 
-    fn on_reattested(&mut self) {
+    fn on_reattested(&mut self, connection: &Connection) {
         self.attested = self.context.clock.moment();
+        self.meet(connection);
         let connections = &self.context.metrics.connections;
         if let Some(labels) = &self.labels {
             connections.reattested.get_or_create(labels).inc();
+        }
+    }
+
+    /// Remembers a replica outside of the cluster, with what it has just proved.
+    fn meet(&mut self, connection: &Connection) {
+        self.meeting = connection.peer().and_then(|peer| self.context.externals.meet(peer));
+    }
+
+    /// Remembers why one is not accepted, whichever side dialled.
+    fn miss(&self, connection: &Connection, reason: Reason) {
+        if let Some(introduction) = connection.introduction() {
+            let message = format!("what it proves is not accepted: {reason}");
+            self.context.externals.miss(&introduction.peer, reason, &message);
         }
     }
 
@@ -318,6 +341,7 @@ impl<'a> Trust<'a> {
         metrics.connections.established.get_or_create(&labels).inc();
         self.labels = Some(labels);
         self.trace.established(suite);
+        self.meet(connection);
         // The policy may have changed since the verdict.
         self.reconsider(connection, traffic);
         Ok(())
@@ -362,6 +386,9 @@ impl<'a> Trust<'a> {
             let peer = connection.peer().ok_or(Reason::EvidenceMissing)?;
             judge_again(peer, &held, self.context.clock.unix())
         });
+        if let Err(reason) = &verdict {
+            self.miss(connection, *reason);
+        }
         if let Err(misuse) = connection.reconsidered(verdict) {
             tracing::debug!(%misuse, "a verdict came too late");
         }

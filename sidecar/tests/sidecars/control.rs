@@ -20,6 +20,7 @@ use tonic::transport::{Identity, Server, ServerTlsConfig};
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::client::{Receiver, parcel, passing_on, sender};
+use crate::key::{KeyFile, key, listing, under};
 use crate::support::{Plan, document, roots, signed, until, within};
 
 const TOKEN: &str = "a token of this test";
@@ -229,6 +230,45 @@ async fn an_operator_configures_hears_and_may_be_lost() {
         report.generation == 2 && report.sessions.is_empty()
     })
     .await;
+}
+
+/// The other side is outside of the cluster: an address without a pod.
+fn outside(address: SocketAddr, document: &serde_json::Value) -> wire::Configuration {
+    let mut told = configuration(address);
+    let replica = &mut told.sessions[0].remotes[0].replicas[0];
+    (replica.pod, replica.uid) = (address.to_string(), String::new());
+    replica.incarnation.clear();
+    told.policy.as_mut().unwrap().chain = serde_json::to_string(&signed(document, &[1, 2])).unwrap();
+    told
+}
+
+#[tokio::test]
+async fn what_is_met_outside_of_the_cluster_is_reported_and_so_is_what_was_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = KeyFile::of(1);
+    let listed = listing(1, "ranker", &[1]);
+    let to = under(Plan::receiver(), "ranker", &[1], Some(&file)).start();
+    let cluster = Cluster::start(outside(to.address, &listed)).await;
+    let control = Some(cluster.channel(directory.path()));
+    let plan = Plan { control, door: directory.path().join("door.sock"), ..Plan::sender(&[]) };
+    let from = plan.start();
+    let said = |accept: fn(&wire::ExternalReport) -> bool| {
+        let externals = cluster.report().externals;
+        externals.iter().all(|external| external.peer == "ranker") && externals.iter().any(accept)
+    };
+    until("the replica is met", || {
+        said(|met| (met.pod.as_str(), met.assurance.as_str()) == ("demo/ranker-0/r", "Key"))
+    })
+    .await;
+    let met = cluster.report().externals[0].clone();
+    assert_eq!((met.public_key, met.platform.as_str()), (key(1).public_key().to_string(), "Key"));
+    // Another epoch, another key: it is met no longer, and the operator hears why.
+    let mut told = outside(to.address, &listing(2, "ranker", &[2]));
+    told.generation = 2;
+    cluster.configuration.send_replace(told);
+    until("the refusal", || said(|missed| missed.pod.is_empty() && missed.reason == "KeyMismatch")).await;
+    until("nobody is met", || !said(|met| !met.pod.is_empty())).await;
+    drop(from);
 }
 
 #[tokio::test]

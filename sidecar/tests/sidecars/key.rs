@@ -16,17 +16,17 @@ use crate::client::{Receiver, parcel, passing_on, sender, try_sender};
 use crate::support::{LIMIT, Plan, Sidecar, document, signed, until, within};
 use crate::trust::refused_for;
 
-fn key(number: u8) -> SigningKey {
+pub(crate) fn key(number: u8) -> SigningKey {
     SigningKey::from_seed(&[number; 32]).unwrap()
 }
 
 /// The file of a key, in a directory that goes with it.
-struct KeyFile {
+pub(crate) struct KeyFile {
     directory: tempfile::TempDir,
 }
 
 impl KeyFile {
-    fn of(number: u8) -> Self {
+    pub(crate) fn of(number: u8) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("key.pem");
         let file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
@@ -40,7 +40,7 @@ impl KeyFile {
 }
 
 /// A policy in which `peer` proves itself by one of these keys.
-fn listing(epoch: u64, peer: &str, keys: &[u8]) -> Value {
+pub(crate) fn listing(epoch: u64, peer: &str, keys: &[u8]) -> Value {
     let mut document = document(epoch);
     let mut keys: Vec<_> = keys.iter().map(|number| key(*number).public_key().to_string()).collect();
     keys.sort();
@@ -49,7 +49,7 @@ fn listing(epoch: u64, peer: &str, keys: &[u8]) -> Value {
 }
 
 /// `plan` with a key in place of its platform, under the policy that lists `keys` for `peer`.
-fn under(plan: Plan, peer: &str, keys: &[u8], file: Option<&KeyFile>) -> Plan {
+pub(crate) fn under(plan: Plan, peer: &str, keys: &[u8], file: Option<&KeyFile>) -> Plan {
     Plan { chain: signed(&listing(1, peer, keys), &[1, 2]), key: file.map(KeyFile::path), ..plan }
 }
 
@@ -82,7 +82,7 @@ async fn a_listed_key_streams_to_attested_replicas_and_takes_from_them() {
             let expected = if peer == keyed { r#"assurance="Key""# } else { r#"assurance="Simulated""# };
             assert!(line.contains(expected), "{peer}: {line}");
             assert_eq!(
-                metrics.contains("\nsealane_evidence_expires_timestamp_seconds "),
+                metrics.contains("\nsealane_evidence_expires_timestamp_seconds{"),
                 peer != keyed,
                 "{metrics}"
             );

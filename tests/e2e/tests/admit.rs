@@ -135,6 +135,16 @@ async fn admit_peers() -> Result<()> {
     };
     admitted(cluster.ask("Peer", expression("In", json!(["a"]))).await)?;
     admitted(cluster.ask("Peer", expression("Exists", Value::Null)).await)?;
+    let outside = |change: Value| {
+        let external = json!({"addresses": ["203.0.113.7:14710"], "publicKey": "0a".repeat(32)});
+        with(&peer, json!({"selector": null, "external": with(&external, change)}))
+    };
+    admitted(cluster.ask("Peer", outside(json!({}))).await)?;
+    admitted(
+        cluster.ask("Peer", outside(json!({"addresses": ["[2001:db8::7]:1", "10.0.0.1:65535"]}))).await,
+    )?;
+    let keyed = json!({"attestation": {"provider": "Key", "keySecretRef": {"name": "embedder-key"}}});
+    admitted(cluster.ask("Peer", with(&peer, keyed)).await)?;
     let many: serde_json::Map<_, _> = (0..17).map(|label| (format!("l{label}"), json!("x"))).collect();
     cluster
         .refuses(
@@ -145,7 +155,10 @@ async fn admit_peers() -> Result<()> {
                     with(&peer, json!({"selector": {"matchLabels": {}}})),
                     "an empty selector would select every pod",
                 ),
-                (with(&peer, json!({"selector": null})), "spec.selector: Required value"),
+                (
+                    with(&peer, json!({"selector": null})),
+                    "a Peer is either pods or something outside of the cluster",
+                ),
                 (with(&peer, json!({"selector": {"matchLabels": many}})), "must have at most 16"),
                 (expression("In", Value::Null), "values belong to In and NotIn"),
                 (expression("Exists", json!(["a"])), "values belong to In and NotIn"),
@@ -167,6 +180,29 @@ async fn admit_peers() -> Result<()> {
                 ),
                 (with(&peer, json!({"attestation": {"provider": "Tdx"}})), "Unsupported value: \"Tdx\""),
                 (with(&peer, json!({"attestation": {"provider": 1}})), "spec.attestation.provider"),
+                (
+                    with(&peer, json!({"attestation": {"provider": "Key"}})),
+                    "attestation: {provider: Key, keySecretRef: {name: embedder-key}}",
+                ),
+                (
+                    with(&peer, json!({"attestation": {"keySecretRef": {"name": "k"}}})),
+                    "no other provider uses one",
+                ),
+                (
+                    with(
+                        &peer,
+                        json!({"external": {"addresses": ["203.0.113.7:1"], "publicKey": "0a".repeat(32)}}),
+                    ),
+                    "a Peer is either pods or something outside of the cluster",
+                ),
+                (outside(json!({"addresses": []})), "should have at least 1 items"),
+                (outside(json!({"addresses": ["laptop:14710"]})), "for example 203.0.113.7:14710"),
+                (outside(json!({"addresses": ["127.0.0.1:14710"]})), "spec.external.addresses[0]"),
+                (outside(json!({"publicKey": "0A".repeat(32)})), "32 bytes in lower-case hex"),
+                (
+                    with(&outside(json!({})), json!({"attestation": {"provider": "Nsm"}})),
+                    "leave provider and keySecretRef out",
+                ),
                 (
                     with(&peer, json!({"attestation": {"reattestAfter": "9s"}})),
                     "between 10s and 24h, for example 10m",

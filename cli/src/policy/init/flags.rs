@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::str::FromStr;
 
 use sealane_policy::{SessionKind, SessionRule, Tcb};
-use sealane_types::{ForwardPort, HostData, InvalidPort, PeerName, SessionName};
+use sealane_types::{ForwardPort, HostData, InvalidPort, PeerName, PublicKey, SessionName};
 
 /// `FROM:TO[,TO…]`, or `SESSION=FROM:TO[,TO…]`.
 #[derive(Debug, Clone)]
@@ -83,6 +83,22 @@ impl FromStr for HostDataFlag {
         let peer = peer.parse().map_err(|_| InvalidHostData)?;
         let value = value.parse().map_err(|_| InvalidHostData)?;
         Ok(Self { peer, value })
+    }
+}
+
+/// `PEER=HEX`.
+#[derive(Debug, Clone)]
+pub(super) struct KeyFlag {
+    pub(super) peer: PeerName,
+    pub(super) key: PublicKey,
+}
+
+impl FromStr for KeyFlag {
+    type Err = InvalidHostData;
+    fn from_str(text: &str) -> Result<Self, InvalidHostData> {
+        let (peer, key) = text.split_once('=').ok_or(InvalidHostData)?;
+        let peer = peer.parse().map_err(|_| InvalidHostData)?;
+        Ok(Self { peer, key: key.parse().map_err(|_| InvalidHostData)? })
     }
 }
 

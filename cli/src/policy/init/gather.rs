@@ -1,6 +1,6 @@
 //! What a namespace declares.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, bail};
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -8,7 +8,9 @@ use kube::api::ListParams;
 use kube::{Api, Client};
 use sealane_operator_api::{Peer, TransferSession, TransferSessionSpec, TrustPolicy};
 use sealane_policy::{SessionKind, SessionRule};
-use sealane_types::{Digest, ForwardPort, Measurement, Namespace, PeerName, PolicyName, SessionName};
+use sealane_types::{
+    Digest, ForwardPort, Measurement, Namespace, PeerName, PolicyName, PublicKey, SessionName,
+};
 
 use crate::cluster::{Connection, explain};
 use crate::source::Source;
@@ -27,6 +29,8 @@ pub(super) struct Declared {
     pub(super) namespace: Namespace,
     pub(super) name: PolicyName,
     pub(super) peers: BTreeSet<PeerName>,
+    /// Of Peers without a TEE.
+    pub(super) keys: BTreeMap<PeerName, BTreeSet<PublicKey>>,
     pub(super) sessions: Vec<SessionRule>,
     pub(super) existing: Option<Source>,
     pub(super) simulation: Option<Simulation>,
@@ -61,6 +65,7 @@ pub(super) fn everything(
             Some(release) => Some(simulation(client, release).await?),
             None => None,
         };
+        let keys = keys(&peers, &name)?;
         let peers = members(&peers, &name)?;
         if peers.is_empty() {
             bail!(
@@ -69,7 +74,7 @@ pub(super) fn everything(
         }
         let sessions = rules(&sessions, &peers)?;
         let existing = existing.as_ref().map(Source::from_manifest).transpose()?;
-        Ok(Declared { namespace: Namespace::new(namespace)?, name, peers, sessions, existing, simulation })
+        Ok(Declared { namespace: Namespace::new(namespace)?, name, peers, keys, sessions, existing, simulation })
     })
 }
 
@@ -111,6 +116,20 @@ fn named_by(peers: &[Peer], namespace: &str) -> Result<PolicyName> {
 fn members(peers: &[Peer], policy: &PolicyName) -> Result<BTreeSet<PeerName>> {
     let members = peers.iter().filter(|peer| peer.spec.trust_policy_ref.name == policy.as_str());
     members.map(|peer| Ok(PeerName::new(peer.metadata.name.clone().unwrap_or_default())?)).collect()
+}
+
+/// The keys that Peers outside of the cluster declare.
+fn keys(peers: &[Peer], policy: &PolicyName) -> Result<BTreeMap<PeerName, BTreeSet<PublicKey>>> {
+    let members = peers.iter().filter(|peer| peer.spec.trust_policy_ref.name == policy.as_str());
+    let external = members.filter_map(|peer| Some((peer, peer.spec.external.as_ref()?)));
+    external
+        .map(|(peer, external)| {
+            let name = PeerName::new(peer.metadata.name.clone().unwrap_or_default())?;
+            let key = external.public_key.parse();
+            let key = key.with_context(|| format!("Peer {name}: spec.external.publicKey"))?;
+            Ok((name, [key].into()))
+        })
+        .collect()
 }
 
 /// Sessions whose Peers all follow this policy.
@@ -158,6 +177,18 @@ mod tests {
     fn peer(name: &str, policy: &str) -> Peer {
         let spec = serde_json::json!({"selector": {}, "trustPolicyRef": {"name": policy}});
         Peer::new(name, serde_json::from_value(spec).unwrap())
+    }
+
+    #[test]
+    fn a_peer_outside_of_the_cluster_brings_its_key() {
+        let mut laptop = peer("laptop", "demo");
+        let key = "0a".repeat(32);
+        laptop.spec.selector = None;
+        let external = serde_json::json!({"addresses": ["203.0.113.7:14710"], "publicKey": key});
+        laptop.spec.external = Some(serde_json::from_value(external).unwrap());
+        let found = keys(&[peer("embedder", "demo"), laptop.clone()], &"demo".parse().unwrap()).unwrap();
+        assert_eq!(found, [("laptop".parse().unwrap(), [key.parse().unwrap()].into())].into());
+        assert!(keys(&[laptop], &"else".parse().unwrap()).unwrap().is_empty());
     }
 
     fn session(name: &str, from: &str, to: &str) -> TransferSession {

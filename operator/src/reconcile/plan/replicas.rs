@@ -8,14 +8,14 @@ use sealane_types::PeerName;
 use crate::control::registry::Registered;
 use crate::desired::Replica;
 use crate::limits::REMOTE_REPLICAS_MAX;
-use crate::spec::{PodView, Valid};
+use crate::spec::{PodView, Valid, ValidPeer};
 
 /// Dialable replicas by Peer, in the order of pod names; shared by every sidecar that is told of them.
 pub(super) type Replicas<'a> = BTreeMap<&'a PeerName, Arc<[Replica]>>;
 
 pub(super) fn by_peer(valid: &Valid) -> Replicas<'_> {
     let mut replicas: BTreeMap<&PeerName, Vec<Replica>> =
-        valid.peers.keys().map(|peer| (peer, Vec::new())).collect();
+        valid.peers.iter().map(|(name, peer)| (name, external(peer).collect())).collect();
     for pod in valid.snapshot.pods.iter().filter(|pod| pod.is_wanted()) {
         let Some(sidecar) = valid.sidecar_of(&pod.uid) else { continue };
         let Some(replica) = replica(pod, sidecar) else { continue };
@@ -25,6 +25,20 @@ pub(super) fn by_peer(valid: &Valid) -> Replicas<'_> {
         }
     }
     replicas.into_iter().map(|(peer, replicas)| (peer, replicas.into())).collect()
+}
+
+/// Replicas outside of the cluster, where the Peer says that they are.
+fn external(peer: &ValidPeer) -> impl Iterator<Item = Replica> {
+    let addresses = peer.external.iter().flat_map(|external| &external.addresses);
+    // In the order of ordinals, as a configuration file lists them.
+    (0..).zip(addresses).map(|(ordinal, address)| Replica {
+        pod: address.to_string(),
+        uid: String::new(),
+        addresses: vec![address.ip()],
+        port: address.port(),
+        incarnation: None,
+        ordinal: Some(ordinal),
+    })
 }
 
 /// A sidecar may only announce addresses that belong to its pod; until the kubelet has written the pod's status
@@ -38,7 +52,7 @@ fn replica(pod: &PodView, sidecar: &Registered) -> Option<Replica> {
         uid: pod.uid.clone(),
         addresses,
         port: stated.data_port,
-        incarnation: stated.incarnation,
+        incarnation: Some(stated.incarnation),
         ordinal: pod.ordinal(),
     })
 }

@@ -128,7 +128,7 @@ fn verified<'a>(
     }
 }
 
-fn nothing_attested(type_: &'static str) -> Finding {
+pub(super) fn nothing_attested(type_: &'static str) -> Finding {
     Finding::unknown(type_, Reason::EvidenceMissing.as_str(), "no replica has verified evidence")
 }
 
@@ -153,9 +153,16 @@ fn collateral(now: UnixSeconds, replicas: &[Replica<'_>]) -> Finding {
     }
 }
 
+/// Of replicas that prove themselves by a key.
+pub(super) fn no_tcb() -> Finding {
+    let message = "a pinned key has no TEE under it, so there is no TCB that anybody vouches for";
+    Finding::unknown(TCB_UP_TO_DATE, word::NOT_APPLICABLE, message)
+}
+
 fn tcb(replicas: &[Replica<'_>]) -> Finding {
     let stated = replicas.iter().filter_map(Replica::attested).map(|evidence| evidence.tcb_status.as_str());
     match weakest(stated) {
+        None if replicas.iter().any(|replica| replica.attested().is_some()) => no_tcb(),
         None => nothing_attested(TCB_UP_TO_DATE),
         Some(TcbStatus::UpToDate) => {
             Finding::yes(TCB_UP_TO_DATE, word::ALL_UP_TO_DATE, "every replica runs the newest required TCB")

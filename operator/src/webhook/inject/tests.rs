@@ -31,7 +31,25 @@ fn context<'a>(settings: &'a SidecarSettings, peer: Option<&'a PeerName>) -> Inj
         namespace: "demo",
         peer,
         roots: Some("[]".to_owned()),
+        key_secret: None,
     }
+}
+
+#[test]
+fn the_key_of_a_peer_is_mounted_for_the_sidecar_alone() {
+    let settings = settings();
+    let context = InjectionContext { key_secret: Some("embedder-key"), ..context(&settings, None) };
+    let after = injected_with(&plain(), &context);
+    let volumes = after["spec"]["volumes"].as_array().unwrap();
+    let key = volumes.iter().find(|volume| volume["name"] == "sealane-key").unwrap();
+    assert_eq!(key["secret"]["secretName"], "embedder-key");
+    assert_eq!(key["secret"]["items"], json!([{"key": "key.pem", "path": "key.pem"}]));
+    let sidecar = sidecar(&after);
+    assert!(names(&sidecar["volumeMounts"]).contains(&"sealane-key"));
+    assert_eq!(variable(sidecar, "SEALANE_KEY_FILE").unwrap()["value"], "/run/sealane-key/key.pem");
+    assert!(!names(&after["spec"]["containers"][0]["volumeMounts"]).contains(&"sealane-key"));
+    let without = injected(&plain());
+    assert!(!names(&without["spec"]["volumes"]).contains(&"sealane-key"));
 }
 
 /// The pod after injection, as the API server computes it.

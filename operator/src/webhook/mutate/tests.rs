@@ -74,6 +74,32 @@ async fn a_pod_of_a_peer_gets_the_roots_of_its_policy() {
 }
 
 #[tokio::test]
+async fn a_pod_of_a_peer_with_a_key_gets_its_secret() {
+    let peers = |provider: &'static str| {
+        let mut peer = json!(fixture::peer("embedder"));
+        peer["spec"]["attestation"] = json!({"provider": provider, "keySecretRef": {"name": "embedder-key"}});
+        let external = json!({"addresses": ["203.0.113.7:14710"], "publicKey": "0a".repeat(32)});
+        let mut laptop = json!(fixture::peer("laptop"));
+        laptop["spec"] = json!({"external": external, "trustPolicyRef": {"name": "demo"}});
+        move |asked: &Asked| match asked.path.contains("/peers") {
+            true => list(json!([peer, laptop])),
+            false => failure(404, "NotFound"),
+        }
+    };
+    let response = review(peers("Key"), json!({"app": "embedder"})).await;
+    let added = patch(&response);
+    assert!(
+        added.contains(r#""secretName":"embedder-key""#) && added.contains("SEALANE_KEY_FILE"),
+        "{added}"
+    );
+    let added = patch(&review(peers("Auto"), json!({"app": "embedder"})).await);
+    assert!(added.contains("SEALANE_CONTROL_CA") && !added.contains("embedder-key"), "{added}");
+    // A Peer outside of the cluster selects no pod, and keeps none from being admitted.
+    let response = review(peers("Key"), json!({"app": "laptop"})).await;
+    assert!(response.allowed && response.patch.is_none());
+}
+
+#[tokio::test]
 async fn other_pods_are_left_alone() {
     let response = review(demo(true), json!({"app": "other"})).await;
     assert!(response.allowed && response.patch.is_none());
@@ -106,11 +132,12 @@ async fn a_peer_that_cannot_be_read_admits_nobody_and_is_named() {
         change(&mut peer);
         move |_: &Asked| list(json!([fixture::peer("embedder"), peer]))
     };
-    let broken: [(Change, &str); 4] = [
+    let broken: [(Change, &str); 5] = [
         (|peer| peer["spec"] = json!({"selector": 7}), "`ranker`"),
         (|peer| peer["spec"]["selector"] = json!({}), "spec.selector is empty"),
         (|peer| peer["spec"]["selector"] = json!({"matchLabels": {"a b": "c"}}), "`a b` is no label key"),
         (|peer| peer["metadata"]["name"] = json!("Ranker"), "metadata.name"),
+        (|peer| peer["spec"]["selector"] = Value::Null, "neither selector nor external"),
     ];
     for (change, words) in broken {
         for labels in [json!({"app": "ranker"}), json!({"app": "embedder"}), json!({})] {

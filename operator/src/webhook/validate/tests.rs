@@ -25,7 +25,19 @@ fn peers_need_a_selector_that_selects_something() {
     assert!(complaint("Peer", peer(json!({}))).starts_with("spec.selector is empty"));
     let malformed = json!({"matchExpressions": [{"key": "app", "operator": "Like", "values": ["x"]}]});
     assert!(complaint("Peer", peer(malformed)).starts_with("spec.selector: "));
-    assert!(complaint("Peer", json!({"trustPolicyRef": {"name": "p"}})).contains("selector"));
+}
+
+#[test]
+fn peers_outside_of_the_cluster_have_addresses_and_a_key() {
+    let peer = |addresses: Value, key: &str| json!({"external": {"addresses": addresses, "publicKey": key}, "trustPolicyRef": {"name": "p"}});
+    let key = "0a".repeat(32);
+    assert_eq!(ask("Peer", "laptop", peer(json!(["203.0.113.7:14710"]), &key)), Ok(None));
+    for address in ["laptop:14710", "203.0.113.7", "127.0.0.1:14710", "203.0.113.7:0"] {
+        let complaint = complaint("Peer", peer(json!(["203.0.113.7:1", address]), &key));
+        assert!(complaint.starts_with("spec.external.addresses[1]: "), "{complaint}");
+        assert!(complaint.contains("for example 203.0.113.7:14710"), "{complaint}");
+    }
+    assert!(complaint("Peer", peer(json!([]), "xy")).starts_with("spec.external.publicKey: "));
 }
 
 #[test]

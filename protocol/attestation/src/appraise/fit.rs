@@ -89,6 +89,9 @@ fn check(shown: &Shown<'_>, entry: &Entry, passed: &mut usize) -> Result<(), Rej
             nitro::CHECKS.iter().try_for_each(|check| count(check(claims, reference, shown.at)))?;
         }
         (Statement::Key(claims), Reference::Key(keys)) => {
+            // Whoever has the key would be its only witness.
+            let alone = shown.workload.is_none();
+            count(require(alone, Rejection::Malformed("a stated workload beside a pinned key")))?;
             count(require(keys.contains(claims.public_key()), Rejection::Key))?;
         }
         // A simulation of another platform than the entry's.
@@ -243,9 +246,10 @@ mod tests {
             reference: Reference::Key(keys.iter().copied().collect()),
             ..entry(Assurance::Pod)
         };
-        let verdict = best(&keyed, UnixSeconds(0), &[lifted(&[key])], true).unwrap();
+        let shown = Shown { claims: &keyed, at: UnixSeconds(0), workload: None };
+        let verdict = best(&shown, &[lifted(&[key])], true).unwrap();
         assert_eq!((verdict.assurance, verdict.degradations), (Assurance::Key, vec![]));
-        let refused = best(&keyed, UnixSeconds(0), &[lifted(&[])], false).unwrap_err();
+        let refused = best(&shown, &[lifted(&[])], false).unwrap_err();
         assert_eq!(refused, Rejection::Key, "an entry without keys fits none");
     }
 

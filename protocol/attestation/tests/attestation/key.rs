@@ -1,10 +1,10 @@
 //! Pinned keys: what their holders sign, and what it counts for.
 
-use sealane_attestation::binding::{Leaf, Purpose, Role, Tree, report_data};
+use sealane_attestation::binding::{Leaf, Purpose, Role, Tree, node_report_data, report_data};
 use sealane_attestation::limits::KEY_REPORT_BYTES;
 use sealane_attestation::{
-    Collateral, Evidence, EvidenceMessage, Format, KEY_PAYLOAD_TYPE, Rejection, Statement, inspect,
-    key_report, rejudge,
+    Collateral, Evidence, EvidenceMessage, Format, KEY_PAYLOAD_TYPE, Rejection, StatedWorkload, Statement,
+    inspect, key_report, rejudge,
 };
 use sealane_policy::{Entry, Floors, PAYLOAD_TYPE, Reference, SigningKey, VerifiedPolicy, pae};
 use sealane_types::{Assurance, Digest, Platform, PodIdentity, PublicKey, Reason, UnixSeconds};
@@ -56,7 +56,13 @@ impl Holder {
         let tree = Tree::single(*leaf);
         let data = report_data(Platform::Key, pod, static_key, policy, tree.leaves(), tree.root());
         let path = tree.path(0).unwrap();
-        EvidenceMessage { pod: pod.clone(), policy: *policy, path, evidence: signed(key, &data) }
+        EvidenceMessage {
+            pod: pod.clone(),
+            policy: *policy,
+            path,
+            evidence: signed(key, &data),
+            workload: None,
+        }
     }
 }
 
@@ -129,6 +135,18 @@ fn a_statement_is_for_one_handshake() {
         let outcome = judged(&message, &policy);
         assert!(matches!(outcome, Err(Rejection::NotBound(_))), "{outcome:?}");
     }
+}
+
+#[test]
+fn a_key_states_no_workload() {
+    let policy = listing(&[1]);
+    let images = [("app".to_owned(), Digest::new([1; 32]))].into();
+    let workload = StatedWorkload::new("embedder".to_owned(), images).unwrap();
+    let tree = Tree::single(leaf());
+    let data = node_report_data(Platform::Key, &pod(), &PROVER, &policy.digest(), 1, tree.root(), &workload);
+    let honest = Holder::honest(1, &policy).send();
+    let stated = EvidenceMessage { evidence: signed(&key(1), &data), workload: Some(workload), ..honest };
+    assert!(matches!(judged(&stated, &policy), Err(Rejection::Malformed(_))));
 }
 
 #[test]

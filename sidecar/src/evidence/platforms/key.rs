@@ -35,14 +35,14 @@ impl Provider for PinnedKey {
         let Self(key) = self;
         let signature = key.sign_as(KEY_PAYLOAD_TYPE, &request.report_data);
         let report = key_report(&key.public_key(), &request.report_data, &signature);
-        std::future::ready(Ok(Quote { report, certificates: Vec::new() })).boxed()
+        std::future::ready(Ok(Quote { report, certificates: Vec::new(), workload: None })).boxed()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use sealane_attestation::{Collateral, Evidence, inspect};
-    use sealane_types::{Platform, UnixSeconds};
+    use sealane_types::{Digest, Platform, UnixSeconds};
 
     use super::*;
 
@@ -53,8 +53,14 @@ mod tests {
         crate::evidence::key_file::create(&path).unwrap();
         let key_file = Some(crate::evidence::KeyFile::kept(path));
         let provider = PinnedKey::open(&ProviderInput { key_file, ..ProviderInput::default() }).unwrap();
-        let request = QuoteRequest { report_data: [5; 64], tree_root: [6; 32], own_static: [7; 32] };
-        let Quote { report, certificates } = provider.quote(request).await.unwrap();
+        let request = QuoteRequest {
+            report_data: [5; 64],
+            tree_root: [6; 32],
+            own_static: [7; 32],
+            policy: Digest::new([8; 32]),
+            leaves: 1,
+        };
+        let Quote { report, certificates, .. } = provider.quote(request).await.unwrap();
         let format = provider.format().await.unwrap();
         assert_eq!(format.platform(), Platform::Key);
         let evidence = Evidence { format, report, certificates };

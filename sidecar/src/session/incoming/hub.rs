@@ -9,6 +9,7 @@ use sealane_types::{PeerName, PodIdentity, Reason};
 use super::arriving::Place;
 use super::sender::Sender;
 use super::stream::{Arrived, Stream, Waiting};
+use crate::desired::Replica;
 use crate::handoff::receiver::Turns;
 use crate::handoff::{Delivery, DeliveryId, LaneError, NoSlot, Sequence, TakeArena, Turn};
 use crate::session::arrival::{Arrival, Connected};
@@ -57,7 +58,10 @@ pub(super) struct Hub {
     receivers: BTreeMap<ReceiverId, Receiver>,
     waiting: VecDeque<(Arc<Stream>, Waiting)>,
     /// Sender replicas that the configuration lists, as `pod/uid`.
+    /// Pods that the configuration expects to send.
     listed: BTreeSet<String>,
+    /// How many it expects, replicas outside of the cluster among them.
+    expected: usize,
     interruptions: VecDeque<String>,
     /// Names connections, receivers and deliveries.
     numbers: u64,
@@ -66,8 +70,16 @@ pub(super) struct Hub {
 }
 
 impl Hub {
-    pub(super) fn list(&mut self, ids: impl Iterator<Item = String>) {
-        self.listed = ids.collect();
+    /// Those that are known by address may prove to be any pod, and come back at any time.
+    pub(super) fn list<'a>(&mut self, replicas: impl Iterator<Item = &'a Replica>) {
+        self.expected = 0;
+        self.listed.clear();
+        for replica in replicas {
+            self.expected += 1;
+            if !replica.is_external() {
+                self.listed.insert(replica.id.clone());
+            }
+        }
         self.end_if_all_have();
     }
 
@@ -78,8 +90,8 @@ impl Hub {
         }
     }
 
-    pub(super) fn listed(&self) -> usize {
-        self.listed.len()
+    pub(super) fn expected(&self) -> usize {
+        self.expected
     }
 
     pub(super) fn receivers(&self) -> usize {
@@ -300,7 +312,7 @@ impl Hub {
         });
         let unseen = || {
             let seen: BTreeSet<_> = self.senders.values().map(|sender| sender.id.as_str()).collect();
-            self.listed.iter().any(|id| !seen.contains(id.as_str()) && !is_address(id))
+            self.listed.iter().any(|id| !seen.contains(id.as_str()))
         };
         if !any || pending || unseen() {
             return;
@@ -344,9 +356,4 @@ impl Hub {
         self.numbers += 1;
         self.numbers
     }
-}
-
-/// Static configuration may name a replica by its address, which says nothing about its pod.
-fn is_address(id: &str) -> bool {
-    id.parse::<std::net::SocketAddr>().is_ok()
 }

@@ -338,6 +338,7 @@ fn report(told: &Configuration, epoch: u64, rounds: u64) -> Report {
         }
     });
     Report {
+        externals: Vec::new(),
         generation: told.generation,
         policy: Some(PolicyReport {
             verified: told.policy.is_some(),

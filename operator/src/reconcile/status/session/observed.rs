@@ -35,7 +35,10 @@ impl Observed {
         let sent: Vec<_> = reports(valid, session, &shape.from).collect();
         let taken: Vec<_> = shape.to.iter().flat_map(|peer| reports(valid, session, peer)).collect();
         // Connections are counted where they are dialled, what was taken is counted where it was taken.
-        let dialling: Vec<_> = sent.iter().filter(|(pod, _)| pod.is_wanted()).collect();
+        // Replicas outside of the cluster report nothing: then it is what the other side sees.
+        let counted_at = if valid.is_external(&shape.from) { &taken } else { &sent };
+        let dialling: Vec<_> = counted_at.iter().filter(|(pod, _)| pod.is_wanted()).collect();
+        let delivered = if shape.to.iter().any(|to| valid.is_external(to)) { &sent } else { &taken };
         let connected = || dialling.iter().map(|(_, report)| *report).filter(|report| report.connections > 0);
         let sum = |field: fn(&SessionReport) -> u32| {
             let total: u64 = dialling.iter().map(|(_, report)| u64::from(field(report))).sum();
@@ -43,7 +46,8 @@ impl Observed {
         };
         let retired = valid.snapshot.retired.get(&session.uid).copied().unwrap_or_default();
         let total = |start: u64, field: fn(&SessionReport) -> u64| {
-            let total = taken.iter().fold(start, |total, (_, report)| total.saturating_add(field(report)));
+            let total =
+                delivered.iter().fold(start, |total, (_, report)| total.saturating_add(field(report)));
             i64::try_from(total).unwrap_or(i64::MAX)
         };
         let known = |word: &&str| word.parse::<Carrier>().is_ok() || word.parse::<Cipher>().is_ok();
