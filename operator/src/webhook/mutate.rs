@@ -161,14 +161,9 @@ fn readable(listed: Vec<DeserializeGuard<Peer>>) -> Result<(Vec<Peer>, Vec<PeerS
             .map_err(|problem| unreadable(peer.metadata.name.clone(), problem.to_string()))?;
         Ok((peer, selector))
     };
-    let mut selectors = Vec::new();
-    let mut peers = Vec::with_capacity(listed.len());
-    for listed in listed {
-        let (peer, selector) = read(listed)?;
-        peers.push(peer);
-        selectors.extend(selector);
-    }
-    Ok((peers, selectors))
+    let (peers, selectors): (Vec<_>, Vec<_>) =
+        listed.into_iter().map(read).collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
+    Ok((peers, selectors.into_iter().flatten().collect()))
 }
 
 #[cfg(test)]
