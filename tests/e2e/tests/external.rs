@@ -162,7 +162,7 @@ async fn inside(test: &str) -> Result<(Sandbox, Key, Value, String)> {
 #[tokio::test]
 async fn e2e_peer_outside_streams_in_and_back() -> Result<()> {
     let (sandbox, listed, trust, right) = inside("external").await?;
-    sandbox.because("peer/laptop", "EvidenceVerified", "Unknown", "NotConnected").await?;
+    sandbox.because("peer/laptop", "Ready", "False", "Unreachable").await?;
     outside(&sandbox, &trust, &listed, &right).await?;
     let outside = address(&sandbox, "outside").await?;
     sandbox.apply(declared(&format!("{outside}:14710"), &listed)).await?;
