@@ -1,7 +1,7 @@
 //! A Peer outside of the mesh: a sidecar that nobody injected, with a pinned key and a configuration file.
 
 use anyhow::{Context, Result, ensure};
-use sealane_e2e::{Cluster, Sandbox, Signing, Workload, until};
+use sealane_e2e::{Cluster, Sandbox, Signing, Workload, session, until};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -184,5 +184,47 @@ async fn e2e_key_that_the_policy_does_not_list_is_refused() -> Result<()> {
     sandbox.because("peer/laptop", "Ready", "False", "KeyMismatch").await?;
     let log = sandbox.printed("outside", "ended:").await?;
     ensure!(log.contains("KeyMismatch") && !log.contains("sent"), "{log}");
+    sandbox.remove().await
+}
+
+const LEFT: &str = r#"
+import numpy as np, sealane
+with sealane.connect() as door:
+    lane = door.sender("lane", timeout=90)
+    lane.put(np.arange(1000), name="numbers")
+    lane.close(timeout=60)
+print("sent", flush=True)
+"#;
+
+const TAKES: &str = r#"
+import sealane
+with sealane.connect() as door:
+    taken = [tensor.numpy().sum() for tensor in door.receiver("lane", timeout=120)]
+assert taken == [499500], taken
+print("took", len(taken), flush=True)
+"#;
+
+#[tokio::test]
+async fn e2e_pod_with_a_key_from_its_secret_is_shown_as_a_key() -> Result<()> {
+    let sandbox = Cluster::connect()?.sandbox("key-pod").await?;
+    let key = key(&sandbox, "left").await?;
+    let mut declared = session("lane", "left", "right");
+    declared[0]["spec"]["attestation"] = json!({"provider": "Key", "keySecretRef": {"name": "left-key"}});
+    let secret = json!({"key.pem": key.pem});
+    declared.push(
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "left-key"}, "stringData": secret}),
+    );
+    sandbox.apply(declared).await?;
+    let entry = json!({"kind": "Key", "publicKeys": [key.public]});
+    let trust =
+        sandbox.policy(Signing::Quorum, |draft| draft["peers"]["left"]["entries"] = json!([entry])).await?;
+    sandbox.apply(vec![trust]).await?;
+    sandbox.start(&Workload::new("right", "node2", TAKES)).await?;
+    sandbox.start(&Workload::new("left", "node1", LEFT)).await?;
+    sandbox.because("peer/left", "TCBUpToDate", "Unknown", "NotApplicable").await?;
+    let status = sandbox.read("peer/left").await?["status"].clone();
+    ensure!(status["assurance"] == "Key" && status["platform"] == "Key", "{status:#}");
+    ensure!(sandbox.finish("right").await?.contains("took 1"));
+    sandbox.finish("left").await?;
     sandbox.remove().await
 }
