@@ -92,7 +92,8 @@ impl World {
         let floors = &self.policy.document().floors;
         let ciphers = floors.ciphers.iter().copied().collect();
         let floor = Floor { post_quantum: floors.post_quantum, ciphers };
-        PolicyView { epoch: self.policy.epoch(), digest: self.policy.digest(), floor }
+        let life_micros = self.policy.document().limits.session_seconds.saturating_mul(1_000_000);
+        PolicyView { epoch: self.policy.epoch(), digest: self.policy.digest(), floor, life_micros }
     }
 }
 

@@ -9,12 +9,14 @@ mod opening;
 mod outbox;
 mod payload;
 mod places;
+mod proving;
 mod renewal;
+mod resumption;
 mod setup;
 mod stage;
 
+use sealane_attestation::VerifiedPeer;
 use sealane_attestation::binding::Role;
-use sealane_attestation::{EvidenceMessage, VerifiedPeer};
 use sealane_types::Reason;
 
 use self::core::{Core, Intent};
@@ -26,13 +28,13 @@ use crate::frame::{
     CHUNK_OVERHEAD_BYTES, Frame, PIPE_DATA_OVERHEAD_BYTES, PipeId, Sequence, StreamId, put_chunk,
     put_pipe_data,
 };
-use crate::handshake::Suite;
+use crate::handshake::{Kind, Suite};
 use crate::keys::Random;
-use crate::limits::POLICY_CHAIN_BYTES_MAX;
 use crate::record::Sealer;
+use crate::ticket::Ticket;
 
 pub use event::{ClosedBy, Event, EvidenceReceived, EvidenceWanted, Introduction};
-pub use fail::{ApiMisuse, ChunkError, Fail, SendError, StartError};
+pub use fail::{ApiMisuse, ChunkError, Fail, IssueError, SendError, StartError};
 pub use places::Places;
 pub use renewal::RenewError;
 pub use setup::{AcceptSetup, Local, PolicyView, Setup, Timing};
@@ -67,6 +69,27 @@ impl Connection {
         let Setup { local, kind, expected, session } = setup;
         let mut core = Core::new(local, Role::Initiator, Some(Intent { expected, session }), now);
         let state = State::Opening(Box::new(Opening::initiator(&mut core, kind, random)?));
+        Ok(Self { core, state })
+    }
+
+    /// Begins as the side that dials and presents a ticket, in place of new evidence. A remote that does not take it
+    /// refuses with [`Reason::TicketRefused`]; then, as after every other end before it is established, a full handshake is
+    /// the answer.
+    ///
+    /// # Errors
+    /// [`StartError::Ticket`] when the ticket is not good for this; see also [`Self::initiate`].
+    pub fn resume(
+        setup: Setup,
+        ticket: Ticket,
+        random: &mut dyn Random,
+        now: Moment,
+    ) -> Result<Self, StartError> {
+        let Setup { local, kind, expected, session } = setup;
+        if kind != Kind::Full {
+            return Err(StartError::Ticket);
+        }
+        let mut core = Core::new(local, Role::Initiator, Some(Intent { expected, session }), now);
+        let state = State::Opening(Box::new(Opening::resuming(&mut core, ticket, random)?));
         Ok(Self { core, state })
     }
 
@@ -157,10 +180,13 @@ impl Connection {
     pub fn handle_timeout(&mut self, now: Moment) {
         self.core.touch(now);
         let Core { now, deadline, last_input, last_output, .. } = self.core;
-        let timing = self.core.local.timing;
+        let (timing, life_micros) = (self.core.local.timing, self.core.local.policy.life_micros);
         match &mut self.state {
             State::Closed(_) => {}
             _ if deadline.is_some_and(|deadline| now >= deadline) => self.close(Reason::HandshakeTimeout),
+            State::Keyed(keyed) if now >= keyed.life_deadline(life_micros) => {
+                self.close(Reason::SessionLifeOver);
+            }
             State::Keyed(keyed) if keyed.renewal_deadline().is_some_and(|deadline| now >= deadline) => {
                 self.close(Reason::HandshakeTimeout);
             }
@@ -215,160 +241,10 @@ impl Connection {
         if self.is_established() {
             let silence = last_input.plus_micros(timing.silence_micros);
             let next = silence.min(last_output.plus_micros(timing.keepalive_micros));
-            return Some(self.renewal_deadline().map_or(next, |deadline| next.min(deadline)));
+            let others = [self.renewal_deadline(), self.life_deadline()];
+            return Some(others.into_iter().flatten().fold(next, Moment::min));
         }
-        deadline
-    }
-
-    /// Answers [`Event::PolicyWanted`], and hands a newer policy to an established remote at any time: the JSON
-    /// of a `SignedChain` whose document has `epoch`.
-    ///
-    /// # Errors
-    /// [`ApiMisuse`] when none is awaited, or above the size limit.
-    pub fn supply_policy(&mut self, epoch: u64, chain: &[u8]) -> Result<(), ApiMisuse> {
-        if chain.is_empty() || chain.len() > POLICY_CHAIN_BYTES_MAX {
-            return Err(ApiMisuse::TooLarge);
-        }
-        let Self { core, state } = self;
-        let State::Keyed(keyed) = state else { return Err(ApiMisuse::NotAwaited) };
-        keyed.supply_policy(core, epoch, chain)
-    }
-
-    /// Answers [`Event::PolicyOffered`] with the verified result, and tells of a newer policy that arrived by
-    /// another way. A suite below its floor closes the connection. An epoch below the remote's is adopted, but
-    /// does not answer: evidence waits for one that does.
-    pub fn policy_adopted(&mut self, view: PolicyView) {
-        let Self { core, state } = self;
-        let epoch = view.epoch;
-        if epoch < core.local.policy.epoch {
-            return;
-        }
-        core.local.policy = view;
-        if let Some(suite) = core.suite
-            && !core.local.policy.floor.permits(suite)
-        {
-            let floor = &core.local.policy.floor;
-            let below = !suite.post_quantum() && floor.post_quantum;
-            self.close(if below { Reason::PostQuantumRequired } else { Reason::SuiteRefused });
-            return;
-        }
-        let State::Keyed(keyed) = state else { return };
-        // An epoch below the one that the remote holds is somebody else's news: its own is still being verified.
-        let behind = core.introduction.as_ref().is_some_and(|remote| epoch < remote.epoch);
-        if !behind && keyed.verifies_policy() && keyed.policy_adopted(core).is_err() {
-            self.close(Reason::PolicyMismatch);
-        }
-    }
-
-    /// Answers [`Event::EvidenceWanted`].
-    ///
-    /// # Errors
-    /// [`ApiMisuse`] when none is awaited or it is too large.
-    pub fn supply_evidence(&mut self, message: &EvidenceMessage) -> Result<(), ApiMisuse> {
-        let Self { core, state } = self;
-        let State::Keyed(keyed) = state else { return Err(ApiMisuse::NotAwaited) };
-        let message = message.encode().map_err(|_| ApiMisuse::TooLarge)?;
-        keyed.supply_evidence(core, message)
-    }
-
-    /// Attests an established connection again, from the side that dialled: the remote's shell is asked, both sides
-    /// prove themselves for a new handshake, and go on under its keys.
-    ///
-    /// # Errors
-    /// [`RenewError`] when this is not the time for it; the connection goes on as it is.
-    pub fn reattest(&mut self, now: Moment, random: &mut dyn Random) -> Result<(), RenewError> {
-        let Self { core, state } = self;
-        core.touch(now);
-        let State::Keyed(keyed) = state else { return Err(RenewError::NotNow) };
-        keyed.renew(core, random)
-    }
-
-    /// Answers [`Event::ReattestationAsked`].
-    ///
-    /// # Errors
-    /// [`ApiMisuse`] when none is asked for. A message that no honest remote sends closes the connection.
-    pub fn answer_reattestation(&mut self, random: &mut dyn Random) -> Result<(), ApiMisuse> {
-        let Self { core, state } = self;
-        match state {
-            State::Keyed(keyed) if keyed.answers_renewal() => {
-                if let Err(fail) = keyed.answer_renewal(core, random) {
-                    self.end(blame(&fail), fail.reason());
-                }
-                Ok(())
-            }
-            _ => Err(ApiMisuse::NotAwaited),
-        }
-    }
-
-    /// Answers [`Event::EvidenceReceived`]. A refusal closes the connection and tells the remote why.
-    ///
-    /// # Errors
-    /// [`ApiMisuse`] when there is nothing to judge, or the verdict is about another replica than the one at
-    /// the other end (which also closes the connection).
-    pub fn judged(&mut self, verdict: Result<VerifiedPeer, Reason>) -> Result<(), ApiMisuse> {
-        let State::Keyed(keyed) = &self.state else { return Err(ApiMisuse::NotAwaited) };
-        let (first, again) = (keyed.awaits_verdict(), keyed.judges_renewal());
-        if !first && !again {
-            return Err(ApiMisuse::NotAwaited);
-        }
-        if !self.take_verdict(verdict)? {
-            return Ok(());
-        }
-        let Self { core, state: State::Keyed(keyed) } = self else { return Err(ApiMisuse::NotAwaited) };
-        if again {
-            keyed.accept_renewal(core);
-            return Ok(());
-        }
-        keyed.accept(core).map_err(|_| ApiMisuse::NotAwaited)
-    }
-
-    /// Replaces the verdict on an established remote: the same claims under a new epoch, or at a later time. A
-    /// refusal closes the connection and tells the remote why.
-    ///
-    /// # Errors
-    /// See [`Self::judged`].
-    pub fn reconsidered(&mut self, verdict: Result<VerifiedPeer, Reason>) -> Result<(), ApiMisuse> {
-        if !self.is_established() || self.core.peer.is_none() {
-            return Err(ApiMisuse::NotAwaited);
-        }
-        self.take_verdict(verdict).map(drop)
-    }
-
-    /// Whether the verdict lets the connection go on.
-    fn take_verdict(&mut self, verdict: Result<VerifiedPeer, Reason>) -> Result<bool, ApiMisuse> {
-        let peer = match verdict {
-            Ok(peer) => peer,
-            Err(reason) => {
-                self.close(reason);
-                return Ok(false);
-            }
-        };
-        let core = &mut self.core;
-        let about_remote = core.introduction.as_ref().is_some_and(|remote| {
-            peer.peer() == &remote.peer
-                && peer.pod() == &remote.pod
-                && peer.static_key() == &remote.static_key
-        });
-        if !about_remote {
-            self.close(Reason::PeerUnknown);
-            return Err(ApiMisuse::OtherPeer);
-        }
-        core.peer = Some(peer);
-        Ok(true)
-    }
-
-    /// Answers [`Event::AuditorIntroduced`]: the static key is one of the policy's auditors.
-    ///
-    /// # Errors
-    /// [`ApiMisuse`] when no auditor is waiting.
-    pub fn admit_auditor(&mut self) -> Result<(), ApiMisuse> {
-        let Self { core, state } = self;
-        match state {
-            State::Keyed(keyed) if keyed.awaits_auditor() => {
-                keyed.accept(core).map_err(|_| ApiMisuse::NotAwaited)
-            }
-            _ => Err(ApiMisuse::NotAwaited),
-        }
+        [deadline, self.life_deadline()].into_iter().flatten().min()
     }
 
     /// Queues a frame of a stream or pipe. Only the initiator opens pipes.
@@ -463,6 +339,22 @@ impl Connection {
     const fn renewal_deadline(&self) -> Option<Moment> {
         match &self.state {
             State::Keyed(keyed) => keyed.renewal_deadline(),
+            _ => None,
+        }
+    }
+
+    const fn life_deadline(&self) -> Option<Moment> {
+        match &self.state {
+            State::Keyed(keyed) => Some(keyed.life_deadline(self.core.local.policy.life_micros)),
+            _ => None,
+        }
+    }
+
+    /// When both sides proved themselves last, on this connection or on the one that it resumes; once keys are shared.
+    #[must_use]
+    pub const fn attested(&self) -> Option<Moment> {
+        match &self.state {
+            State::Keyed(keyed) => Some(keyed.attested()),
             _ => None,
         }
     }

@@ -1,14 +1,17 @@
-//! From the first byte to shared keys: hello, Noise XX with ML-KEM-768 inside, chosen suite.
+//! From the first byte to shared keys: hello, Noise XX with ML-KEM-768 inside or Noise NN under the secret of a ticket,
+//! chosen suite.
 //!
 //! This is the only module that names snow. Its states consume themselves, and each yields the bytes to send
 //! with the next state, so a message can be neither repeated nor skipped.
 
+mod choice;
 mod hello;
 mod initiator;
 mod noise;
 mod renewal;
 mod resolver;
 mod responder;
+mod resume;
 mod suite;
 
 use crate::keys::Root;
@@ -16,12 +19,21 @@ use crate::keys::Root;
 pub use suite::{Floor, KeyExchange, Suite};
 
 pub(crate) use hello::Hello;
-pub(crate) use initiator::Initiator;
+pub(crate) use initiator::{Initiator, Opening};
 pub(crate) use renewal::{Terms, answer_renewal};
 pub(crate) use responder::{Responder, ResponderWaiting};
+pub(crate) use resume::{Presented, Resuming, answer_ticket};
 
 /// Versions that this build speaks, best first. Version N always speaks N−1 too.
 pub const VERSIONS: &[u16] = &[1];
+
+/// Bits of the hello's capabilities, which a responder repeats as far as it has them too.
+pub(crate) mod capability {
+    /// Frames that hand over tickets are understood.
+    pub(crate) const TICKETS: u32 = 1;
+    /// All that this build has.
+    pub(crate) const ALL: u32 = TICKETS;
+}
 
 /// What an initiator wants of the connection. The value is the byte in the hello.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -29,7 +41,9 @@ pub const VERSIONS: &[u16] = &[1];
 pub enum Kind {
     /// A new connection that carries tensors.
     Full = 0,
-    // 1 resume and 2 join are reserved: this version refuses them.
+    /// A new connection that carries tensors, between the two ends of an earlier one, without new evidence.
+    Resume = 1,
+    // 2, join, is reserved: this version refuses it.
     /// Asks for the responder's evidence and carries no data frame, ever.
     Audit = 3,
 }
@@ -38,6 +52,7 @@ impl Kind {
     const fn from_code(code: u8) -> Option<Self> {
         match code {
             0 => Some(Self::Full),
+            1 => Some(Self::Resume),
             3 => Some(Self::Audit),
             _ => None,
         }
@@ -53,6 +68,8 @@ pub(crate) struct Finished {
     pub(crate) suite: Suite,
     pub(crate) version: u16,
     pub(crate) kind: Kind,
+    /// Of both sides.
+    pub(crate) capabilities: u32,
 }
 
 /// The handshake could not even begin; this side is at fault.
@@ -83,6 +100,8 @@ pub enum HandshakeError {
     Choice,
     #[error("the cryptography of a message does not verify")]
     Crypto,
+    #[error("the ticket is not good, or not any more")]
+    Ticket,
     #[error("the peer uses our own static key")]
     Reflected,
     #[error("the other side refused: {0}")]
@@ -97,6 +116,7 @@ impl HandshakeError {
         match self {
             Self::Version | Self::Kind => Reason::VersionUnsupported,
             Self::Suite | Self::Choice => Reason::SuiteRefused,
+            Self::Ticket => Reason::TicketRefused,
             Self::Refused(reason) => *reason,
             Self::NotSealane | Self::Malformed(_) | Self::Crypto | Self::Reflected => Reason::HandshakeFailed,
         }

@@ -30,15 +30,18 @@
 //! | `AuditorIntroduced` | `admit_auditor` or `close` |
 //! | `EvidenceWanted` | quote, then `supply_evidence` |
 //! | `EvidenceReceived` | check the session against the policy, appraise, then `judged` |
-//! | `Established` | `send` and `send_chunk`; frames arrive at its [`Sink`](connection::Sink) |
+//! | `TicketPresented` (a connection is resumed) | take it from [`ticket::Issued`], then `answer_ticket` |
+//! | `ResumptionOffered` | check the session, judge the stored claims again, then `judged` |
+//! | `Established` | `send` and `send_chunk`; frames arrive at its [`Sink`](connection::Sink). A responder may `issue_ticket` |
+//! | `TicketReceived` | keep it in [`ticket::Held`] for [`Connection::resume`](connection::Connection::resume) |
 //! | `Closed` | drain the output, close the carrier |
 //!
 //! The initiator proves first, so a responder quotes for nobody unproved. `transfer` holds the state of one
 //! stream on top: [`transfer::Outbound`] and [`transfer::Inbound`].
 //!
 //! Deliberately absent: I/O, time, an RNG, policy verification and evidence appraisal (their results are handed
-//! in), and whatever has no wire format yet: datagrams, resumption, joins and re-attestation get their seams
-//! in [`handshake::Kind`] and the label table alone.
+//! in), and whatever has no wire format yet: datagrams and joins get their seams in [`handshake::Kind`] and the label
+//! table alone.
 #![cfg_attr(
     not(test),
     deny(clippy::indexing_slicing, clippy::arithmetic_side_effects, clippy::cast_possible_truncation)
@@ -52,6 +55,7 @@ pub mod keys;
 pub mod limits;
 mod moment;
 pub mod record;
+pub mod ticket;
 pub mod transfer;
 #[cfg(test)]
 mod vectors;

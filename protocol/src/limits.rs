@@ -49,6 +49,15 @@ pub const HANDSHAKE_DEADLINE_MICROS: u64 = 10_000_000;
 /// Between two attestations of one connection: each costs both sides a quote.
 pub const REATTEST_INTERVAL_MICROS_MIN: u64 = 5_000_000;
 
+/// Tickets that a side remembers of those that it gave out: a kilobyte or two each.
+pub const TICKETS_ISSUED_MAX: usize = 4_096;
+/// Tickets of one remote that a side remembers, given or got: as many connections as come back at once after a cut.
+pub const TICKETS_OF_REMOTE_MAX: usize = 16;
+/// Tickets that a connection hands over for one attestation.
+pub const TICKETS_OF_ATTESTATION_MAX: u32 = 16;
+/// A connection, with all that renewed or resumed it, where the policy does not say otherwise.
+pub const LIFE_MICROS: u64 = 86_400_000_000;
+
 /// A link without output for this long sends a ping.
 pub const KEEPALIVE_INTERVAL_MICROS: u64 = 5_000_000;
 /// A link without input for this long is lost.

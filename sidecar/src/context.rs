@@ -126,6 +126,7 @@ pub(crate) fn view(held: &Held) -> PolicyView {
         epoch: held.policy.epoch(),
         digest: held.policy.digest(),
         floor: Floor { post_quantum: floors.post_quantum, ciphers: floors.ciphers.iter().copied().collect() },
+        life_micros: held.policy.document().limits.session_seconds.saturating_mul(1_000_000),
     }
 }
 

@@ -31,18 +31,23 @@ def hybrid(suite: int) -> bool:
 class Schedule:
     """The secrets of one handshake."""
 
-    def __init__(self, suite: int, split: tuple[bytes, bytes], kem: bytes | None, handshake_hash: bytes):
-        assert hybrid(suite) == (kem is not None)
+    def __init__(self, suite: int, split: tuple[bytes, bytes], third: bytes | None, handshake_hash: bytes):
         self.h = handshake_hash
         self.scope = b"\0" + struct.pack(">H", suite) + handshake_hash
         self.prefix = b"sealane/1 " if hybrid(suite) else b"sealane/1 classical "
-        self.root = hmac_sha256(handshake_hash, split[0], split[1], kem or b"")
+        self.root = hmac_sha256(handshake_hash, split[0], split[1], third or b"")
 
     def expand(self, secret: bytes, label: str, context: bytes = b"", length: int = 32) -> bytes:
         return hkdf_expand(secret, self.prefix + label.encode() + self.scope + context, length)
 
     def binding_key(self) -> bytes:
         return self.expand(self.root, "binding")
+
+    def ticket(self, ticket: dict) -> bytes:
+        """The secret of a ticket."""
+        evidence = (unhex(ticket[f"{side}Evidence"]) for side in ("initiator", "responder"))
+        context = unhex(ticket["id"]) + b"".join(hashlib.sha256(message).digest() for message in evidence)
+        return self.expand(self.expand(self.root, "resume"), "ticket", context)
 
     def phases(self, direction: str, link: int = 0, join_nonces: bytes = bytes(64)):
         """Key and nonce mask of each phase."""
@@ -69,6 +74,7 @@ def seal(suite: int, phase: tuple[bytes, bytes], sequence: int, kind: int, plain
 def schedule_of(case: dict) -> Schedule:
     split = unhex(case["splitInitiator"]), unhex(case["splitResponder"])
     kem = case["kemSecret"] and unhex(case["kemSecret"])
+    assert hybrid(case["suite"]) == (kem is not None)
     return Schedule(case["suite"], split, kem, unhex(case["handshakeHash"]))
 
 
@@ -107,6 +113,7 @@ def test_primitives_are_those_of_their_specifications():
 def test_keys(case):
     schedule = schedule_of(case)
     assert schedule.binding_key().hex() == case["bindingKey"]
+    assert schedule.ticket(case["ticket"]).hex() == case["ticket"]["secret"]
     for link in case["links"]:
         phases = schedule.phases(link["direction"], link["link"], unhex(link["joinNonces"]))
         for phase, (key, mask) in zip(link["phases"], phases):
@@ -154,6 +161,8 @@ def body(frame: dict) -> tuple[int, bytes]:
             return 0x08, numbers("H", frame, "reason")
         case "renew":
             return 0x09, numbers("B", frame, "step") + unhex(frame["message"])
+        case "ticket":
+            return 0x0A, unhex(frame["id"]) + numbers("I", frame, "seconds")
         case "open":
             return 0x10, numbers("I", frame, "stream") + unhex(frame["incarnation"]) + numbers("Q", frame, "base")
         case "tensor":
@@ -197,16 +206,15 @@ def test_frames(case):
 
 def test_every_type_has_a_vector():
     types = {unhex(case["encoded"])[0] for case in FRAMES["cases"]}
-    assert types == {*range(0x01, 0x0A), *range(0x10, 0x19), *range(0x20, 0x25)}
+    assert types == {*range(0x01, 0x0B), *range(0x10, 0x19), *range(0x20, 0x25)}
     assert FRAMES["malformed"]
 
 
 class Noise:
-    """Noise_XX_25519_AESGCM_SHA256 (revision 34), with the ephemerals given."""
+    """Noise in revision 34, with the ephemerals given."""
 
-    def __init__(self, prologue: bytes):
-        name = b"Noise_XX_25519_AESGCM_SHA256"
-        self.h = self.ck = name + bytes(32 - len(name))
+    def __init__(self, prologue: bytes, name: bytes = b"Noise_XX_25519_AESGCM_SHA256"):
+        self.h = self.ck = name + bytes(32 - len(name)) if len(name) <= 32 else hashlib.sha256(name).digest()
         self.key, self.counter = None, 0
         self.mix_hash(prologue)
 
@@ -216,6 +224,13 @@ class Noise:
     def mix_key(self, shared: bytes) -> None:
         self.ck, self.key = self.two(shared)
         self.counter = 0
+
+    def mix_key_and_hash(self, secret: bytes) -> None:
+        prk = hmac_sha256(self.ck, secret)
+        self.ck = hmac_sha256(prk, b"\x01")
+        hashed = hmac_sha256(prk, self.ck, b"\x02")
+        self.mix_hash(hashed)
+        self.key, self.counter = hmac_sha256(prk, hashed, b"\x03"), 0
 
     def two(self, shared: bytes) -> tuple[bytes, bytes]:
         secret = hmac_sha256(self.ck, shared)
@@ -237,9 +252,10 @@ KEM = {name: unhex(value) for name, value in HANDSHAKES["kem"].items()}
 SCHEDULED = pytest.mark.parametrize("case", HANDSHAKES["cases"], ids=lambda case: f"{case['suite']:#06x}")
 
 
-def exchange(prologue: bytes, offers_kem: bool, version: int, suite: int, expected: dict) -> Schedule:
+def exchange(prologue: bytes, offers_kem: bool, case: dict, expected: dict) -> Schedule:
     """Three messages as expected, and the secrets that follow from them."""
     static_i, static_r = STATICS
+    suite = case["suite"]
     ephemeral_i, ephemeral_r = (unhex(HANDSHAKES[name]) for name in ("initiatorEphemeral", "responderEphemeral"))
     noise = Noise(prologue)
     # -> e, payload
@@ -251,7 +267,7 @@ def exchange(prologue: bytes, offers_kem: bool, version: int, suite: int, expect
     noise.mix_key(x25519(ephemeral_r, x25519(ephemeral_i)))
     sealed_static = noise.encrypt(x25519(static_r))
     noise.mix_key(x25519(static_r, x25519(ephemeral_i)))
-    choice = struct.pack(">HHI", version, suite, 0)
+    choice = struct.pack(">HHI", case["version"], suite, case["capabilities"])
     sealed = noise.encrypt(choice + (KEM["ciphertext"] if hybrid(suite) else b""))
     assert (x25519(ephemeral_r) + sealed_static + sealed).hex() == expected["message2"]
     # -> s, se, payload
@@ -283,7 +299,7 @@ def test_handshakes(case):
     hello = b"SEALANE\0" + struct.pack(">H", len(fields)) + fields
     assert hello.hex() == case["hello"]
 
-    schedule = exchange(hello, any(map(hybrid, offered)), case["version"], suite, case)
+    schedule = exchange(hello, any(map(hybrid, offered)), case, case)
     for direction in ("initiator", "responder"):
         record = case[f"{direction}Record"]
         phase = next(schedule.phases(direction))
@@ -295,12 +311,45 @@ def test_handshakes(case):
 def test_renewals(case):
     """Another handshake inside of the connection; the records go on under its keys, and their sequence with them."""
     suite, renewal = case["suite"], case["renewal"]
-    before = exchange(unhex(case["hello"]), any(map(hybrid, case["suites"])), case["version"], suite, case)
+    before = exchange(unhex(case["hello"]), any(map(hybrid, case["suites"])), case, case)
     prologue = b"sealane/1 reattest\0" + before.h
-    after = exchange(prologue, hybrid(suite), case["version"], suite, renewal)
+    after = exchange(prologue, hybrid(suite), case, renewal)
     check_leaves(after, 2, renewal)
     for direction in ("initiator", "responder"):
         records = renewal[f"{direction}Records"]
         assert seal(suite, next(before.phases(direction)), 0, RENEWED, b"").hex() == records["renewed"]
         pad = bytes([0x07, 0, 0, 0])
         assert seal(suite, next(after.phases(direction)), 1, DATA, pad).hex() == records["next"]
+
+
+@SCHEDULED
+def test_resumptions(case):
+    """Another connection by a ticket: two messages, no static keys, and keys that need the ticket's secret twice over."""
+    suite, resumed = case["suite"], case["resumption"]
+    before = exchange(unhex(case["hello"]), any(map(hybrid, case["suites"])), case, case)
+    secret = before.ticket(resumed["ticket"])
+    assert secret.hex() == resumed["ticket"]["secret"]
+    fields = struct.pack(">BBHBHI", 1, 1, case["version"], 1, suite, 1) + unhex(resumed["ticket"]["id"])
+    hello = b"SEALANE\0" + struct.pack(">H", len(fields)) + fields
+    assert hello.hex() == resumed["hello"]
+    ephemeral_i, ephemeral_r = (unhex(HANDSHAKES[name]) for name in ("initiatorEphemeral", "responderEphemeral"))
+    noise = Noise(hello, b"Noise_NNpsk0_25519_AESGCM_SHA256")
+    # -> psk, e
+    noise.mix_key_and_hash(secret)
+    noise.mix_hash(x25519(ephemeral_i))
+    noise.mix_key(x25519(ephemeral_i))
+    assert (x25519(ephemeral_i) + noise.encrypt(b"")).hex() == resumed["message1"]
+    # <- e, ee, payload
+    noise.mix_hash(x25519(ephemeral_r))
+    noise.mix_key(x25519(ephemeral_r))
+    noise.mix_key(x25519(ephemeral_r, x25519(ephemeral_i)))
+    choice = struct.pack(">HHI", case["version"], suite, 1)
+    assert (x25519(ephemeral_r) + noise.encrypt(choice)).hex() == resumed["message2"]
+    assert noise.h.hex() == resumed["handshakeHash"]
+    schedule = Schedule(suite, noise.two(b""), secret, noise.h)
+    assert schedule.binding_key().hex() == resumed["bindingKey"]
+    for direction in ("initiator", "responder"):
+        record = resumed[f"{direction}Record"]
+        phase = next(schedule.phases(direction))
+        assert seal(suite, phase, 0, DATA, unhex(record["confirm"])).hex() == record["record"]
+    assert schedule.ticket(resumed["nextTicket"]).hex() == resumed["nextTicket"]["secret"]

@@ -12,6 +12,7 @@ use sealane_protocol::connection::{Connection, Event, Local, Places, PolicyView,
 use sealane_protocol::frame::Frame;
 use sealane_protocol::handshake::{Floor, Kind as ConnectionKind, Suite};
 use sealane_protocol::keys::{MlKem768, StaticKey};
+use sealane_protocol::limits::LIFE_MICROS;
 use sealane_protocol::record::{InputBuffer, Rekey};
 use sealane_types::{Cipher, Digest, Reason};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -88,7 +89,7 @@ impl Plan {
             static_key: Arc::new(StaticKey::generate(&mut SystemRandom)?),
             peer: Who::Sender.peer().parse()?,
             pod: Who::Sender.pod()?,
-            policy: PolicyView { epoch, digest, floor },
+            policy: PolicyView { epoch, digest, floor, life_micros: LIFE_MICROS },
             suites: Suite::offer(&[Cipher::Aes256Gcm, Cipher::ChaCha20Poly1305], false),
             rekey: Rekey::default(),
             timing: Timing::default(),

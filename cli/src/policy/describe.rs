@@ -37,6 +37,7 @@ pub(crate) fn describe(document: &Document, now: Timestamp) -> String {
         peers,
         sessions,
         floors,
+        limits,
         auditors,
     } = document;
     let mut lines = Lines::default();
@@ -76,6 +77,13 @@ pub(crate) fn describe(document: &Document, now: Timestamp) -> String {
     lines.at(0, "");
     lines.at(0, "Every connection");
     describe_floors(&mut lines, floors);
+    let life = Lifetime { seconds: limits.session_seconds };
+    lines.at(
+        1,
+        format!(
+            "ends after {life}, however often it is attested again, and begins anew with a full handshake"
+        ),
+    );
     if let Some(auditors) = auditors {
         lines.at(
             1,

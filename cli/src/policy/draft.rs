@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use sealane_policy::{
-    Authorities, Document, Entry, Floors, PolicyPeer, Reference, SessionRule, SnpReference, Tcb, Timestamp,
-    digest_of,
+    Authorities, Document, Entry, Floors, Limits, PolicyPeer, Reference, SessionRule, SnpReference, Tcb,
+    Timestamp, digest_of,
 };
 use sealane_types::{Assurance, Digest, HostData, Measurement, Namespace, PeerName, PolicyName, Product};
 
@@ -74,6 +74,7 @@ impl Draft {
             peers,
             sessions,
             floors: Floors::default(),
+            limits: Limits::default(),
             auditors: None,
         }
     }

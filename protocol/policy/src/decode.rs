@@ -6,12 +6,14 @@ use std::collections::BTreeMap;
 
 use sealane_types::{Carrier, Cipher, PeerName, PublicKey};
 
-use crate::document::{Auditors, Authorities, Document, Floors, PolicyPeer, SessionKind, SessionRule};
+use crate::document::{
+    Auditors, Authorities, Document, Floors, Limits, PolicyPeer, SessionKind, SessionRule,
+};
 use crate::field::{Field, FieldError, Object, Problem};
 use crate::json::Tree;
 use crate::limits::{
     AUDITOR_KEYS_MAX, AUTHORITY_KEYS_MAX, ENTRIES_MAX, FORWARD_TARGETS_MAX, INTEGER_MAX, PEERS_MAX,
-    RECEIVERS_MAX, SESSIONS_MAX,
+    RECEIVERS_MAX, SESSION_SECONDS_MAX, SESSION_SECONDS_MIN, SESSIONS_MAX,
 };
 
 /// Of the document format.
@@ -49,6 +51,8 @@ pub(crate) fn document(tree: &Tree) -> Result<Document, FieldError> {
     let sessions = sessions.map(sessions_of).transpose()?.unwrap_or_default();
     let floors = object.optional("floors", r#""floors": {"postQuantum": true}"#);
     let floors = floors.map(floors_of).transpose()?.unwrap_or_default();
+    let limits = object.optional("limits", r#""limits": {"sessionSeconds": 86400}"#);
+    let limits = limits.map(limits_of).transpose()?.unwrap_or_default();
     let auditors = object.optional("auditors", r#""auditors": {"publicKeys": ["<hex>"]}"#);
     let auditors = auditors.map(auditors_of).transpose()?;
     later(&mut object, "heartbeat")?;
@@ -65,6 +69,7 @@ pub(crate) fn document(tree: &Tree) -> Result<Document, FieldError> {
         peers,
         sessions,
         floors,
+        limits,
         auditors,
     })
 }
@@ -180,6 +185,15 @@ fn floors_of(field: Field<'_>) -> Result<Floors, FieldError> {
         carriers: carriers.filter(|listed| !listed.is_empty()).unwrap_or(default.carriers),
         complete,
     })
+}
+
+fn limits_of(field: Field<'_>) -> Result<Limits, FieldError> {
+    let default = Limits::default();
+    let mut object = field.object()?;
+    let session = object.optional("sessionSeconds", r#""sessionSeconds": 86400"#);
+    let session = session.map(|field| field.integer(SESSION_SECONDS_MIN, SESSION_SECONDS_MAX)).transpose()?;
+    object.close()?;
+    Ok(Limits { session_seconds: session.unwrap_or(default.session_seconds) })
 }
 
 fn auditors_of(field: Field<'_>) -> Result<Auditors, FieldError> {

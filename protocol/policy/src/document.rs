@@ -14,6 +14,7 @@ pub use entry::{
 pub use session::{Flow, SessionKind, SessionRule};
 
 use crate::Timestamp;
+use crate::limits::SESSION_SECONDS_DEFAULT;
 
 /// What the owners of one namespace's policy signed: who takes part, what each must prove, who may talk to whom.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,6 +35,7 @@ pub struct Document {
     pub peers: BTreeMap<PeerName, PolicyPeer>,
     pub sessions: Vec<SessionRule>,
     pub floors: Floors,
+    pub limits: Limits,
     /// Who may ask a sidecar for evidence without a session.
     pub auditors: Option<Auditors>,
 }
@@ -74,6 +76,20 @@ impl Default for Floors {
             carriers: Carrier::ALL.iter().copied().collect(),
             complete: false,
         }
+    }
+}
+
+/// What no connection may exceed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// Seconds from the handshake in which two replicas proved themselves first until their connection ends, however often
+    /// they proved themselves again or resumed it.
+    pub session_seconds: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { session_seconds: SESSION_SECONDS_DEFAULT }
     }
 }
 

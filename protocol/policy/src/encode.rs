@@ -8,7 +8,7 @@ use std::fmt::Display;
 
 use sealane_types::ForwardPort;
 
-use crate::document::{Authorities, Document, Floors, PolicyPeer, SessionKind, SessionRule};
+use crate::document::{Authorities, Document, Floors, Limits, PolicyPeer, SessionKind, SessionRule};
 use crate::json::Tree;
 
 /// Members in the making; absent and empty values leave no trace.
@@ -81,6 +81,7 @@ pub(crate) fn document(document: &Document) -> Tree {
         .put("peers", Tree::Object(peers.collect()))
         .put("sessions", Tree::List(document.sessions.iter().map(session).collect()))
         .put("floors", floors(&document.floors))
+        .optional("limits", limits(&document.limits))
         .optional("auditors", auditors)
         .done()
 }
@@ -119,4 +120,11 @@ fn floors(floors: &Floors) -> Tree {
         .put("carriers", list(&floors.carriers))
         .put("complete", Tree::Flag(floors.complete))
         .done()
+}
+
+/// Releases that do not know of limits accept a document that keeps to the usual ones.
+fn limits(limits: &Limits) -> Option<Tree> {
+    let Limits { session_seconds } = limits;
+    let said = Members::default().put("sessionSeconds", Tree::Integer(*session_seconds)).done();
+    (*limits != Limits::default()).then_some(said)
 }

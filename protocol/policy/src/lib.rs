@@ -28,9 +28,9 @@ mod verify;
 pub use advice::{Advice, advice};
 pub use diff::{Change, diff};
 pub use document::{
-    Auditors, Authorities, Document, Entry, Floors, Flow, NitroMeasurement, NitroPermissions, NitroReference,
-    Pinnable, PolicyPeer, Reference, SessionKind, SessionRule, SnpIdentity, SnpPermissions, SnpReference,
-    Tcb, TdxMeasurement, TdxPermissions, TdxReference, Workload,
+    Auditors, Authorities, Document, Entry, Floors, Flow, Limits, NitroMeasurement, NitroPermissions,
+    NitroReference, Pinnable, PolicyPeer, Reference, SessionKind, SessionRule, SnpIdentity, SnpPermissions,
+    SnpReference, Tcb, TdxMeasurement, TdxPermissions, TdxReference, Workload,
 };
 pub use error::{Owners, Part, PolicyError};
 pub use field::{FieldError, Problem};

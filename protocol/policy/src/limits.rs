@@ -47,6 +47,13 @@ pub const FINDINGS_MAX: usize = 16;
 /// How long a new document is in force unless its author says otherwise: seven days.
 pub const DEFAULT_LIFETIME_SECONDS: u64 = 7 * 24 * 60 * 60;
 
+/// How long a connection may live where the document does not say: a day.
+pub const SESSION_SECONDS_DEFAULT: u64 = 24 * 60 * 60;
+/// Least that a document may say: a connection has to be worth its handshake.
+pub const SESSION_SECONDS_MIN: u64 = 10;
+/// Most that a document may say: thirty days.
+pub const SESSION_SECONDS_MAX: u64 = 30 * 24 * 60 * 60;
+
 const _: () = assert!(DOCUMENT_BYTES_MAX <= CHAIN_BYTES_MAX);
 const _: () = assert!(AUTHORITY_KEYS_MAX <= SIGNATURES_MAX);
 const _: () = assert!(SESSIONS_MAX <= JSON_MEMBERS_MAX && PEERS_MAX <= JSON_MEMBERS_MAX);

@@ -1,6 +1,7 @@
 //! What every state of a connection has at hand.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use sealane_attestation::VerifiedPeer;
 use sealane_attestation::binding::Role;
@@ -28,6 +29,8 @@ pub(super) struct Core {
     pub(super) suite: Option<Suite>,
     pub(super) introduction: Option<Introduction>,
     pub(super) peer: Option<VerifiedPeer>,
+    /// The remote of the connection that this one resumes: it must be the same replica.
+    pub(super) past: Option<Arc<VerifiedPeer>>,
 }
 
 /// Whom an initiator wants to reach, and what for.
@@ -54,6 +57,7 @@ impl Core {
             suite: None,
             introduction: None,
             peer: None,
+            past: None,
         }
     }
 

@@ -1,12 +1,15 @@
 //! What a connection tells its shell.
 
 use std::fmt;
+use std::sync::Arc;
 
 use sealane_attestation::binding::{Leaf, Purpose};
-use sealane_attestation::{EvidenceMessage, Expected};
+use sealane_attestation::{EvidenceMessage, Expected, VerifiedPeer};
 use sealane_types::{Digest, PeerName, PodIdentity, Reason, SessionName};
 
 use crate::handshake::{Kind, Suite};
+use crate::keys::TicketId;
+use crate::ticket::Ticket;
 
 /// Something the shell has to know or to do. The table in the crate documentation says what.
 #[derive(PartialEq)]
@@ -25,12 +28,19 @@ pub enum Event {
     EvidenceWanted(EvidenceWanted),
     /// The remote's evidence, to be appraised: `judged`.
     EvidenceReceived(Box<EvidenceReceived>),
+    /// The initiator presents a ticket: `answer_ticket`.
+    TicketPresented(TicketId),
+    /// The remote is the one that is named here, with nothing new to show for it: judge again what it showed then, under
+    /// the policy of this moment, and `judged`.
+    ResumptionOffered(Arc<VerifiedPeer>),
     /// Both sides have their verdict: data may flow.
     Established { suite: Suite },
     /// The initiator attests the connection again: `answer_reattestation` or `close`.
     ReattestationAsked,
     /// Both sides have proved themselves again, and the keys are new.
     Reattested,
+    /// The remote gave us a ticket for the next connection.
+    TicketReceived(Box<Ticket>),
     /// The connection is over. Output that is still there belongs on the carrier before it is closed.
     Closed { by: ClosedBy, reason: Reason },
 }
@@ -51,6 +61,9 @@ impl fmt::Debug for Event {
             Self::EvidenceReceived(received) => {
                 f.debug_tuple("EvidenceReceived").field(&received.introduction).finish()
             }
+            Self::TicketPresented(id) => f.debug_tuple("TicketPresented").field(id).finish(),
+            Self::ResumptionOffered(peer) => f.debug_tuple("ResumptionOffered").field(&peer.pod()).finish(),
+            Self::TicketReceived(ticket) => f.debug_tuple("TicketReceived").field(&ticket.id()).finish(),
             Self::Established { suite } => f.debug_struct("Established").field("suite", suite).finish(),
             Self::ReattestationAsked => f.write_str("ReattestationAsked"),
             Self::Reattested => f.write_str("Reattested"),

@@ -28,6 +28,19 @@ pub enum SendError {
     Misuse(#[from] ApiMisuse),
 }
 
+/// No ticket was given out; the connection is unchanged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum IssueError {
+    #[error(
+        "only the responder of an established connection issues tickets, some for every attestation, to remotes that take them"
+    )]
+    NotNow,
+    #[error("it would be over at once")]
+    TooShort,
+    #[error(transparent)]
+    Random(#[from] crate::keys::RandomFailed),
+}
+
 /// A chunk was not queued.
 #[derive(Debug, thiserror::Error)]
 pub enum ChunkError<E> {
@@ -43,6 +56,8 @@ pub enum ChunkError<E> {
 pub enum StartError {
     #[error("the policy's floor permits none of the suites that this side speaks")]
     NoSuite,
+    #[error("the ticket is not good for this connection")]
+    Ticket,
     #[error(transparent)]
     Random(#[from] crate::keys::RandomFailed),
     #[error(transparent)]

@@ -1,5 +1,7 @@
 //! The connection once keys are shared: records in, frames out, and back.
 
+use std::sync::Arc;
+
 use sealane_attestation::binding::{Purpose, Role};
 use sealane_types::Reason;
 
@@ -8,14 +10,19 @@ use super::opening::direction;
 use super::outbox::{Item, Outbox};
 use super::renewal::{RenewError, Renewal};
 use super::stage::{Context, Facts, Stage, own_confirm};
-use super::{ApiMisuse, ClosedBy, Event, Fail, PolicyView, SendError, Sink};
+use super::{ApiMisuse, ClosedBy, Event, Fail, IssueError, PolicyView, SendError, Sink};
 use crate::Moment;
 use crate::frame::control::Control;
 use crate::frame::{Decoded, Frame, decode, encode};
-use crate::handshake::{Finished, Kind};
-use crate::keys::{Random, public_id};
-use crate::limits::{EVIDENCE_BYTES_MAX, REATTEST_INTERVAL_MICROS_MIN, RECORD_HEADER_BYTES};
+use crate::handshake::{Finished, Kind, capability};
+use crate::keys::{EvidenceDigests, Random, Resumption, TicketId, public_id};
+use crate::limits::{
+    EVIDENCE_BYTES_MAX, REATTEST_INTERVAL_MICROS_MIN, RECORD_HEADER_BYTES, TICKETS_OF_ATTESTATION_MAX,
+};
 use crate::record::{Header, Lane, Opener, OutputError, RecordKind, Sealer};
+use crate::ticket::{Past, Ticket};
+
+const MICROS_PER_SECOND: u64 = 1_000_000;
 
 /// The first link has no join nonces.
 pub(super) const FIRST_LINK: (u32, [u8; 64]) = (0, [0; 64]);
@@ -33,6 +40,11 @@ pub(super) struct Keyed {
     /// When the connection was attested last, and when a renewal that is under way must be over.
     attested: Moment,
     renewal_deadline: Option<Moment>,
+    /// When the first of the connections began that this one resumes.
+    began: Moment,
+    /// What tickets are made from, and how many there were since the connection was attested.
+    resumption: Resumption,
+    tickets: u32,
 }
 
 /// Whether the remote ended the connection.
@@ -42,19 +54,34 @@ pub(super) enum Flow {
 }
 
 impl Keyed {
-    pub(super) fn new(finished: Finished, core: &mut Core) -> Self {
-        let Finished { root, handshake_hash, remote_static, suite, version, kind } = finished;
+    /// `past` is what a connection takes over from the one that it resumes.
+    pub(super) fn new(finished: Finished, past: Option<Past>, core: &mut Core) -> Self {
+        let Finished { root, handshake_hash, remote_static, suite, version, kind, capabilities } = finished;
         core.suite = Some(suite);
+        core.past = past.as_ref().map(|past| past.remote.clone());
+        let (evidence, attested, began) = past.map_or((EvidenceDigests::NONE, core.now, core.now), |past| {
+            (past.evidence, past.attested, past.began)
+        });
         let (link, join_nonces) = FIRST_LINK;
         let secret = |role| root.link(direction(role), link, &join_nonces);
         let PolicyView { epoch, digest, .. } = core.local.policy;
         let binding_key = root.binding_key();
         let purpose = match kind {
-            Kind::Full => Purpose::Handshake,
+            Kind::Full | Kind::Resume => Purpose::Handshake,
             Kind::Audit => Purpose::Audit,
         };
-        let facts =
-            Facts { handshake_hash, binding_key, remote_static, version, kind, purpose, epoch, digest };
+        let facts = Facts {
+            handshake_hash,
+            binding_key,
+            remote_static,
+            version,
+            kind,
+            capabilities,
+            purpose,
+            evidence,
+            epoch,
+            digest,
+        };
         let mut keyed = Self {
             sealer: Sealer::new(secret(core.role), core.local.rekey, core.now),
             opener: Opener::new(secret(core.role.peer()), core.now),
@@ -64,8 +91,11 @@ impl Keyed {
             allowance: EVIDENCE_BYTES_MAX,
             pings: 0,
             renewal: None,
-            attested: core.now,
+            attested,
             renewal_deadline: None,
+            began,
+            resumption: root.resumption(),
+            tickets: 0,
         };
         if let Some(intent) = &core.intent {
             let (expected, session) = (intent.expected.clone(), intent.session.clone());
@@ -119,6 +149,7 @@ impl Keyed {
                     sink.on_frame(frame).map_err(Fail::Sink)?;
                 }
                 Decoded::Control(Control::Close(reason)) => return Ok(Flow::ClosedByRemote(reason)),
+                Decoded::Control(Control::Ticket { id, seconds }) => self.on_ticket(core, id, seconds)?,
                 Decoded::Control(frame) => {
                     if self.is_established()
                         && matches!(frame, Control::Renew { .. } | Control::Evidence(_) | Control::Ready)
@@ -150,7 +181,7 @@ impl Keyed {
         advance: impl FnOnce(Stage, &mut Context<'_>) -> Result<Stage, Fail>,
     ) -> Result<(), Fail> {
         let stage = std::mem::replace(&mut self.stage, Stage::Over);
-        let mut context = Context { core, facts: &self.facts, outbox: &mut self.outbox };
+        let mut context = Context { core, facts: &mut self.facts, outbox: &mut self.outbox };
         self.stage = advance(stage, &mut context)?;
         Ok(())
     }
@@ -160,7 +191,7 @@ impl Keyed {
     }
 
     pub(super) const fn carries_data(&self) -> bool {
-        self.is_established() && matches!(self.facts.kind, Kind::Full)
+        self.is_established() && matches!(self.facts.kind, Kind::Full | Kind::Resume)
     }
 
     pub(super) fn supply_policy(
@@ -236,12 +267,86 @@ impl Keyed {
     /// The remote's next record is under the new keys.
     fn renewed(&mut self, core: &mut Core) -> Result<(), Fail> {
         let renewal = self.renewal.take().ok_or(Fail::Order("keys were replaced without a renewal"))?;
-        let (secret, facts) = renewal.finish(core.role)?;
+        let (secret, resumption, facts) = renewal.finish(core.role)?;
         self.opener.replace(secret, core.now);
-        self.facts = facts;
+        (self.facts, self.resumption, self.tickets) = (facts, resumption, 0);
         (self.attested, self.renewal_deadline) = (core.now, None);
         core.emit(Event::Reattested);
         Ok(())
+    }
+
+    /// Whether both sides speak of tickets, which only a connection with data has.
+    const fn resumes(&self) -> bool {
+        self.carries_data() && self.facts.capabilities & capability::TICKETS != 0
+    }
+
+    /// Gives the remote a ticket. Between two attestations there are few, so that neither side can be made to collect
+    /// them without end.
+    pub(super) fn issue_ticket(
+        &mut self,
+        core: &Core,
+        deadline: Moment,
+        random: &mut dyn Random,
+    ) -> Result<Ticket, IssueError> {
+        let may = self.resumes() && self.renewal.is_none() && core.role == Role::Responder;
+        if !may || self.tickets >= TICKETS_OF_ATTESTATION_MAX {
+            return Err(IssueError::NotNow);
+        }
+        let deadline = deadline.min(self.life_deadline(core.local.policy.life_micros));
+        let seconds = deadline.micros_since(core.now) / MICROS_PER_SECOND;
+        let seconds = u32::try_from(seconds).unwrap_or(u32::MAX);
+        if seconds == 0 {
+            return Err(IssueError::TooShort);
+        }
+        let mut id = TicketId([0; 16]);
+        random.fill(&mut id.0)?;
+        let ticket = self.ticket(core, id, deadline).ok_or(IssueError::NotNow)?;
+        self.tickets = self.tickets.saturating_add(1);
+        self.outbox.push(Item::Ticket { id, seconds });
+        Ok(ticket)
+    }
+
+    /// The remote gives us a ticket.
+    fn on_ticket(&mut self, core: &mut Core, id: TicketId, seconds: u32) -> Result<(), Fail> {
+        if !self.resumes() || core.role != Role::Initiator {
+            return Err(Fail::Order("a ticket came out of turn"));
+        }
+        if self.tickets >= TICKETS_OF_ATTESTATION_MAX {
+            return Err(Fail::Limit("tickets"));
+        }
+        self.tickets = self.tickets.saturating_add(1);
+        let lasts = core.now.plus_micros(u64::from(seconds).saturating_mul(MICROS_PER_SECOND));
+        let deadline = lasts.min(self.life_deadline(core.local.policy.life_micros));
+        if let Some(ticket) = self.ticket(core, id, deadline) {
+            core.emit(Event::TicketReceived(Box::new(ticket)));
+        }
+        Ok(())
+    }
+
+    /// This side's half of a ticket.
+    fn ticket(&self, core: &Core, id: TicketId, deadline: Moment) -> Option<Ticket> {
+        let evidence = self.facts.evidence;
+        let (attested, began) = (self.attested, self.began);
+        let remote = Arc::new(core.peer.clone()?);
+        Some(Ticket {
+            id,
+            secret: self.resumption.ticket(id, &evidence),
+            exchange: core.suite?.exchange,
+            role: core.role,
+            own_static: *core.local.static_key.public(),
+            epoch: core.local.policy.epoch,
+            deadline,
+            past: Past { remote, evidence, attested, began },
+        })
+    }
+
+    pub(super) const fn attested(&self) -> Moment {
+        self.attested
+    }
+
+    /// When the connection must end. Neither renewals nor tickets put it off.
+    pub(super) const fn life_deadline(&self, life_micros: u64) -> Moment {
+        self.began.plus_micros(life_micros)
     }
 
     pub(super) const fn renewal_deadline(&self) -> Option<Moment> {
@@ -259,20 +364,21 @@ impl Keyed {
 
     pub(super) fn supply_evidence(&mut self, core: &Core, message: Vec<u8>) -> Result<(), ApiMisuse> {
         if self.renewal.as_ref().is_some_and(Renewal::wants_evidence) {
+            self.renewal = self.renewal.take().map(|renewal| renewal.proved(core.role, &message));
             self.outbox.push(Item::Evidence { message, sent: 0 });
-            self.renewal = self.renewal.take().map(|renewal| renewal.proved(core.role));
             return Ok(());
         }
         if !matches!(self.stage, Stage::OwnEvidence) {
             return Err(ApiMisuse::NotAwaited);
         }
+        self.facts.evidence.shown(core.role, &message);
         self.outbox.push(Item::Evidence { message, sent: 0 });
         self.stage = Stage::proved(core.role);
         Ok(())
     }
 
     pub(super) const fn awaits_verdict(&self) -> bool {
-        matches!(self.stage, Stage::EvidenceOffered)
+        matches!(self.stage, Stage::EvidenceOffered | Stage::PastOffered { .. })
     }
 
     pub(super) const fn awaits_auditor(&self) -> bool {
@@ -280,7 +386,7 @@ impl Keyed {
     }
 
     pub(super) fn accept(&mut self, core: &mut Core) -> Result<(), Fail> {
-        self.step(core, |_, context| Ok(Stage::accepted(context)))
+        self.step(core, |stage, context| Ok(stage.accepted(context)))
     }
 
     pub(super) fn send(&mut self, core: &mut Core, frame: &Frame<'_>) -> Result<(), SendError> {

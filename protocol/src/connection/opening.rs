@@ -5,14 +5,17 @@ use sealane_types::Reason;
 
 use super::core::Core;
 use super::keyed::Keyed;
-use super::{Fail, StartError};
+use super::resumption::admit;
+use super::{Event, Fail, StartError};
 use crate::codec::CodecError;
 use crate::handshake::{
-    BeginError, HandshakeError, Hello, Initiator, Kind, Responder, ResponderWaiting, Suite,
+    BeginError, HandshakeError, Hello, Initiator, Kind, Opening as Offer, Responder, ResponderWaiting,
+    Resuming, Suite, answer_ticket,
 };
 use crate::keys::{Random, Secret};
 use crate::limits::RECORD_HEADER_BYTES;
 use crate::record::{Header, OutputError, RecordError, RecordKind};
+use crate::ticket::{Past, Ticket};
 
 /// Which handshake message comes next.
 pub(super) enum Opening {
@@ -22,6 +25,18 @@ pub(super) enum Opening {
     Responder(Responder),
     /// The responder waits for message 3.
     ResponderWaiting(ResponderWaiting),
+    /// The initiator has presented a ticket and waits for message 2.
+    Resuming(Resuming, Past),
+    /// The shell looks for the ticket that was presented.
+    TicketWanted(Box<Presentation>),
+}
+
+/// The first flight of an initiator that presents a ticket.
+pub(super) struct Presentation {
+    responder: Responder,
+    hello: Hello,
+    hello_bytes: Vec<u8>,
+    message: Vec<u8>,
 }
 
 /// What became of some input.
@@ -41,9 +56,23 @@ impl Opening {
         let suites = permitted(core)?;
         let (static_key, kem) = (core.local.static_key.clone(), core.local.kem.clone());
         let (initiator, opening) = Initiator::begin(kind, suites, &static_key, &*kem, random)?;
-        let put = core.output.put_clear(&opening.hello).and_then(|()| put_handshake(core, &opening.message));
-        put.map_err(|_| StartError::Crypto)?;
+        put_offer(core, &opening)?;
         Ok(Self::Initiator(initiator))
+    }
+
+    pub(super) fn resuming(
+        core: &mut Core,
+        ticket: Ticket,
+        random: &mut dyn Random,
+    ) -> Result<Self, StartError> {
+        let suites = permitted(core)?;
+        let (ticket, past) = admit(ticket, core).ok_or(StartError::Ticket)?;
+        if !suites.iter().any(|suite| suite.exchange == ticket.exchange) {
+            return Err(StartError::Ticket);
+        }
+        let (resuming, opening) = Resuming::begin(ticket, suites, random)?;
+        put_offer(core, &opening)?;
+        Ok(Self::Resuming(resuming, past))
     }
 
     pub(super) fn responder(core: &Core, audit: bool, random: &mut dyn Random) -> Result<Self, StartError> {
@@ -60,7 +89,21 @@ impl Opening {
     /// Whether the remote takes a refusal now. Behind message 2 it has keys, and would take one for a record that
     /// somebody made up.
     pub(super) const fn may_refuse(&self) -> bool {
-        !matches!(self, Self::ResponderWaiting(_))
+        !matches!(self, Self::ResponderWaiting(_) | Self::Resuming(..))
+    }
+
+    pub(super) const fn wants_ticket(&self) -> bool {
+        matches!(self, Self::TicketWanted(_))
+    }
+
+    /// The shell has the ticket that was presented, or has it not.
+    pub(super) fn on_ticket(self, core: &mut Core, ticket: Option<Ticket>) -> Result<Box<Keyed>, Fail> {
+        let Self::TicketWanted(presentation) = self else { return Err(HandshakeError::Ticket.into()) };
+        let Presentation { responder, hello, hello_bytes, message } = *presentation;
+        let (ticket, past) = ticket.and_then(|ticket| admit(ticket, core)).ok_or(HandshakeError::Ticket)?;
+        let (finished, reply) = answer_ticket(responder, &ticket, &hello, &hello_bytes, &message)?;
+        put_handshake(core, &reply).map_err(|_| Fail::Order("the output is full"))?;
+        Ok(Box::new(Keyed::new(finished, Some(past), core)))
     }
 
     pub(super) fn on_input(self, core: &mut Core, input: &[u8]) -> Result<Progress, Fail> {
@@ -72,14 +115,23 @@ impl Opening {
                 };
                 let (finished, reply) = initiator.on_message2(message)?;
                 put_handshake(core, &reply).map_err(|_| Fail::Order("the output is full"))?;
-                Ok(Progress::Keyed(Box::new(Keyed::new(finished, core)), used))
+                Ok(Progress::Keyed(Box::new(Keyed::new(finished, None, core)), used))
             }
+            Self::Resuming(resuming, past) => {
+                let Some((message, used)) = handshake_message(input)? else {
+                    return Ok(Progress::Incomplete(Self::Resuming(resuming, past)));
+                };
+                let finished = resuming.on_message2(message)?;
+                Ok(Progress::Keyed(Box::new(Keyed::new(finished, Some(past), core)), used))
+            }
+            // Nobody has reason to say more before message 2.
+            waiting @ Self::TicketWanted(_) => Ok(Progress::Incomplete(waiting)),
             Self::ResponderWaiting(responder) => {
                 let Some((message, used)) = handshake_message(input)? else {
                     return Ok(Progress::Incomplete(Self::ResponderWaiting(responder)));
                 };
                 let finished = responder.on_message3(message)?;
-                Ok(Progress::Keyed(Box::new(Keyed::new(finished, core)), used))
+                Ok(Progress::Keyed(Box::new(Keyed::new(finished, None, core)), used))
             }
         }
     }
@@ -95,9 +147,16 @@ fn on_hello(responder: Responder, core: &mut Core, input: &[u8]) -> Result<Progr
     let Some((message, used)) = handshake_message(rest)? else {
         return Ok(Progress::Incomplete(Opening::Responder(responder)));
     };
+    let used = hello_length.saturating_add(used);
+    if let Some(id) = hello.ticket {
+        core.emit(Event::TicketPresented(id));
+        let (hello_bytes, message) = (hello_bytes.to_vec(), message.to_vec());
+        let presentation = Presentation { responder, hello, hello_bytes, message };
+        return Ok(Progress::Next(Opening::TicketWanted(Box::new(presentation)), used));
+    }
     let (waiting, reply) = responder.on_message1(&hello, hello_bytes, message)?;
     put_handshake(core, &reply).map_err(|_| Fail::Order("the output is full"))?;
-    Ok(Progress::Next(Opening::ResponderWaiting(waiting), hello_length.saturating_add(used)))
+    Ok(Progress::Next(Opening::ResponderWaiting(waiting), used))
 }
 
 /// The handshake message at the front of `input`, and its length with header; a refusal in its place is an
@@ -115,6 +174,11 @@ fn handshake_message(input: &[u8]) -> Result<Option<(&[u8], usize)>, Fail> {
         }
         RecordKind::Data | RecordKind::KeyUpdate | RecordKind::Renewed => Err(RecordError::Kind.into()),
     }
+}
+
+fn put_offer(core: &mut Core, offer: &Offer) -> Result<(), StartError> {
+    let put = core.output.put_clear(&offer.hello).and_then(|()| put_handshake(core, &offer.message));
+    put.map_err(|_| StartError::Crypto)
 }
 
 fn put_handshake(core: &mut Core, message: &[u8]) -> Result<(), OutputError> {

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use crate::Moment;
 use crate::frame::control::{Confirm, Control, Fragment};
 use crate::frame::encode;
-use crate::keys::LinkSecret;
+use crate::keys::{LinkSecret, TicketId};
 use crate::limits::FRAGMENT_BYTES_MAX;
 use crate::record::{Lane, Output, OutputError, Sealer};
 
@@ -27,6 +27,10 @@ pub(super) enum Item {
     Renew {
         step: u8,
         message: Vec<u8>,
+    },
+    Ticket {
+        id: TicketId,
+        seconds: u32,
     },
     /// Our key is replaced by this one.
     Renewed(Option<LinkSecret>),
@@ -79,6 +83,9 @@ impl Outbox {
                 Item::Renewed(secret) => output.put_renewed(sealer, secret, now).map(|()| true),
                 Item::Renew { step, message } => put(&Control::Renew { step: *step, message }).map(|()| true),
                 Item::Confirm(confirm) => put(&Control::Confirm(confirm.clone())).map(|()| true),
+                Item::Ticket { id, seconds } => {
+                    put(&Control::Ticket { id: *id, seconds: *seconds }).map(|()| true)
+                }
                 Item::Ready => put(&Control::Ready).map(|()| true),
                 Item::Ping(token) => put(&Control::Ping(*token)).map(|()| true),
                 Item::Pong(token) => put(&Control::Pong(*token)).map(|()| true),

@@ -26,8 +26,8 @@ use super::outbox::{Item, Outbox};
 use super::stage::{Facts, assembled, leaf_of};
 use super::{Event, EvidenceReceived, EvidenceWanted, Fail, StartError};
 use crate::frame::control::{Control, Fragment};
-use crate::handshake::{Finished, Initiator, ResponderWaiting, Terms, answer_renewal};
-use crate::keys::{LinkSecret, Random, Root};
+use crate::handshake::{Finished, Initiator, Kind, ResponderWaiting, Terms, answer_renewal};
+use crate::keys::{EvidenceDigests, LinkSecret, Random, Resumption, Root};
 
 const UNEXPECTED: Fail = Fail::Order("a frame of a renewal came out of turn");
 
@@ -67,8 +67,9 @@ impl Fresh {
 
 /// What both sides take over from the connection that goes on.
 fn terms(facts: &Facts, core: &Core) -> Option<Terms> {
-    let Facts { handshake_hash, version, kind, .. } = *facts;
-    Some(Terms { handshake_hash, version, kind, suite: core.suite? })
+    let Facts { handshake_hash, version, capabilities, .. } = *facts;
+    // A connection that was resumed goes on as one that never was.
+    Some(Terms { handshake_hash, version, kind: Kind::Full, suite: core.suite?, capabilities })
 }
 
 impl Renewal {
@@ -144,15 +145,17 @@ impl Renewal {
     }
 
     /// Our evidence is on its way.
-    pub(super) fn proved(self, role: Role) -> Self {
-        match (self, role) {
-            (Self::Proving(fresh, Proof::OwnEvidence), Role::Initiator) => {
-                Self::Proving(fresh, Proof::EvidenceAwaited(None))
+    pub(super) fn proved(self, role: Role, message: &[u8]) -> Self {
+        match self {
+            Self::Proving(mut fresh, Proof::OwnEvidence) => {
+                fresh.facts.evidence.shown(role, message);
+                let next = match role {
+                    Role::Initiator => Proof::EvidenceAwaited(None),
+                    Role::Responder => Proof::ReadyAwaited,
+                };
+                Self::Proving(fresh, next)
             }
-            (Self::Proving(fresh, Proof::OwnEvidence), Role::Responder) => {
-                Self::Proving(fresh, Proof::ReadyAwaited)
-            }
-            (other, _) => other,
+            other => other,
         }
     }
 
@@ -170,9 +173,9 @@ impl Renewal {
     }
 
     /// The remote replaced its key: what opens its records from now on, and what the connection rests on.
-    pub(super) fn finish(self, role: Role) -> Result<(LinkSecret, Facts), Fail> {
+    pub(super) fn finish(self, role: Role) -> Result<(LinkSecret, Resumption, Facts), Fail> {
         match self {
-            Self::Switching(fresh) => Ok((fresh.secret(role.peer()), fresh.facts)),
+            Self::Switching(fresh) => Ok((fresh.secret(role.peer()), fresh.root.resumption(), fresh.facts)),
             _ => Err(Fail::Order("the keys were replaced out of turn")),
         }
     }
@@ -180,14 +183,24 @@ impl Renewal {
 
 /// Holds the new handshake against the connection that it happened in.
 fn fresh(finished: Finished, before: &Facts) -> Result<Box<Fresh>, Fail> {
-    let Finished { root, handshake_hash, remote_static, suite: _, version, kind } = finished;
+    let Finished { root, handshake_hash, remote_static, suite: _, version, kind, capabilities } = finished;
     if remote_static != before.remote_static {
         return Err(Fail::Identity("its static key is not that of the connection"));
     }
     let binding_key = root.binding_key();
     let Facts { epoch, digest, .. } = *before;
-    let purpose = Purpose::Reattest;
-    let facts = Facts { handshake_hash, binding_key, remote_static, version, kind, purpose, epoch, digest };
+    let facts = Facts {
+        handshake_hash,
+        binding_key,
+        remote_static,
+        version,
+        kind,
+        capabilities,
+        purpose: Purpose::Reattest,
+        evidence: EvidenceDigests::NONE,
+        epoch,
+        digest,
+    };
     Ok(Box::new(Fresh { root, facts }))
 }
 
@@ -198,14 +211,15 @@ fn want_evidence(fresh: Box<Fresh>, core: &mut Core) -> Renewal {
 }
 
 fn on_evidence(
-    fresh: Box<Fresh>,
+    mut fresh: Box<Fresh>,
     mut slot: Option<Assembly>,
     part: &Fragment<'_>,
     core: &mut Core,
 ) -> Result<Renewal, Fail> {
-    let whole: Option<EvidenceMessage> = assembled(&mut slot, part)?;
+    let prover = core.role.peer();
+    let whole: Option<EvidenceMessage> = assembled(&mut slot, part, prover, &mut fresh.facts)?;
     let Some(message) = whole else { return Ok(Renewal::Proving(fresh, Proof::EvidenceAwaited(slot))) };
-    let leaf = leaf_of(&fresh.facts, core, core.role.peer());
+    let leaf = leaf_of(&fresh.facts, core, prover);
     let introduction = core.introduction.clone().ok_or(UNEXPECTED)?;
     core.emit(Event::EvidenceReceived(Box::new(EvidenceReceived { message, leaf, introduction })));
     Ok(Renewal::Proving(fresh, Proof::EvidenceOffered))

@@ -7,7 +7,9 @@ use sealane_types::{Digest, PeerName, PodIdentity, SessionName};
 use super::Places;
 use crate::handshake::{Floor, Kind, Suite};
 use crate::keys::{Kem, StaticKey};
-use crate::limits::{HANDSHAKE_DEADLINE_MICROS, KEEPALIVE_DEADLINE_MICROS, KEEPALIVE_INTERVAL_MICROS};
+use crate::limits::{
+    HANDSHAKE_DEADLINE_MICROS, KEEPALIVE_DEADLINE_MICROS, KEEPALIVE_INTERVAL_MICROS, LIFE_MICROS,
+};
 use crate::record::Rekey;
 
 /// The policy that a side holds, as far as the protocol needs it. The shell makes it from a verified policy.
@@ -18,13 +20,15 @@ pub struct PolicyView {
     /// SHA-256 of the exact signed bytes; zeros when none is held.
     pub digest: Digest,
     pub floor: Floor,
+    /// How long a connection lives, with all that renews or resumes it.
+    pub life_micros: u64,
 }
 
 impl PolicyView {
     /// The view of a side that holds no policy yet and will take one from its peer.
     #[must_use]
     pub const fn none(floor: Floor) -> Self {
-        Self { epoch: 0, digest: Digest::new([0; 32]), floor }
+        Self { epoch: 0, digest: Digest::new([0; 32]), floor, life_micros: LIFE_MICROS }
     }
 }
 

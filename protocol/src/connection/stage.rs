@@ -12,7 +12,14 @@
 //! Established     ready →              Established
 //! ```
 //!
-//! In an audit the initiator's static key takes the place of its evidence.
+//! In an audit the initiator's static key takes the place of its evidence. In a connection that is resumed, what both
+//! sides showed earlier does:
+//!
+//! ```text
+//! PastOffered (judged)       ready →    PastOffered (judged)
+//!                            ← ready
+//! Established                           Established
+//! ```
 
 use sealane_attestation::EvidenceMessage;
 use sealane_attestation::binding::{Leaf, Purpose, Role};
@@ -26,7 +33,7 @@ use super::places::Place;
 use super::{Event, EvidenceReceived, EvidenceWanted, Fail, Introduction};
 use crate::frame::control::{Confirm, Control, Fragment};
 use crate::handshake::Kind;
-use crate::keys::Secret;
+use crate::keys::{EvidenceDigests, Secret};
 use crate::limits::{EVIDENCE_BYTES_MAX, POLICY_CHAIN_BYTES_MAX};
 
 /// What is waited for.
@@ -46,20 +53,25 @@ pub(super) enum Stage {
     EvidenceAwaited(Option<Assembly>),
     /// The shell judges.
     EvidenceOffered,
-    /// The initiator's acceptance is awaited.
+    /// The shell judges again what the remote showed earlier. It may have accepted us meanwhile.
+    PastOffered {
+        accepted: bool,
+    },
+    /// The remote's acceptance is awaited.
     ReadyAwaited,
     Established(Option<Assembly>),
     /// The remote broke the protocol: nothing is accepted any more.
     Over,
 }
 
-/// Evidence that overtook the verification of a policy.
+/// What overtook the verification of a policy: evidence, or acceptance where none is shown.
 #[derive(Debug)]
 pub(super) struct Early {
     /// Of the policy, until it is adopted.
     _place: Place,
     part: Option<Assembly>,
     whole: Option<EvidenceMessage>,
+    accepted: bool,
 }
 
 /// What the finished handshake says about this connection.
@@ -70,8 +82,11 @@ pub(super) struct Facts {
     pub(super) remote_static: [u8; 32],
     pub(super) version: u16,
     pub(super) kind: Kind,
+    pub(super) capabilities: u32,
     /// What evidence for this handshake is for.
     pub(super) purpose: Purpose,
+    /// What both sides have shown for it, as far as they have.
+    pub(super) evidence: EvidenceDigests,
     /// The policy that this side confirms. Both sides compare what was confirmed, so that one which adopts
     /// another policy meanwhile does not make them disagree on who is behind.
     pub(super) epoch: u64,
@@ -90,7 +105,7 @@ pub(super) fn leaf_of(facts: &Facts, core: &Core, prover: Role) -> Leaf {
 /// Everything that a stage may touch.
 pub(super) struct Context<'a> {
     pub(super) core: &'a mut Core,
-    pub(super) facts: &'a Facts,
+    pub(super) facts: &'a mut Facts,
     pub(super) outbox: &'a mut Outbox,
 }
 
@@ -108,12 +123,19 @@ impl Stage {
                 if early.whole.is_some() {
                     return Err(UNEXPECTED);
                 }
-                early.whole = assembled(&mut early.part, &part)?;
+                early.whole = received(&mut early.part, &part, context)?;
+                Ok(Self::PolicyOffered(early))
+            }
+            (Self::PolicyOffered(mut early), Control::Ready) if is_resumed(context) && !early.accepted => {
+                early.accepted = true;
                 Ok(Self::PolicyOffered(early))
             }
             (Self::EvidenceAwaited(mut slot), Control::Evidence(part)) => {
-                let whole = assembled(&mut slot, &part)?;
+                let whole = received(&mut slot, &part, context)?;
                 Ok(whole.map_or(Self::EvidenceAwaited(slot), |message| offer(message, context)))
+            }
+            (Self::PastOffered { accepted: false }, Control::Ready) => {
+                Ok(Self::PastOffered { accepted: true })
             }
             (Self::ReadyAwaited, Control::Ready) => Ok(Self::establish(context)),
             (Self::Established(mut slot), Control::Policy(part)) => {
@@ -144,6 +166,7 @@ impl Stage {
                 context.core.emit(Event::AuditorIntroduced);
                 Self::AuditorWaiting
             }
+            (_, Kind::Resume) => offer_past(false, context),
         }
     }
 
@@ -152,17 +175,22 @@ impl Stage {
         match self {
             Self::PolicyOffered(early) => match *early {
                 Early { part: Some(part), .. } => Self::EvidenceAwaited(Some(part)),
+                Early { accepted: true, .. } => offer_past(true, context),
                 Early { whole, .. } => Self::settle(whole, context),
             },
             other => other,
         }
     }
 
-    /// The remote was accepted, by its evidence or as an auditor.
-    pub(super) fn accepted(context: &mut Context<'_>) -> Self {
-        match context.core.role {
-            Role::Responder => want_evidence(context),
-            Role::Initiator => {
+    /// The remote was accepted, by its evidence, by what it showed earlier, or as an auditor.
+    pub(super) fn accepted(self, context: &mut Context<'_>) -> Self {
+        match (self, context.core.role) {
+            (Self::PastOffered { accepted }, _) => {
+                context.outbox.push(Item::Ready);
+                if accepted { Self::establish(context) } else { Self::ReadyAwaited }
+            }
+            (_, Role::Responder) => want_evidence(context),
+            (_, Role::Initiator) => {
                 context.outbox.push(Item::Ready);
                 Self::establish(context)
             }
@@ -197,6 +225,11 @@ fn proves_first(context: &Context<'_>) -> bool {
     )
 }
 
+/// Whether what both sides showed earlier takes the place of evidence.
+fn is_resumed(context: &Context<'_>) -> bool {
+    context.facts.kind == Kind::Resume
+}
+
 fn want_evidence(context: &mut Context<'_>) -> Stage {
     let leaf = leaf_of(context.facts, context.core, context.core.role);
     let purpose = context.facts.purpose;
@@ -213,13 +246,32 @@ fn offer(message: EvidenceMessage, context: &mut Context<'_>) -> Stage {
     Stage::EvidenceOffered
 }
 
-/// The whole message once its last part is there.
+/// The remote's earlier evidence takes the place of new one.
+fn offer_past(accepted: bool, context: &mut Context<'_>) -> Stage {
+    if let Some(past) = context.core.past.clone() {
+        context.core.emit(Event::ResumptionOffered(past));
+    }
+    Stage::PastOffered { accepted }
+}
+
+/// The remote's message once its last part is there, which `facts` then know of.
 pub(super) fn assembled(
     slot: &mut Option<Assembly>,
     part: &Fragment<'_>,
+    prover: Role,
+    facts: &mut Facts,
 ) -> Result<Option<EvidenceMessage>, Fail> {
-    let whole = assemble(slot, part, EVIDENCE_BYTES_MAX)?;
-    whole.map(|(_, bytes)| EvidenceMessage::decode(&bytes).map_err(|_| Fail::Evidence)).transpose()
+    let Some((_, bytes)) = assemble(slot, part, EVIDENCE_BYTES_MAX)? else { return Ok(None) };
+    facts.evidence.shown(prover, &bytes);
+    EvidenceMessage::decode(&bytes).map(Some).map_err(|_| Fail::Evidence)
+}
+
+fn received(
+    slot: &mut Option<Assembly>,
+    part: &Fragment<'_>,
+    context: &mut Context<'_>,
+) -> Result<Option<EvidenceMessage>, Fail> {
+    assembled(slot, part, context.core.role.peer(), context.facts)
 }
 
 fn on_awaited_policy(
@@ -237,7 +289,7 @@ fn on_awaited_policy(
         None => Stage::PolicyAwaited(place, slot),
         Some((epoch, chain)) => {
             context.core.emit(Event::PolicyOffered { epoch, chain });
-            Stage::PolicyOffered(Box::new(Early { _place: place, part: None, whole: None }))
+            Stage::PolicyOffered(Box::new(Early { _place: place, part: None, whole: None, accepted: false }))
         }
     })
 }
@@ -259,6 +311,11 @@ fn on_confirm(confirm: Confirm, context: &mut Context<'_>) -> Result<Stage, Fail
             return Err(Fail::Identity("it speaks of another session"));
         }
     }
+    if let Some(past) = &core.past
+        && (peer != *past.peer() || pod != *past.pod())
+    {
+        return Err(Fail::Identity("it is not the replica that its ticket is of"));
+    }
     let static_key = context.facts.remote_static;
     let introduction =
         Introduction { kind: context.facts.kind, peer, session, pod, static_key, epoch, digest };
@@ -274,7 +331,7 @@ fn on_confirm(confirm: Confirm, context: &mut Context<'_>) -> Result<Stage, Fail
 fn compare_policies(context: &mut Context<'_>) -> Result<Stage, Fail> {
     let core = &mut *context.core;
     let Some(remote) = &core.introduction else { return Err(UNEXPECTED) };
-    let own = context.facts;
+    let own = &*context.facts;
     match remote.epoch.cmp(&own.epoch) {
         // Anyone may claim a newer policy, and memory for it is given before anything is proved.
         std::cmp::Ordering::Greater => {

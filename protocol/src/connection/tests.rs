@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use sealane_attestation::binding::{Leaf, MerklePath, Purpose};
-use sealane_attestation::{Evidence, Format};
+use sealane_attestation::{Evidence, EvidenceMessage, Format};
 use sealane_types::{Cipher, Digest, PodIdentity, SessionName};
 
 use super::*;
@@ -11,8 +11,12 @@ use crate::frame::control::{Confirm, Control, Fragment};
 use crate::frame::encode;
 use crate::handshake::{Finished, Floor, Hello, Initiator, Kind, Responder};
 use crate::keys::{Label, MlKem768, RandomFailed, Secret, StaticKey};
-use crate::limits::{EVIDENCE_BYTES_MAX, RECORD_HEADER_BYTES, TAG_BYTES};
+use crate::limits::{
+    EVIDENCE_BYTES_MAX, LIFE_MICROS, POLICY_CHAIN_BYTES_MAX, RECORD_HEADER_BYTES, TAG_BYTES,
+};
 use crate::record::{RecordKind, Rekey};
+
+mod resumption;
 
 const NOW: Moment = Moment::from_micros(5);
 
@@ -45,7 +49,7 @@ fn local(own: &str, byte: u8, epoch: u64) -> Local {
         static_key: key(byte),
         peer: own.parse().unwrap(),
         pod: PodIdentity::new("demo", &format!("{own}-0"), "6f1c").unwrap(),
-        policy: PolicyView { epoch, digest: Digest::new([8; 32]), floor },
+        policy: PolicyView { epoch, digest: Digest::new([8; 32]), floor, life_micros: LIFE_MICROS },
         suites: Suite::offer(&[Cipher::Aes256Gcm], false),
         rekey: Rekey::default(),
         timing: Timing::default(),
@@ -351,7 +355,7 @@ fn unverified_peers_hand_over_few_policies_at_a_time() {
     first.say(&policy).unwrap();
     assert_eq!(begun().err(), Some(Fail::Busy), "while the shell verifies, too");
     let floor = shared.policy.floor.clone();
-    first.honest.policy_adopted(PolicyView { epoch: 7, digest: Digest::new([8; 32]), floor });
+    first.honest.policy_adopted(PolicyView { epoch: 7, floor, ..shared.policy.clone() });
     let mut second = begun().unwrap();
     assert_eq!(begun().err(), Some(Fail::Busy));
     second.honest.close(Reason::HandshakeTimeout);

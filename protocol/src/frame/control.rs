@@ -3,6 +3,7 @@
 use sealane_types::{Digest, PeerName, PodIdentity, Reason, SessionName};
 
 use crate::codec::{CodecError, Reader, Writer};
+use crate::keys::TicketId;
 
 /// A frame that never reaches a shell.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,6 +23,11 @@ pub(crate) enum Control<'a> {
     Renew {
         step: u8,
         message: &'a [u8],
+    },
+    /// The initiator may resume this connection, once, within so many seconds.
+    Ticket {
+        id: TicketId,
+        seconds: u32,
     },
 }
 

@@ -9,6 +9,7 @@ use super::{
     StreamId, Taken,
 };
 use crate::codec::{CodecError, Reader};
+use crate::keys::TicketId;
 use crate::limits::{
     FRAGMENT_BYTES_MAX, FRAME_BODY_BYTES_MAX, HANDSHAKE_MESSAGE_BYTES_MAX, TAKEN_SEQUENCES_MAX,
     TENSOR_NAME_BYTES_MAX, TENSOR_RANK_MAX,
@@ -25,6 +26,7 @@ pub(crate) mod kind {
     pub(crate) const PAD: u8 = 0x07;
     pub(crate) const CLOSE: u8 = 0x08;
     pub(crate) const RENEW: u8 = 0x09;
+    pub(crate) const TICKET: u8 = 0x0a;
     pub(crate) const OPEN: u8 = 0x10;
     pub(crate) const TENSOR: u8 = 0x11;
     pub(crate) const CHUNK: u8 = 0x12;
@@ -128,6 +130,13 @@ fn renew<'a>(body: &mut Reader<'a>) -> Result<Control<'a>, CodecError> {
     Ok(Control::Renew { step, message })
 }
 
+fn ticket<'a>(body: &mut Reader<'a>) -> Result<Control<'a>, CodecError> {
+    match (TicketId(body.array()?), body.u32()?) {
+        (_, 0) => Err(CodecError::Value),
+        (id, seconds) => Ok(Control::Ticket { id, seconds }),
+    }
+}
+
 /// The rest of the body: payload, at least one byte of it.
 fn data<'a>(body: &mut Reader<'a>) -> Result<&'a [u8], CodecError> {
     let bytes = body.take(body.remaining())?;
@@ -180,6 +189,7 @@ fn control<'a>(kind: u8, body: &mut Reader<'a>) -> Result<Control<'a>, FrameErro
         }
         kind::CLOSE => Control::Close(Reason::from_code(body.u16()?)),
         kind::RENEW => renew(body)?,
+        kind::TICKET => ticket(body)?,
         unknown => return Err(FrameError::UnknownKind(unknown)),
     })
 }

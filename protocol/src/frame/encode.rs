@@ -189,6 +189,10 @@ fn control(frame: &Control<'_>, writer: &mut Writer<'_>) -> Result<u8, CodecErro
             writer.u8(*step)?;
             writer.put(message).map(|()| kind::RENEW)
         }
+        Control::Ticket { id, seconds } => {
+            writer.put(&id.0)?;
+            writer.u32(*seconds).map(|()| kind::TICKET)
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use super::control::{Confirm, Control, Fragment};
 use super::decode::{Decoded, decode, kind};
 use super::encode::{CHUNK_OVERHEAD_BYTES, PIPE_DATA_OVERHEAD_BYTES, encode, put_chunk, put_pipe_data};
 use super::*;
+use crate::keys::TicketId;
 use crate::limits::{FRAME_BODY_BYTES_MAX, HANDSHAKE_MESSAGE_BYTES_MAX, TENSOR_BYTES_MAX};
 
 fn encoded(frame: &Frame<'_>) -> Vec<u8> {
@@ -63,6 +64,7 @@ fn control_frames_read_back() {
         Control::Ping(7),
         Control::Pong(u64::MAX),
         Control::Close(Reason::Draining),
+        Control::Ticket { id: TicketId([7; 16]), seconds: 1 },
     ] {
         check(&encoded_control(&frame), &Decoded::Control(frame.clone()));
     }
@@ -149,8 +151,15 @@ fn a_message_of_a_renewal_has_one_of_three_steps_and_fits_a_handshake() {
 }
 
 #[test]
+fn a_ticket_lasts() {
+    let ticket = |seconds: u32| [&[kind::TICKET, 0, 0, 20][..], &[7; 16], &seconds.to_be_bytes()].concat();
+    assert!(decode(&ticket(1)).is_ok());
+    assert!(decode(&ticket(0)).is_err());
+}
+
+#[test]
 fn unknown_kinds_are_refused() {
-    for unknown in [0x00, 0x0a, 0x0f, 0x19, 0x1f, 0x25, 0xff] {
+    for unknown in [0x00, 0x0b, 0x0f, 0x19, 0x1f, 0x25, 0xff] {
         let refused = decode(&[unknown, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0]).unwrap_err();
         assert_eq!(refused, FrameError::UnknownKind(unknown));
     }

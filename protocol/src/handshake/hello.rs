@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! magic (8) ‖ u16 length of what follows ‖ kind (1) ‖ u8 n ‖ versions (2n) ‖ u8 m ‖ suites (2m)
-//!           ‖ capabilities (4) ‖ extensions
+//!           ‖ capabilities (4) ‖ ticket (16, where a connection is resumed) ‖ extensions
 //! ```
 //!
 //! This layout is the same in every version. A receiver skips versions, suites, capability bits and extensions
@@ -10,6 +10,7 @@
 
 use super::{HandshakeError, Kind, Suite};
 use crate::codec::{CodecError, Reader, Writer};
+use crate::keys::TicketId;
 use crate::limits::{HELLO_BYTES_MAX, HELLO_LIST_MAX};
 
 const MAGIC: &[u8; 8] = b"SEALANE\0";
@@ -24,6 +25,8 @@ pub(crate) struct Hello {
     /// The suites that this build knows, in the initiator's order.
     pub(crate) suites: Vec<Suite>,
     pub(crate) capabilities: u32,
+    /// There exactly when a connection is resumed.
+    pub(crate) ticket: Option<TicketId>,
 }
 
 impl Hello {
@@ -37,6 +40,7 @@ impl Hello {
         writer.u8(listed(self.suites.len())?)?;
         self.suites.iter().try_for_each(|suite| writer.u16(suite.code()))?;
         writer.u32(self.capabilities)?;
+        self.ticket.iter().try_for_each(|ticket| writer.put(&ticket.0))?;
         let body = writer.used();
         let mut writer = Writer::new(fixed);
         writer.put(MAGIC)?;
@@ -76,7 +80,8 @@ impl Hello {
         let versions = list(reader)?;
         let suites = list(reader)?.into_iter().filter_map(Suite::from_code).collect();
         let capabilities = reader.u32()?;
-        Ok(Self { kind, versions, suites, capabilities })
+        let ticket = (kind == Some(Kind::Resume)).then(|| reader.array().map(TicketId)).transpose()?;
+        Ok(Self { kind, versions, suites, capabilities, ticket })
     }
 }
 
@@ -98,6 +103,7 @@ mod tests {
             versions: vec![1],
             suites: Suite::offer(Cipher::ALL, true),
             capabilities: 0,
+            ticket: None,
         }
     }
 
@@ -122,6 +128,19 @@ mod tests {
         let (parsed, used) = Hello::parse(&bytes).unwrap().unwrap();
         assert_eq!(used, bytes.len());
         assert_eq!(parsed.suites, hello().suites);
+    }
+
+    #[test]
+    fn a_ticket_is_named_exactly_where_a_connection_is_resumed() {
+        let ticket = Some(TicketId([7; 16]));
+        let resume = Hello { kind: Some(Kind::Resume), ticket, ..hello() };
+        let bytes = resume.encode().unwrap();
+        assert_eq!(bytes.len(), hello().encode().unwrap().len() + 16);
+        assert_eq!(Hello::parse(&bytes), Ok(Some((resume, bytes.len()))));
+        let mut shorter = bytes[..bytes.len() - 1].to_vec();
+        let length = (shorter.len() - FIXED_BYTES) as u16;
+        shorter[8..10].copy_from_slice(&length.to_be_bytes());
+        assert_eq!(Hello::parse(&shorter), Err(HandshakeError::Malformed(CodecError::Truncated)));
     }
 
     #[test]

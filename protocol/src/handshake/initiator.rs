@@ -1,7 +1,8 @@
 //! The dialling side.
 
+use super::choice::Choice;
 use super::noise::{Noise, Side};
-use super::{BeginError, Finished, HandshakeError, Hello, Kind, Suite, VERSIONS};
+use super::{BeginError, Finished, HandshakeError, Hello, Kind, Suite, VERSIONS, capability};
 use crate::codec::Reader;
 use crate::keys::{Decapsulate, Kem, Random, Root, Secret, StaticKey};
 
@@ -28,7 +29,10 @@ impl Initiator {
         kem: &dyn Kem,
         random: &mut dyn Random,
     ) -> Result<(Self, Opening), BeginError> {
-        let hello = Hello { kind: Some(kind), versions: VERSIONS.to_vec(), suites, capabilities: 0 };
+        // What carries nothing has nothing to resume.
+        let capabilities = if kind == Kind::Audit { 0 } else { capability::ALL };
+        let versions = VERSIONS.to_vec();
+        let hello = Hello { kind: Some(kind), versions, suites, capabilities, ticket: None };
         let bytes = hello.encode().map_err(|_| BeginError::Crypto)?;
         let ephemeral = Secret::random(random)?;
         let noise = Noise::new(Side::Initiator, &bytes, static_key, ephemeral)?;
@@ -56,15 +60,7 @@ impl Initiator {
     pub(crate) fn on_message2(mut self, message: &[u8]) -> Result<(Finished, Vec<u8>), HandshakeError> {
         let payload = self.noise.read(message)?;
         let mut reader = Reader::new(&payload);
-        let version = reader.u16()?;
-        let suite = Suite::from_code(reader.u16()?).ok_or(HandshakeError::Choice)?;
-        let capabilities = reader.u32()?;
-        let offered = self.hello.versions.contains(&version)
-            && self.hello.suites.contains(&suite)
-            && capabilities & !self.hello.capabilities == 0;
-        if !offered {
-            return Err(HandshakeError::Choice);
-        }
+        let Choice { version, suite, capabilities } = Choice::read(&mut reader, &self.hello)?;
         let shared = if suite.post_quantum() {
             let private = self.private.take().ok_or(HandshakeError::Choice)?;
             let ciphertext = reader.array()?;
@@ -85,6 +81,7 @@ impl Initiator {
             suite,
             version,
             kind: self.hello.kind.ok_or(HandshakeError::Kind)?,
+            capabilities,
         };
         Ok((finished, reply))
     }

@@ -15,13 +15,15 @@ pub(crate) struct Terms {
     pub(crate) version: u16,
     pub(crate) kind: Kind,
     pub(crate) suite: Suite,
+    pub(crate) capabilities: u32,
 }
 
 impl Terms {
     /// Both sides know it, so it does not travel.
     fn hello(&self) -> Hello {
-        let Self { version, kind, suite, .. } = *self;
-        Hello { kind: Some(kind), versions: vec![version], suites: vec![suite], capabilities: 0 }
+        let Self { version, kind, suite, capabilities, .. } = *self;
+        let (versions, suites) = (vec![version], vec![suite]);
+        Hello { kind: Some(kind), versions, suites, capabilities, ticket: None }
     }
 
     pub(crate) fn prologue(&self) -> Vec<u8> {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::choice::Choice;
 use super::noise::{Noise, Side};
 use super::{Finished, HandshakeError, Hello, Kind, Suite, VERSIONS};
 use crate::codec::{CodecError, Writer};
@@ -26,6 +27,7 @@ pub(crate) struct ResponderWaiting {
     suite: Suite,
     version: u16,
     kind: Kind,
+    capabilities: u32,
     own_static: [u8; 32],
 }
 
@@ -65,17 +67,17 @@ impl Responder {
         } else {
             (None, None)
         };
-        let mut choice = [0; 8 + KEM_CIPHERTEXT_BYTES];
-        let mut writer = Writer::new(&mut choice);
-        writer.u16(version)?;
-        writer.u16(suite.code())?;
-        writer.u32(0)?;
+        let mut payload = [0; Choice::BYTES + KEM_CIPHERTEXT_BYTES];
+        let mut writer = Writer::new(&mut payload);
+        let choice = Choice::new(version, suite, hello);
+        choice.write(&mut writer)?;
         if let Some(ciphertext) = &ciphertext {
             writer.put(ciphertext)?;
         }
         let used = writer.used();
-        let reply = noise.write(choice.get(..used).unwrap_or_default())?;
-        Ok((ResponderWaiting { noise, shared, suite, version, kind, own_static }, reply))
+        let reply = noise.write(payload.get(..used).unwrap_or_default())?;
+        let capabilities = choice.capabilities;
+        Ok((ResponderWaiting { noise, shared, suite, version, kind, capabilities, own_static }, reply))
     }
 }
 
@@ -96,6 +98,7 @@ impl ResponderWaiting {
             suite: self.suite,
             version: self.version,
             kind: self.kind,
+            capabilities: self.capabilities,
         })
     }
 }

@@ -60,7 +60,7 @@ fn a_choice_outside_the_offer_is_refused() {
         (1, 0x7777, 0),
         (0, HYBRID.code(), 0),
         (2, HYBRID.code(), 0),
-        (1, HYBRID.code(), 1),
+        (1, HYBRID.code(), 2),
     ] {
         let lie = |key: &[u8]| [choice(version, suite, capabilities), sealed_to(key)].concat();
         assert_eq!(answered(&[HYBRID], lie), Err(HandshakeError::Choice), "{version} {suite:#x}");
@@ -89,7 +89,13 @@ fn responder(static_byte: u8) -> Responder {
 }
 
 fn hello() -> (Hello, Vec<u8>) {
-    let hello = Hello { kind: Some(Kind::Full), versions: vec![1], suites: vec![HYBRID], capabilities: 0 };
+    let hello = Hello {
+        kind: Some(Kind::Full),
+        versions: vec![1],
+        suites: vec![HYBRID],
+        capabilities: 0,
+        ticket: None,
+    };
     let bytes = hello.encode().unwrap();
     (hello, bytes)
 }
@@ -173,7 +179,8 @@ fn lists_are_bounded() {
 
 /// A renewal from before the handshake `hash`, up to message 2.
 fn renewal(hash: u8) -> (Terms, Initiator, Vec<u8>) {
-    let terms = Terms { handshake_hash: [hash; 32], version: 1, kind: Kind::Full, suite: HYBRID };
+    let terms =
+        Terms { handshake_hash: [hash; 32], version: 1, kind: Kind::Full, suite: HYBRID, capabilities: 0 };
     let (initiator, message) = Initiator::again(&terms, &key(1), &MlKem768, &mut Fixed(3)).unwrap();
     (terms, initiator, message)
 }

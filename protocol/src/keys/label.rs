@@ -9,6 +9,10 @@ pub(crate) enum Label {
     Responder,
     /// Secret that a leaf of the evidence tree commits to.
     Binding,
+    /// Secret that the connection's tickets are made from.
+    Resume,
+    /// From that secret: secret of one ticket.
+    Ticket,
     /// From a direction's secret: secret of one link.
     Link,
     /// From a phase's secret: AEAD key.
@@ -25,6 +29,8 @@ impl Label {
             Self::Initiator => b"initiator",
             Self::Responder => b"responder",
             Self::Binding => b"binding",
+            Self::Resume => b"resume",
+            Self::Ticket => b"ticket",
             Self::Link => b"link",
             Self::Key => b"key",
             Self::Nonce => b"nonce",

@@ -1,7 +1,7 @@
 //! HKDF-SHA-256 (RFC 5869) from the handshake's output to AEAD keys.
 //!
 //! ```text
-//! root  = Extract(salt = h, IKM = split_i2r ‖ split_r2i ‖ ML-KEM secret)
+//! root  = Extract(salt = h, IKM = split_i2r ‖ split_r2i ‖ ML-KEM secret, or that of the ticket)
 //! info  = "sealane/1 " ["classical "] ‖ label ‖ 0x00 ‖ suite ‖ h ‖ context
 //! ```
 //!
@@ -12,7 +12,7 @@ use std::fmt;
 use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Prk, Salt};
 
 use super::label::{PREFIX_CLASSICAL, PREFIX_HYBRID};
-use super::{Label, Secret};
+use super::{EvidenceDigests, Label, Secret, TicketId};
 use crate::handshake::Suite;
 
 /// The two keys of Noise's final Split(), before anything was sealed with them.
@@ -40,6 +40,12 @@ pub(crate) struct LinkSecret {
     scope: Scope,
 }
 
+/// What the tickets of one handshake are made from, as long as its connection lives.
+pub(crate) struct Resumption {
+    secret: Secret<32>,
+    scope: Scope,
+}
+
 impl Root {
     /// The KEM secret is there exactly when the suite is hybrid; the handshake sees to that.
     pub(crate) fn new(
@@ -49,6 +55,22 @@ impl Root {
         handshake_hash: [u8; 32],
     ) -> Self {
         debug_assert_eq!(kem.is_some(), suite.post_quantum());
+        Self::extract(split, kem, suite, handshake_hash)
+    }
+
+    /// The root of a connection that was resumed: the secret of its ticket takes the place of the KEM secret, from which
+    /// it came if the suite is hybrid. So these keys hold against whoever does not know the ticket even if nothing else
+    /// of the handshake did.
+    pub(crate) fn resumed(
+        split: &Split,
+        ticket: &Secret<32>,
+        suite: Suite,
+        handshake_hash: [u8; 32],
+    ) -> Self {
+        Self::extract(split, Some(ticket), suite, handshake_hash)
+    }
+
+    fn extract(split: &Split, kem: Option<&Secret<32>>, suite: Suite, handshake_hash: [u8; 32]) -> Self {
         let mut material = Secret::<96>::zeroed();
         let (halves, third) = material.bytes_mut().split_at_mut(64);
         let (first, second) = halves.split_at_mut(32);
@@ -67,6 +89,11 @@ impl Root {
         self.scope.expand(&self.prk, Label::Binding, &[])
     }
 
+    /// What tickets are made from.
+    pub(crate) fn resumption(&self) -> Resumption {
+        Resumption { secret: self.scope.expand(&self.prk, Label::Resume, &[]), scope: self.scope }
+    }
+
     /// The secret of one link of the direction `from`. Link 0 is the connection's first and has no join
     /// nonces: zeros.
     pub(crate) fn link(&self, from: Label, link: u32, join_nonces: &[u8; 64]) -> LinkSecret {
@@ -75,6 +102,15 @@ impl Root {
         let direction = Prk::new_less_safe(HKDF_SHA256, direction.expose());
         let secret = self.scope.expand(&direction, Label::Link, &[&link.to_be_bytes(), join_nonces]);
         LinkSecret { secret, scope: self.scope }
+    }
+}
+
+impl Resumption {
+    /// The secret of one ticket, which both sides make for themselves. It differs where they saw other evidence.
+    pub(crate) fn ticket(&self, id: TicketId, evidence: &EvidenceDigests) -> Secret<32> {
+        let prk = Prk::new_less_safe(HKDF_SHA256, self.secret.expose());
+        let [initiator, responder] = evidence.parts();
+        self.scope.expand(&prk, Label::Ticket, &[&id.0, initiator, responder])
     }
 }
 
@@ -111,6 +147,12 @@ impl Scope {
         #[expect(clippy::expect_used, reason = "RFC 5869 §2.3: only lengths above 255 hashes fail")]
         prk.expand(&info, Length(N)).and_then(|okm| okm.fill(secret.bytes_mut())).expect("N is at most 32");
         secret
+    }
+}
+
+impl fmt::Debug for Resumption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Resumption(redacted)")
     }
 }
 

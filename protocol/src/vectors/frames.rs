@@ -9,6 +9,7 @@ use crate::frame::{
     Chunk, Credit, Decoded, End, Frame, Incarnation, Open, PipeId, Sequence, Sequences, Shape, StreamId,
     Taken, TensorHeader, decode, encode,
 };
+use crate::keys::TicketId;
 
 fn data_case(frame: &Frame<'_>, fields: Value) -> Value {
     let mut bytes = [0; 1024];
@@ -51,6 +52,10 @@ fn control_cases() -> Vec<Value> {
         control_case(
             &Control::Close(Reason::Draining),
             json!({ "type": "close", "reason": Reason::Draining.code() }),
+        ),
+        control_case(
+            &Control::Ticket { id: TicketId([0xbb; 16]), seconds: 600 },
+            json!({ "type": "ticket", "id": "bb".repeat(16), "seconds": 600 }),
         ),
         control_case(
             &Control::Renew { step: 2, message: b"message" },
@@ -130,7 +135,7 @@ fn pipe_cases() -> Vec<Value> {
 }
 
 fn malformed() -> Vec<Value> {
-    let cases: [(&str, &str); 19] = [
+    let cases: [(&str, &str); 21] = [
         ("unknown type", "00000000"),
         ("unknown type", "1900000400000003"),
         ("shorter than its header says", "0500000801"),
@@ -140,6 +145,8 @@ fn malformed() -> Vec<Value> {
         ("an empty chunk", "1200001400000003000000000000000400000000000000aa"),
         ("an acknowledgement of nothing", "1400000400000003"),
         ("an acknowledgement that ends within a number", "140000050000000300"),
+        ("a ticket that is over", "0a000014bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb00000000"),
+        ("a ticket without its seconds", "0a000010bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"),
         ("a fragment without bytes", "0300001000000000000000000000000400000000"),
         ("unknown type", "2500000400000003"),
         ("a pipe opened with something after its number", "200000050000000300"),

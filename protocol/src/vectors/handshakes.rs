@@ -7,12 +7,14 @@ use sealane_attestation::binding::{Leaf, Purpose, Role};
 use sealane_types::{Cipher, Digest, PeerName, PodIdentity, SessionName};
 use serde_json::{Value, json};
 
+use super::keys::{TICKET, evidence, ticket};
 use super::{check, stored};
 use crate::Moment;
 use crate::frame::control::{Confirm, Control};
 use crate::frame::encode;
 use crate::handshake::{
-    Finished, Hello, Initiator, KeyExchange, Kind, Responder, Suite, Terms, answer_renewal,
+    Finished, Hello, Initiator, KeyExchange, Kind, Presented, Responder, Resuming, Suite, Terms,
+    answer_renewal, answer_ticket,
 };
 use crate::keys::{Decapsulate, Kem, KemFailed, Label, MlKem768, Random, RandomFailed, Secret, StaticKey};
 use crate::limits::{KEM_CIPHERTEXT_BYTES, KEM_KEY_BYTES, RECORD_HEADER_BYTES, TAG_BYTES};
@@ -174,13 +176,51 @@ fn case(exchange: KeyExchange, kem: &Recorded) -> Value {
         "initiatorLeaf": leaf(Purpose::Handshake, &first, Role::Initiator, &own, &peer),
         "responderLeaf": leaf(Purpose::Handshake, &last, Role::Responder, &peer, &own),
         "renewal": renewal(&first, &own, &peer, kem),
+        "resumption": resumption(&first, &last, &peer, kem),
+    })
+}
+
+/// The same sides begin another connection by a ticket of the first one.
+fn resumption(first: &Finished, last: &Finished, peer: &Arc<StaticKey>, kem: &Recorded) -> Value {
+    let presented = |finished: &Finished| Presented {
+        id: TICKET,
+        secret: finished.root.resumption().ticket(TICKET, &evidence()),
+        exchange: finished.suite.exchange,
+        remote_static: finished.remote_static,
+    };
+    let suites = vec![first.suite];
+    let random = &mut Fixed(INITIATOR_EPHEMERAL[0]);
+    let (initiator, opening) = Resuming::begin(presented(first), suites.clone(), random).unwrap();
+    let responder = Responder {
+        static_key: peer.clone(),
+        kem: Arc::new(kem.clone()),
+        suites,
+        audit: false,
+        ephemeral: Secret::take(&mut RESPONDER_EPHEMERAL.clone()),
+    };
+    let (hello, _) = Hello::parse(&opening.hello).unwrap().unwrap();
+    let presented = presented(last);
+    let (accepted, second) =
+        answer_ticket(responder, &presented, &hello, &opening.hello, &opening.message).unwrap();
+    let dialled = initiator.on_message2(&second).unwrap();
+    assert_eq!(dialled.root.binding_key(), accepted.root.binding_key());
+    json!({
+        "ticket": ticket(&first.root),
+        "hello": hex::encode(&opening.hello),
+        "message1": hex::encode(&opening.message),
+        "message2": hex::encode(&second),
+        "handshakeHash": hex::encode(dialled.handshake_hash),
+        "bindingKey": hex::encode(dialled.root.binding_key().expose()),
+        "initiatorRecord": first_record(&dialled, Label::Initiator, confirm("embedder", "ranker")),
+        "responderRecord": first_record(&accepted, Label::Responder, confirm("ranker", "embedder")),
+        "nextTicket": ticket(&accepted.root),
     })
 }
 
 /// The same sides attest the connection again.
 fn renewal(before: &Finished, own: &StaticKey, peer: &Arc<StaticKey>, kem: &Recorded) -> Value {
-    let Finished { handshake_hash, suite, version, kind, .. } = *before;
-    let terms = Terms { handshake_hash, version, kind, suite };
+    let Finished { handshake_hash, suite, version, kind, capabilities, .. } = *before;
+    let terms = Terms { handshake_hash, version, kind, suite, capabilities };
     let random = &mut Fixed(INITIATOR_EPHEMERAL[0]);
     let (initiator, message) = Initiator::again(&terms, own, kem, random).unwrap();
     let random = &mut Fixed(RESPONDER_EPHEMERAL[0]);

@@ -1,16 +1,37 @@
 //! `keys.json`: from Noise's split and the ML-KEM secret to the keys of three phases.
 
+use sealane_attestation::binding::Role;
 use sealane_types::Cipher;
 use serde_json::{Value, json};
 
 use super::check;
 use crate::handshake::Suite;
-use crate::keys::{Label, Root, Secret, Split};
+use crate::keys::{EvidenceDigests, Label, Root, Secret, Split, TicketId};
 
 const SPLIT_INITIATOR: [u8; 32] = [0x11; 32];
 const SPLIT_RESPONDER: [u8; 32] = [0x22; 32];
 const KEM: [u8; 32] = [0x33; 32];
 const HASH: [u8; 32] = [0x44; 32];
+pub(super) const TICKET: TicketId = TicketId([0x66; 16]);
+const EVIDENCE: [&[u8]; 2] = [b"evidence of the initiator", b"evidence of the responder"];
+
+/// Of two messages that are none.
+pub(super) fn evidence() -> EvidenceDigests {
+    let mut digests = EvidenceDigests::NONE;
+    digests.shown(Role::Initiator, EVIDENCE[0]);
+    digests.shown(Role::Responder, EVIDENCE[1]);
+    digests
+}
+
+/// A ticket and its secret.
+pub(super) fn ticket(root: &Root) -> Value {
+    json!({
+        "id": hex::encode(TICKET.0),
+        "initiatorEvidence": hex::encode(EVIDENCE[0]),
+        "responderEvidence": hex::encode(EVIDENCE[1]),
+        "secret": hex::encode(root.resumption().ticket(TICKET, &evidence()).expose()),
+    })
+}
 
 fn link(root: &Root, from: Label, number: u32, nonces: [u8; 64]) -> Value {
     let mut secret = root.link(from, number, &nonces);
@@ -42,6 +63,7 @@ fn case(suite: Suite) -> Value {
         "kemSecret": kem.map(|kem| hex::encode(kem.expose())),
         "handshakeHash": hex::encode(HASH),
         "bindingKey": hex::encode(root.binding_key().expose()),
+        "ticket": ticket(&root),
         "links": [
             link(&root, Label::Initiator, 0, [0; 64]),
             link(&root, Label::Responder, 0, [0; 64]),
@@ -57,11 +79,28 @@ fn keys() {
 }
 
 #[test]
+fn a_ticket_differs_by_name_and_by_the_evidence_of_either_side() {
+    let secret = |bytes: [u8; 32]| Secret::take(&mut bytes.clone());
+    let split = Split { initiator: secret(SPLIT_INITIATOR), responder: secret(SPLIT_RESPONDER) };
+    let suite = Suite::offer(Cipher::ALL, true)[0];
+    let resumption = Root::new(&split, Some(&secret(KEM)), suite, HASH).resumption();
+    let first = resumption.ticket(TICKET, &evidence());
+    assert_eq!(first, resumption.ticket(TICKET, &evidence()));
+    assert_ne!(first, resumption.ticket(TicketId([0x67; 16]), &evidence()));
+    for other in [Role::Initiator, Role::Responder] {
+        let mut evidence = evidence();
+        evidence.shown(other, b"other evidence");
+        assert_ne!(first, resumption.ticket(TICKET, &evidence));
+    }
+}
+
+#[test]
 fn no_two_secrets_are_alike() {
     let mut seen = std::collections::BTreeSet::new();
     for suite in Suite::offer(Cipher::ALL, true) {
         let case = case(suite);
         assert!(seen.insert(case["bindingKey"].to_string()));
+        assert!(seen.insert(case["ticket"]["secret"].to_string()));
         for phase in
             case["links"].as_array().unwrap().iter().flat_map(|link| link["phases"].as_array().unwrap())
         {

@@ -149,8 +149,8 @@ fn a_newer_policy_ends_what_lies_below_its_floor() {
 
 #[test]
 fn unknown_versions_and_kinds_are_refused_with_a_reason() {
-    // Kind 1 is resume, 2 is join; the version sits two bytes further.
-    for (at, value) in [(10, 1), (10, 2), (10, 9), (13, 9)] {
+    // Kind 2 is join; the version sits two bytes further.
+    for (at, value) in [(10, 2), (10, 9), (13, 9)] {
         let mut pair = Pair::new();
         pair.run_through(|who, mut bytes| {
             if who == Who::Embedder && bytes.starts_with(b"SEALANE\0") {

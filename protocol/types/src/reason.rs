@@ -80,6 +80,11 @@ words!(
         MemoryUnusable,
         /// Sealane broke a rule of its own; the log says which.
         Internal,
+        // Resumption.
+        /// The ticket is not good, or not any more: a full handshake is the answer.
+        TicketRefused,
+        /// The connection is as old as the policy permits; a full handshake begins a new one.
+        SessionLifeOver,
     }
 );
 

@@ -181,6 +181,12 @@ impl<'a> Trust<'a> {
                     Answer::Judged(Box::new(judge.judge(received, held, acceptable, now).await))
                 }));
             }),
+            Event::TicketPresented(_) => {
+                // None was given out.
+                connection.answer_ticket(None).map_err(|_| Reason::FrameMalformed)
+            }
+            Event::ResumptionOffered(_) => Err(Reason::EvidenceMissing),
+            Event::TicketReceived(_) => Ok(()),
             Event::Established { suite } => self.on_established(suite, connection, traffic),
             Event::ReattestationAsked => {
                 connection.answer_reattestation(&mut SystemRandom).map_err(|_| Reason::FrameMalformed)

@@ -12,6 +12,7 @@ use sealane_protocol::connection::{Connection, Event, Local, Places, PolicyView,
 use sealane_protocol::frame::Frame;
 use sealane_protocol::handshake::{Floor, Kind, Suite};
 use sealane_protocol::keys::{MlKem768, Random, RandomFailed, StaticKey};
+use sealane_protocol::limits::LIFE_MICROS;
 use sealane_protocol::record::Rekey;
 use sealane_types::{Cipher, Digest, PodIdentity, PublicKey, Reason, SignedChain};
 use serde_json::json;
@@ -69,7 +70,7 @@ impl Stranger {
             static_key: Arc::clone(&self.key),
             peer: self.peer.parse().unwrap(),
             pod: PodIdentity::new(self.namespace, "stranger-0", "s").unwrap(),
-            policy: PolicyView { epoch: self.epoch, digest: self.digest, floor },
+            policy: PolicyView { epoch: self.epoch, digest: self.digest, floor, life_micros: LIFE_MICROS },
             suites: Suite::offer(&[Cipher::Aes256Gcm], false),
             rekey: Rekey::default(),
             timing: Timing::default(),

@@ -1,5 +1,6 @@
 //! The two sides and the pipes between them.
 
+use sealane_attestation::rejudge;
 use sealane_policy::{Floors, VerifiedPolicy};
 use sealane_protocol::Moment;
 use sealane_protocol::connection::{
@@ -7,10 +8,13 @@ use sealane_protocol::connection::{
 };
 use sealane_protocol::frame::{Frame, Incarnation, Open, Sequence, Sequences, StreamId, Taken, TensorHeader};
 use sealane_protocol::handshake::{Kind, Suite};
+use sealane_protocol::ticket::{self, Issued, Ticket};
 use sealane_types::{Cipher, Reason};
 
 use crate::endpoint::Endpoint;
-use crate::world::{Counter, Guest, Who, appraise, chain, local, policy, session, verified, view};
+use crate::world::{
+    Counter, Guest, Who, appraise, chain, local, policy, session, verified, view, wall_clock,
+};
 
 /// A frame that outlives its record.
 #[derive(Debug, Clone, PartialEq)]
@@ -58,12 +62,16 @@ pub struct Side {
     pub received: Option<EvidenceReceived>,
     /// Events of these kinds are left to the test.
     pub held: Vec<Held>,
+    /// Tickets that it gave out, and those that it got.
+    pub issued: Issued,
+    pub tickets: ticket::Held<()>,
     /// Seeds of answers to renewals.
     answered: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Held {
+    Ticket,
     Policy,
     Quote,
     Verdict,
@@ -83,14 +91,24 @@ impl Side {
             fail: None,
             received: None,
             held: Vec::new(),
+            issued: Issued::default(),
+            tickets: ticket::Held::default(),
             answered: 1_000,
         }
     }
 
     /// Answers events as an honest shell does.
-    fn answer(&mut self) {
+    fn answer(&mut self, now: Moment) {
         while let Some(event) = self.connection.poll_event() {
             match &event {
+                Event::TicketPresented(id) if !self.held.contains(&Held::Ticket) => {
+                    let ticket = self.issued.take(*id, now);
+                    self.connection.answer_ticket(ticket).unwrap();
+                }
+                Event::ResumptionOffered(past) if !self.held.contains(&Held::Verdict) => {
+                    let verdict = rejudge(past, &self.policy, wall_clock());
+                    self.connection.judged(verdict.map_err(|rejection| rejection.reason())).unwrap();
+                }
                 Event::PolicyWanted if !self.held.contains(&Held::Policy) => {
                     let bytes = serde_json::to_vec(self.policy.chain()).unwrap();
                     self.connection.supply_policy(self.policy.epoch(), &bytes).unwrap();
@@ -111,7 +129,9 @@ impl Side {
                 }
                 _ => {}
             }
-            if let Event::EvidenceReceived(received) = event {
+            if let Event::TicketReceived(ticket) = event {
+                self.tickets.insert((), *ticket);
+            } else if let Event::EvidenceReceived(received) = event {
                 if self.held.contains(&Held::Verdict) {
                     self.received = Some(*received);
                 } else {
@@ -143,7 +163,7 @@ impl Side {
             Ok(used) => drop(self.inbox.drain(..used)),
             Err(fail) => self.fail = Some(fail),
         }
-        self.answer();
+        self.answer(now);
     }
 
     /// Who ended the connection, and why.
@@ -269,6 +289,43 @@ impl Pair {
         pair
     }
 
+    /// The responder gives out a ticket that is good for `seconds`, and the initiator keeps it.
+    pub fn give_ticket(&mut self, seconds: u64) {
+        let deadline = self.now.plus_micros(seconds * 1_000_000);
+        let ticket = self.responder.connection.issue_ticket(deadline, &mut self.random).unwrap();
+        self.responder.issued.insert(ticket, self.now);
+        self.run();
+    }
+
+    /// The newest ticket that the initiator got.
+    pub fn take_ticket(&mut self) -> Ticket {
+        self.initiator.tickets.take(&(), self.now).unwrap()
+    }
+
+    /// The same two processes begin another connection by a ticket, under the policies that they hold now. They keep what
+    /// tickets they have.
+    pub fn resuming(self, ticket: Ticket) -> Self {
+        let Self { initiator, responder, now, mut random, fragmented } = self;
+        let again = |side: &Side| Local { policy: view(&side.policy), ..side.local.clone() };
+        let (dialler, accepter) = (again(&initiator), again(&responder));
+        let expected = Who::Ranker.peer();
+        let setup = Setup { local: dialler.clone(), kind: Kind::Full, expected, session: session() };
+        let first = Connection::resume(setup, ticket, &mut random, now).unwrap();
+        let accept = AcceptSetup { local: accepter.clone(), audit: false };
+        let second = Connection::accept(accept, &mut random, now).unwrap();
+        let of = |connection, who, local, before: Side| {
+            let Side { policy, issued, tickets, .. } = before;
+            Side { issued, tickets, ..Side::new(connection, who, local, policy) }
+        };
+        Self {
+            initiator: of(first, Who::Embedder, dialler, initiator),
+            responder: of(second, Who::Ranker, accepter, responder),
+            now,
+            random,
+            fragmented,
+        }
+    }
+
     /// Moves bytes until nothing moves any more.
     pub fn run(&mut self) {
         self.run_through(|_, bytes| bytes);
@@ -302,7 +359,7 @@ impl Pair {
     pub fn flight(&mut self, who: Who) -> Vec<u8> {
         let now = self.now;
         let side = self.side(who);
-        side.answer();
+        side.answer(now);
         side.drain(now)
     }
 
@@ -330,7 +387,7 @@ impl Pair {
             if side.connection.poll_timeout().is_some_and(|due| due <= now) {
                 side.connection.handle_timeout(now);
             }
-            side.answer();
+            side.answer(now);
         }
     }
 

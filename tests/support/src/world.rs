@@ -9,8 +9,8 @@ use base64::engine::general_purpose::STANDARD;
 use sealane_attestation::binding::{Leaf, Tree, report_data};
 use sealane_attestation::{Collateral, Evidence, EvidenceMessage, Format, Rejection, VerifiedPeer, judge};
 use sealane_policy::{
-    Authorities, Document, Entry, Floors, PolicyPeer, Reference, SessionKind, SessionRule, SigningKey,
-    SnpReference, VerifiedPolicy, sign, verify,
+    Authorities, Document, Entry, Floors, Limits, PolicyPeer, Reference, SessionKind, SessionRule,
+    SigningKey, SnpReference, VerifiedPolicy, sign, verify,
 };
 use sealane_protocol::connection::{EvidenceReceived, Local, Places, PolicyView, Timing};
 use sealane_protocol::handshake::{Floor, Suite};
@@ -124,10 +124,20 @@ pub fn roots() -> Roots {
 
 /// The signed policy of `epoch`, as it travels.
 pub fn chain(epoch: u64, floors: &Floors, lifetime: u64) -> SignedChain {
+    chain_with(epoch, floors, lifetime, |_| {})
+}
+
+/// The same, with something else in it.
+pub fn chain_with(
+    epoch: u64,
+    floors: &Floors,
+    lifetime: u64,
+    change: impl FnOnce(&mut Document),
+) -> SignedChain {
     let peers = [Who::Embedder, Who::Ranker]
         .map(|who| (who.peer(), PolicyPeer { entries: vec![entry(who)], shared_evidence: false }));
     let keys = [owner().public_key()].into();
-    let document = Document {
+    let mut document = Document {
         version: 1,
         namespace: "demo".parse().unwrap(),
         name: "demo".parse().unwrap(),
@@ -144,8 +154,10 @@ pub fn chain(epoch: u64, floors: &Floors, lifetime: u64) -> SignedChain {
             kind: SessionKind::Stream,
         }],
         floors: floors.clone(),
+        limits: Limits::default(),
         auditors: None,
     };
+    change(&mut document);
     let bytes = document.to_bytes();
     let signatures = vec![sign(&bytes, &owner())];
     SignedChain { document: STANDARD.encode(&bytes), signatures, rotations: vec![] }
@@ -163,7 +175,8 @@ pub fn view(policy: &VerifiedPolicy) -> PolicyView {
     let floors = &policy.document().floors;
     let floor =
         Floor { post_quantum: floors.post_quantum, ciphers: floors.ciphers.iter().copied().collect() };
-    PolicyView { epoch: policy.epoch(), digest: policy.digest(), floor }
+    let life_micros = policy.document().limits.session_seconds * 1_000_000;
+    PolicyView { epoch: policy.epoch(), digest: policy.digest(), floor, life_micros }
 }
 
 pub fn local(who: Who, policy: &VerifiedPolicy, random: &mut Counter) -> Local {

@@ -12,8 +12,8 @@ use sealane_attestation::{
     Statement, VerifiedPeer, inspect, judge,
 };
 use sealane_policy::{
-    Authorities, Document, Entry, Floors, PolicyPeer, Reference, SessionKind, SessionRule, SigningKey,
-    SnpReference, Tcb, VerifiedPolicy, sign, verify,
+    Authorities, Document, Entry, Floors, Limits, PolicyPeer, Reference, SessionKind, SessionRule,
+    SigningKey, SnpReference, Tcb, VerifiedPolicy, sign, verify,
 };
 use sealane_simulated::forge::{Authority, Kind, REPORT_BYTES, Recipe};
 use sealane_simulated::{Chip, MEASUREMENT, Material, Platform as Simulation, Quote, host_data};
@@ -145,6 +145,7 @@ pub(crate) fn policy_of_epoch(epoch: u64, entries: Vec<Entry>, floors: Floors) -
             kind: SessionKind::Stream,
         }],
         floors,
+        limits: Limits::default(),
         auditors: None,
     };
     let bytes = document.to_bytes();

@@ -10,7 +10,7 @@ use sealane_attestation::{
     VerifiedPeer, judge,
 };
 use sealane_policy::{
-    Authorities, Document, Entry, Floors, Pinnable, PolicyPeer, Reference, SessionKind, SessionRule,
+    Authorities, Document, Entry, Floors, Limits, Pinnable, PolicyPeer, Reference, SessionKind, SessionRule,
     SigningKey, SnpReference, TdxMeasurement, TdxReference, VerifiedPolicy, sign, verify,
 };
 use sealane_simulated::MEASUREMENT;
@@ -91,6 +91,7 @@ fn of_entry(entry: Entry, floors: Floors) -> VerifiedPolicy {
             kind: SessionKind::Stream,
         }],
         floors,
+        limits: Limits::default(),
         auditors: None,
     };
     let bytes = document.to_bytes();

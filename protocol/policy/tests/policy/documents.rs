@@ -52,6 +52,15 @@ fn a_document_reads_as_written() {
 }
 
 #[test]
+fn a_connection_lives_a_day_unless_the_document_says_otherwise() {
+    let seconds = |limits| read(&with("/limits", limits)).unwrap().limits.session_seconds;
+    assert_eq!(read(&document(1)).unwrap().limits.session_seconds, 86_400);
+    assert_eq!(seconds(json!({})), 86_400);
+    assert_eq!(seconds(json!({"sessionSeconds": 10})), 10);
+    assert_eq!(seconds(json!({"sessionSeconds": 2_592_000})), 2_592_000);
+}
+
+#[test]
 fn floors_default_to_the_safe_side() {
     let floors = read(&document(1)).unwrap().floors;
     assert!(floors.post_quantum && !floors.complete);
@@ -106,6 +115,7 @@ fn unknown_fields_are_named_with_the_known_ones() {
     );
     refused("/sessions/0/stream/x", json!(1), "sessions[0].stream.x", "known are none");
     refused("/floors", json!({"cipher": []}), "floors.cipher", "ciphers");
+    refused("/limits", json!({"session": 60}), "limits.session", "sessionSeconds");
     refused("/auditors", json!({"keys": []}), "auditors.publicKeys", "is missing");
 }
 
@@ -144,6 +154,8 @@ fn wrong_values_are_named() {
     refused("/sessions/0/to", json!(["ranker", "ranker"]), "sessions[0].to[1]", "repeats");
     refused("/floors", json!({"ciphers": ["Rc4"]}), "floors.ciphers[0]", "Aes256Gcm");
     refused("/floors", json!({"carriers": ["Pigeon"]}), "floors.carriers[0]", "one of Tcp");
+    refused("/limits", json!({"sessionSeconds": 9}), "limits.sessionSeconds", "from 10 to 2592000, found 9");
+    refused("/limits", json!({"sessionSeconds": 2_592_001}), "limits.sessionSeconds", "found 2592001");
     refused("/auditors", json!({"publicKeys": ["x"]}), "auditors.publicKeys[0]", "found `x`");
 }
 
@@ -350,6 +362,7 @@ fn a_diff_names_what_changed_and_only_that() {
     assert_eq!(diff(&before, &before), []);
     let mut spelled = document(1);
     spelled["floors"] = json!({"postQuantum": true, "complete": false});
+    spelled["limits"] = json!({"sessionSeconds": 86_400});
     spelled["sessions"][0]["to"] = json!(["ranker"]);
     assert_eq!(diff(&before, &read(&spelled).unwrap()), []);
 
@@ -357,6 +370,7 @@ fn a_diff_names_what_changed_and_only_that() {
     after["peers"]["ranker"]["entries"][0]["hostData"] = json!(["07".repeat(32)]);
     after["peers"]["ranker"]["entries"][0]["allowSmt"] = json!(true);
     after["sessions"] = json!([]);
+    after["limits"] = json!({"sessionSeconds": 3_600});
     let changes: Vec<String> =
         diff(&before, &read(&after).unwrap()).iter().map(ToString::to_string).collect();
     let (old, new) = ("02".repeat(32), "07".repeat(32));
@@ -364,6 +378,7 @@ fn a_diff_names_what_changed_and_only_that() {
         changes,
         [
             "~ epoch: 1 -> 2".to_owned(),
+            r#"+ limits: {"sessionSeconds":3600}"#.to_owned(),
             "+ peers.ranker.entries[0].allowSmt: true".to_owned(),
             format!("- peers.ranker.entries[0].hostData: \"{old}\""),
             format!("+ peers.ranker.entries[0].hostData: \"{new}\""),
@@ -378,6 +393,7 @@ fn full() -> Value {
     let mut full = document(3);
     full["previous"] = json!("0b".repeat(32));
     full["auditors"] = json!({"publicKeys": ["0c".repeat(32)]});
+    full["limits"] = json!({"sessionSeconds": 3_600});
     full["floors"] =
         json!({"postQuantum": false, "ciphers": ["Aes128Gcm"], "carriers": ["Tcp"], "complete": true});
     let node = json!({

@@ -29,6 +29,13 @@ fn forwarding(epoch: u64) -> Value {
     document
 }
 
+/// A document under which no connection lives longer than an hour.
+fn limited(epoch: u64) -> Value {
+    let mut document = document(epoch);
+    document["limits"] = json!({"sessionSeconds": 3_600});
+    document
+}
+
 /// Chains by name, with the reason of the refusal, or none where they verify.
 fn chains() -> Vec<(&'static str, SignedChain)> {
     let rotation = signed(&handover(2), &[1, 2, 3]);
@@ -51,7 +58,7 @@ fn chains() -> Vec<(&'static str, SignedChain)> {
 }
 
 fn generate() -> Value {
-    let documents: Vec<Value> = [document(1), handover(2), forwarding(3)]
+    let documents: Vec<Value> = [document(1), handover(2), forwarding(3), limited(4)]
         .iter()
         .map(|document| {
             let bytes = bytes(document);
