@@ -3,6 +3,7 @@
 //! application's memory.
 
 mod party;
+mod resumed;
 mod tensors;
 
 use std::sync::Arc;
@@ -25,6 +26,8 @@ use crate::world::{Who, World};
 use party::Party;
 use tensors::Tensors;
 
+pub(crate) use resumed::Resumed;
+
 const STREAM: StreamId = StreamId(1);
 
 /// Both parties of connections with one suite.
@@ -35,6 +38,7 @@ pub(crate) struct Ours {
     suite: Suite,
     /// How long the dialling side's platform takes.
     quote_takes: Duration,
+    clock: Clock,
 }
 
 /// One end of an established connection.
@@ -57,6 +61,7 @@ impl Ours {
             receiver: party(Who::Receiver)?,
             suite,
             quote_takes: Duration::ZERO,
+            clock: Clock(Instant::now()),
         })
     }
 
@@ -77,13 +82,31 @@ impl Ours {
         let (dialled, accepted) = self.connect().await?;
         let verdict = |sealed: &Sealed| sealed.connection.peer().cloned();
         let (of_receiver, of_sender) = (verdict(&dialled), verdict(&accepted));
-        let Self { sender, receiver, suite, quote_takes } = self;
+        let Self { sender, receiver, suite, quote_takes, clock } = self;
         Ok(Self {
             sender: Arc::new(sender.trusting(of_receiver)?),
             receiver: Arc::new(receiver.trusting(of_sender)?),
             suite,
             quote_takes,
+            clock,
         })
+    }
+
+    fn party(&self, side: Side) -> &Arc<Party> {
+        match side {
+            Side::Dialler => &self.sender,
+            Side::Accepter => &self.receiver,
+        }
+    }
+
+    /// Brings a connection that has begun to its verdicts.
+    async fn establish(&self, carrier: Carrier, side: Side, connection: Connection) -> Result<Sealed> {
+        let (clock, tensors) = (self.clock, Tensors::default());
+        let mut sealed = Sealed { carrier, connection, input: InputBuffer::new(), clock, sent: 0, tensors };
+        sealed.establish(self.party(side), self.quote_takes).await?;
+        let agreed = sealed.connection.suite();
+        ensure!(agreed == Some(self.suite), "the handshake agreed on {agreed:?}");
+        Ok(sealed)
     }
 
     /// A whole handshake in memory, both ends in this task.
@@ -99,18 +122,8 @@ impl Open for Ours {
     type Wire = Sealed;
 
     async fn open(&self, carrier: Carrier, side: Side) -> Result<Sealed> {
-        let party = match side {
-            Side::Dialler => &self.sender,
-            Side::Accepter => &self.receiver,
-        };
-        let clock = Clock(Instant::now());
-        let connection = party.begin(side, clock.now())?;
-        let tensors = Tensors::default();
-        let mut sealed = Sealed { carrier, connection, input: InputBuffer::new(), clock, sent: 0, tensors };
-        sealed.establish(party, self.quote_takes).await?;
-        let agreed = sealed.connection.suite();
-        ensure!(agreed == Some(self.suite), "the handshake agreed on {agreed:?}");
-        Ok(sealed)
+        let connection = self.party(side).begin(side, self.clock.now())?;
+        self.establish(carrier, side, connection).await
     }
 }
 
@@ -151,7 +164,7 @@ impl Sealed {
                 if matches!(event, Event::EvidenceWanted(_)) && !quote_takes.is_zero() {
                     tokio::time::sleep(quote_takes).await;
                 }
-                party.answer(event, &mut self.connection)?;
+                party.answer(event, &mut self.connection, self.clock.now())?;
             }
             self.drain().await?;
             if self.connection.is_established() {

@@ -27,7 +27,6 @@ pub(crate) fn not_measured(selection: &Selection) -> Vec<Missing> {
     const NO_SUITE: &str = "no suite measures it yet";
     const NOT_BUILT: &str = "the product does not have it yet";
     let of_suites = [
-        (Suite::Handshake, "C1/resumed", "connections are not resumed yet: every one is a whole handshake"),
         (Suite::Stream, "C3-tcp@rustls", NO_SUITE),
         (Suite::Stream, "W7/1456", NO_SUITE),
         (Suite::Lane, "lane/1536@put_many", NO_SUITE),

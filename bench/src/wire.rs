@@ -36,6 +36,12 @@ pub(crate) enum Side {
 /// Makes an end of a contender out of bytes.
 pub(crate) trait Open: Clone + Send + 'static {
     type Wire: Wire;
+
+    /// What has to be there before an end is made and is no part of making it. Not timed.
+    async fn prepare(&self) -> Result<()> {
+        Ok(())
+    }
+
     async fn open(&self, carrier: Carrier, side: Side) -> Result<Self::Wire>;
 }
 

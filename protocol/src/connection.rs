@@ -359,6 +359,16 @@ impl Connection {
         }
     }
 
+    /// Whether it began with a ticket, on the side that presents it from the beginning on.
+    #[must_use]
+    pub const fn is_resumed(&self) -> bool {
+        match &self.state {
+            State::Opening(opening) => opening.presents_ticket(),
+            State::Keyed(keyed) => keyed.is_resumed(),
+            State::Closed(_) => false,
+        }
+    }
+
     #[must_use]
     pub const fn is_closed(&self) -> bool {
         self.core.is_over()

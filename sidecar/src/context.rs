@@ -21,6 +21,7 @@ use crate::policy::{Held, PolicyKeeper};
 use crate::session::clock::Clock;
 use crate::session::externals::Externals;
 use crate::session::forward::premises::Premises;
+use crate::session::tickets::Tickets;
 use crate::trace::Tracer;
 
 const PROCESS_LABEL: &[u8] = b"sealane/1 process";
@@ -69,6 +70,8 @@ pub(crate) struct Context {
     pub(crate) places: Places,
     /// For newer policies of everyone else: strangers cannot use up the places of those that are known.
     pub(crate) places_of_strangers: Places,
+    /// For connections of a pair of replicas after its first.
+    pub(crate) tickets: Arc<Tickets>,
     /// What forwards share.
     pub(crate) forward: Arc<Premises>,
     /// What is known of replicas outside of the cluster.
@@ -177,6 +180,7 @@ pub(crate) mod tests {
             peer: watch::channel(peer.map(|peer| peer.parse().unwrap())).1,
             places: Places::new(1),
             places_of_strangers: Places::new(1),
+            tickets: Arc::default(),
             forward: Arc::new(Premises::new(vec![], None, 0)),
             externals: Arc::new(Externals::new(Arc::default())),
             changed: Arc::default(),

@@ -8,7 +8,7 @@ use sealane_types::Reason;
 use crate::context::Context;
 use crate::evidence::own::{Own, OwnEvidence};
 use crate::link::gate::Gate;
-use crate::metrics::labels::{EvidenceLabels, ReasonLabel, SessionLabels, SourceLabel};
+use crate::metrics::labels::{EvidenceLabels, KindLabel, ReasonLabel, SessionLabels, SourceLabel};
 use crate::metrics::tell;
 use crate::policy::Standing;
 use crate::route::Router;
@@ -106,6 +106,11 @@ impl Gauges {
         let (known, strangers) = self.gate.half_open();
         under_way.get_or_create(&SourceLabel { source: "known" }).set(known.into());
         under_way.get_or_create(&SourceLabel { source: "stranger" }).set(strangers.into());
+        let tickets = &self.context.metrics.handshakes.tickets;
+        let (issued, held) = self.context.tickets.count();
+        for (kind, count) in [("issued", issued), ("held", held)] {
+            tickets.get_or_create(&KindLabel { kind }).set(i64::try_from(count).unwrap_or(i64::MAX));
+        }
     }
 
     fn degrade(&self, reason: Reason) {

@@ -122,6 +122,7 @@ impl Node {
             peer: own_peer.clone(),
             places: Places::new(PLACES),
             places_of_strangers: Places::new(PLACES_OF_STRANGERS),
+            tickets: Arc::default(),
             forward: Arc::new(premises(config, address)),
             externals: Arc::new(Externals::new(Arc::clone(&changed))),
             changed: Arc::clone(&changed),
@@ -150,6 +151,7 @@ impl Node {
             peer: own_peer,
         };
         tokio::spawn(async move { own.keep_fresh(appraisal).await });
+        tokio::spawn(Arc::clone(&context.tickets).follow(Arc::clone(&policy), Arc::clone(&context.clock)));
         tokio::spawn(async move { policy.watch_expiry().await });
         let shared = Arc::new(Shared {
             context,
@@ -230,6 +232,7 @@ impl Node {
             tracing::warn!("the drain deadline passed with tensors or forwarded connections under way");
         }
         self.shared.reporter.finish();
+        self.shared.context.tickets.close();
         router.close(sealane_types::Reason::Draining, "the sidecar is shutting down");
         // Connections say goodbye and the last report goes out meanwhile; nobody is waited for any longer.
         tokio::time::sleep(FAREWELL).await;
@@ -281,6 +284,7 @@ impl Shared {
         if another {
             // Connections speak for the Peer that this pod was; none of them may go on.
             self.router.apply(&[]);
+            self.context.tickets.clear();
         }
         self.peer.send_if_modified(|peer| std::mem::replace(peer, desired.peer.clone()) != desired.peer);
         let remotes = || desired.sessions.iter().flat_map(|session| &session.remotes);

@@ -20,5 +20,7 @@ mod permission;
 mod phase;
 pub(crate) mod readiness;
 mod rendezvous;
+mod resumption;
+pub(crate) mod tickets;
 pub(crate) mod traffic;
 mod trust;

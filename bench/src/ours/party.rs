@@ -1,17 +1,19 @@
 //! One side of our connections: who it is, how it proves that, and how it judges the other.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context as _, Result, bail};
 use sealane_attestation::binding::{Leaf, Tree, report_data};
-use sealane_attestation::{Collateral, Evidence, EvidenceMessage, Format, VerifiedPeer, judge};
+use sealane_attestation::{Collateral, Evidence, EvidenceMessage, Format, VerifiedPeer, judge, rejudge};
 use sealane_protocol::Moment;
 use sealane_protocol::connection::{
     AcceptSetup, Connection, Event, EvidenceReceived, Local, Places, Setup, Timing,
 };
 use sealane_protocol::handshake::{Kind, Suite};
 use sealane_protocol::keys::{MlKem768, StaticKey};
+use sealane_protocol::limits::LIFE_MICROS;
 use sealane_protocol::record::Rekey;
+use sealane_protocol::ticket::{Held, Issued};
 use sealane_simulated::Platform as Simulation;
 use sealane_types::{PodIdentity, Reason};
 
@@ -38,6 +40,14 @@ pub(super) struct Party {
     local: Local,
     guest: Simulation,
     verdicts: Verdicts,
+    tickets: Tickets,
+}
+
+/// Tickets that a party gave out, and those that it got.
+#[derive(Debug, Default)]
+struct Tickets {
+    issued: Mutex<Issued>,
+    held: Mutex<Held<()>>,
 }
 
 impl Party {
@@ -54,7 +64,8 @@ impl Party {
             places: Places::new(1),
         };
         let guest = Simulation::new(world.material.clone(), Some(&who.initdata()))?;
-        Ok(Self { who, world: Arc::clone(world), local, guest, verdicts: Verdicts::Real })
+        let (world, tickets) = (Arc::clone(world), Tickets::default());
+        Ok(Self { who, world, local, guest, verdicts: Verdicts::Real, tickets })
     }
 
     /// Another replica of the same Peer: another pod, with a key of its own.
@@ -74,6 +85,7 @@ impl Party {
             local: self.local.clone(),
             guest: Simulation::new(self.world.material.clone(), Some(&self.who.initdata()))?,
             verdicts: Verdicts::Null(Box::new(peer)),
+            tickets: Tickets::default(),
         })
     }
 
@@ -81,19 +93,46 @@ impl Party {
     pub(super) fn begin(&self, side: Side, now: Moment) -> Result<Connection> {
         let local = self.local.clone();
         let begun = match side {
-            Side::Dialler => {
-                let expected = self.who.other().peer().parse()?;
-                let setup = Setup { local, kind: Kind::Full, expected, session: SESSION.parse()? };
-                Connection::initiate(setup, &mut SystemRandom, now)
-            }
+            Side::Dialler => Connection::initiate(self.setup()?, &mut SystemRandom, now),
             Side::Accepter => Connection::accept(AcceptSetup { local, audit: false }, &mut SystemRandom, now),
         };
         begun.context("beginning a connection")
     }
 
+    /// A new connection by the newest ticket.
+    pub(super) fn resume(&self, now: Moment) -> Result<Connection> {
+        let ticket = lock(&self.tickets.held).take(&(), now).context("there is no ticket left")?;
+        Connection::resume(self.setup()?, ticket, &mut SystemRandom, now).context("resuming a connection")
+    }
+
+    pub(super) fn tickets(&self) -> usize {
+        lock(&self.tickets.held).len()
+    }
+
+    /// Gives the other party a ticket.
+    pub(super) fn issue(&self, connection: &mut Connection, now: Moment) -> Result<()> {
+        let deadline = now.plus_micros(LIFE_MICROS);
+        let ticket = connection.issue_ticket(deadline, &mut SystemRandom)?;
+        lock(&self.tickets.issued).insert(ticket, now);
+        Ok(())
+    }
+
+    fn setup(&self) -> Result<Setup> {
+        let (local, expected) = (self.local.clone(), self.who.other().peer().parse()?);
+        Ok(Setup { local, kind: Kind::Full, expected, session: SESSION.parse()? })
+    }
+
     /// Answers what a connection asks, as a sidecar does.
-    pub(super) fn answer(&self, event: Event, connection: &mut Connection) -> Result<()> {
+    pub(super) fn answer(&self, event: Event, connection: &mut Connection, now: Moment) -> Result<()> {
         match event {
+            Event::TicketPresented(id) => {
+                connection.answer_ticket(lock(&self.tickets.issued).take(id, now))?;
+            }
+            Event::ResumptionOffered(past) => {
+                let verdict = rejudge(&past, &self.world.policy, self.world.now);
+                connection.judged(verdict.map_err(|rejection| rejection.reason()))?;
+            }
+            Event::TicketReceived(ticket) => lock(&self.tickets.held).insert((), *ticket),
             Event::EvidenceWanted(wanted) => {
                 connection.supply_evidence(&self.evidence(wanted.leaf)?)?;
             }
@@ -143,4 +182,8 @@ impl Party {
             }
         }
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

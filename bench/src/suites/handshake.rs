@@ -12,7 +12,7 @@ use crate::bench::{Bench, Ran};
 use crate::carrier::Path;
 use crate::contest::{Caption, Contest, Sample, Series};
 use crate::message::{Inbox, Payloads};
-use crate::ours::Ours;
+use crate::ours::{Ours, Resumed};
 use crate::peer::transport::{self, Transport};
 use crate::plan::Suite;
 use crate::row::{Better, RowId, Subject, Unit};
@@ -26,16 +26,17 @@ const FRESH_TIMES: f64 = 1.6;
 const HYBRID_TIMES: f64 = 2.1;
 
 pub(super) fn run(bench: &mut Bench<'_>) -> Ran {
-    let ids = ["fresh", "hybrid", "attested"].map(|case| RowId::new("C1", case));
+    let ids = ["fresh", "hybrid", "attested", "resumed"].map(|case| RowId::new("C1", case));
     if !bench.wants_any(&ids) {
         return Ok(());
     }
-    let [fresh_id, hybrid_id, attested_id] = ids;
+    let [fresh_id, hybrid_id, attested_id, resumed_id] = ids;
     bench.measuring(&fresh_id);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let world = Arc::new(World::new(true)?);
     let suite = |exchange| Ciphers::new(exchange, Cipher::Aes256Gcm);
     let attested = Ours::new(&world, suite(KeyExchange::Hybrid))?;
+    let resumed = Resumed::new(attested.clone());
     let hybrid = runtime.block_on(attested.clone().with_null_appraiser())?;
     let classical = Ours::new(&world, suite(KeyExchange::Classical))?;
     let fresh = runtime.block_on(classical.with_null_appraiser())?;
@@ -50,9 +51,10 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Ran {
             Box::new(|| block(&runtime, &fresh, count)),
             Box::new(|| block(&runtime, &hybrid, count)),
             Box::new(|| block(&runtime, &attested, count)),
+            Box::new(|| block(&runtime, &resumed, count)),
         ],
     )?;
-    let [theirs, fresh, hybrid, attested] = &contest.series;
+    let [theirs, fresh, hybrid, attested, resumed] = &contest.series;
     let mut report = |id, name: &str, ours: &Series, times: Option<f64>, note: &str| {
         let limits = times.map(|times| (Subject::Ratio, 1.0 / times)).into_iter().collect();
         bench.row(caption(id, name, limits, note).row(ours, Some(theirs), &contest.control));
@@ -63,6 +65,9 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Ran {
     let note = "ours quotes and appraises simulated SEV-SNP evidence, certificates included; theirs is its mock \
                 handshake, which proves nothing";
     report(attested_id, "handshake with evidence both ways, X25519 and ML-KEM-768", attested, None, note);
+    let note = "ours begins with a ticket of an earlier hybrid connection and judges what was proved there again; the \
+                first one and its evidence are not in it. Theirs has no resumption: its fresh handshake";
+    report(resumed_id, "handshake that resumes an attested connection", resumed, None, note);
     Ok(())
 }
 
@@ -87,6 +92,7 @@ fn block(runtime: &Runtime, opener: &impl Open, count: usize) -> Result<Sample> 
         let mut latencies = Vec::with_capacity(count);
         let mut wrong = None;
         for _ in 0..count {
+            opener.prepare().await?;
             let (one, other) = Path::Memory.connect()?;
             let (one, other) = (one.open()?, other.open()?);
             let began = Instant::now();

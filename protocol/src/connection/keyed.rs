@@ -340,6 +340,10 @@ impl Keyed {
         })
     }
 
+    pub(super) const fn is_resumed(&self) -> bool {
+        matches!(self.facts.kind, Kind::Resume)
+    }
+
     pub(super) const fn attested(&self) -> Moment {
         self.attested
     }

@@ -92,6 +92,10 @@ impl Opening {
         !matches!(self, Self::ResponderWaiting(_) | Self::Resuming(..))
     }
 
+    pub(super) const fn presents_ticket(&self) -> bool {
+        matches!(self, Self::Resuming(..))
+    }
+
     pub(super) const fn wants_ticket(&self) -> bool {
         matches!(self, Self::TicketWanted(_))
     }

@@ -19,6 +19,9 @@ use crate::metrics::labels::OutcomeLabel;
 
 /// Proofs that wait at most; a caller beyond that waits for room.
 const WAITING_MAX: usize = 1024;
+/// How long a quote that is not urgent waits for others. Connections of a pair of replicas are attested again at one moment,
+/// which is not quite the same at both ends.
+const COMPANY: Duration = Duration::from_millis(100);
 /// Longest time that a platform may take.
 const QUOTE_DEADLINE: Duration = Duration::from_secs(8);
 
@@ -49,6 +52,8 @@ pub(crate) type Source = Result<Arc<dyn Provider>, NoEvidence>;
 struct Request {
     leaf: Leaf,
     policy: Digest,
+    /// Somebody waits for the connection that it opens.
+    urgent: bool,
     answer: oneshot::Sender<Result<EvidenceMessage, NoEvidence>>,
 }
 
@@ -82,9 +87,26 @@ impl Prover {
     /// # Errors
     /// [`NoEvidence`] when the platform gives none in time.
     pub(crate) async fn prove(&self, leaf: Leaf, policy: Digest) -> Result<EvidenceMessage, NoEvidence> {
+        self.ask(leaf, policy, true).await
+    }
+
+    /// The same for a connection that is attested again: it goes on meanwhile, so the quote waits for those that are about
+    /// to be asked for.
+    ///
+    /// # Errors
+    /// As [`Prover::prove`].
+    pub(crate) async fn prove_again(
+        &self,
+        leaf: Leaf,
+        policy: Digest,
+    ) -> Result<EvidenceMessage, NoEvidence> {
+        self.ask(leaf, policy, false).await
+    }
+
+    async fn ask(&self, leaf: Leaf, policy: Digest, urgent: bool) -> Result<EvidenceMessage, NoEvidence> {
         let (answer, answered) = oneshot::channel();
         let gone = |()| NoEvidence::from(&ProviderError::Unavailable);
-        self.requests.send(Request { leaf, policy, answer }).await.map_err(|_| gone(()))?;
+        self.requests.send(Request { leaf, policy, urgent, answer }).await.map_err(|_| gone(()))?;
         answered.await.map_err(|_| gone(()))?
     }
 }
@@ -117,6 +139,9 @@ impl Quoter {
             Some(first) => first,
             None => self.waiting.recv().await?,
         };
+        if !first.urgent {
+            self.gather().await;
+        }
         let policy = first.policy;
         while let Ok(request) = self.waiting.try_recv() {
             self.later.push_back(request);
@@ -135,6 +160,18 @@ impl Quoter {
         }
         self.later = others;
         Some(batch)
+    }
+
+    /// Lets others come, until one of them is urgent.
+    async fn gather(&mut self) {
+        let until = tokio::time::Instant::now() + COMPANY;
+        while let Ok(Some(request)) = tokio::time::timeout_at(until, self.waiting.recv()).await {
+            let urgent = request.urgent;
+            self.later.push_back(request);
+            if urgent {
+                return;
+            }
+        }
     }
 
     async fn prove(
@@ -286,6 +323,23 @@ mod tests {
                 report_data(Platform::Simulated, &pod, &[7; 32], &policy, message.path.leaves(), &root);
             assert_eq!((message.policy, message.evidence.report), (policy, data.to_vec()), "{number}");
         }
+    }
+
+    #[tokio::test]
+    async fn quotes_that_are_not_urgent_wait_for_company() {
+        let slow = Arc::new(Slow { allowed: Semaphore::new(8), quotes: AtomicUsize::new(0) });
+        let pod = PodIdentity::new("demo", "embedder-0", "u").unwrap();
+        let prover = Prover::start(pod, [7; 32], Metrics::new(UnixSeconds(0)).proofs);
+        prover.select(Ok(Arc::clone(&slow) as Arc<dyn Provider>));
+        let policy = Digest::new([1; 32]);
+        let again = |number| prover.prove_again(leaf(number), policy);
+        let later = async {
+            tokio::task::yield_now().await;
+            again(1).await
+        };
+        let (first, second) = tokio::join!(again(0), later);
+        assert_eq!(first.unwrap().evidence, second.unwrap().evidence);
+        assert_eq!(slow.quotes.load(Ordering::Relaxed), 1);
     }
 
     #[tokio::test]

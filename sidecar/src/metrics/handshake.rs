@@ -7,7 +7,7 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 use sealane_types::Reason;
 
-use super::labels::{HandshakeLabels, OutcomeLabel, SourceLabel, TurnedAwayLabels, VerdictLabels};
+use super::labels::{HandshakeLabels, KindLabel, OutcomeLabel, SourceLabel, TurnedAwayLabels, VerdictLabels};
 use super::register::{begin, register};
 
 /// Handshakes of either role.
@@ -18,6 +18,9 @@ pub(crate) struct Handshakes {
     pub(crate) under_way: Family<SourceLabel, Gauge>,
     pub(crate) turned_away: Family<TurnedAwayLabels, Counter>,
     pub(crate) dials: Family<OutcomeLabel, Counter>,
+    /// Of those, the ones that began with a ticket.
+    pub(crate) resumed: Family<HandshakeLabels, Counter>,
+    pub(crate) tickets: Family<KindLabel, Gauge>,
 }
 
 impl Handshakes {
@@ -35,7 +38,14 @@ impl Handshakes {
         begin(&turned_away, causes.map(|cause| TurnedAwayLabels::new(Reason::LimitExceeded, cause)));
         let dials = register(registry, "dials", "Attempts to reach a replica over TCP");
         begin(&dials, ["connected", "failed"].map(|outcome| OutcomeLabel { outcome }));
-        Self { ended, seconds, under_way, turned_away, dials }
+        let resumed = register(registry, "resumptions", "Handshakes that began with a ticket, by outcome");
+        begin(&resumed, ["initiator", "responder"].map(HandshakeLabels::established));
+        let tickets = register(
+            registry,
+            "tickets",
+            "Tickets that this replica gave out or got, and that are not spent",
+        );
+        Self { ended, seconds, under_way, turned_away, dials, resumed, tickets }
     }
 }
 

@@ -34,9 +34,11 @@ fn touched() -> Metrics {
         spans,
     } = &metrics;
     touch_sessions(connections, lanes, traffic, pipes);
-    let Handshakes { ended, seconds, under_way, turned_away, dials } = handshakes;
+    let Handshakes { ended, seconds, under_way, turned_away, dials, resumed, tickets } = handshakes;
     ended.get_or_create(&HandshakeLabels::refused("initiator", Reason::TcbTooLow)).inc();
     seconds.observe(0.01);
+    resumed.get_or_create(&HandshakeLabels::established("initiator")).inc();
+    tickets.get_or_create(&KindLabel { kind: "held" }).set(1);
     under_way.get_or_create(&SourceLabel { source: "known" }).set(1);
     turned_away.get_or_create(&TurnedAwayLabels::new(Reason::LimitExceeded, "Rate")).inc();
     dials.get_or_create(&OutcomeLabel { outcome: "connected" }).inc();

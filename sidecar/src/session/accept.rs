@@ -89,6 +89,6 @@ async fn serve(context: &Context, sessions: Arc<dyn FindSession>, stream: TcpStr
     let (stop, stopped) = watch::channel(None);
     let namespace = context.pod.namespace().to_owned();
     let mut traffic = Inbound::new(sessions, own, namespace, admission, stop);
-    let ended = drive(context, link, connection, &mut traffic, stopped).await;
+    let ended = drive(context, link, connection, &mut traffic, None, stopped).await;
     tracing::info!(reason = %ended.reason, established = ended.established, "an accepted connection is over");
 }

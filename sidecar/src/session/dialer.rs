@@ -5,12 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sealane_policy::{Flow, VerifiedPolicy};
-use sealane_protocol::connection::{ClosedBy, Connection, Introduction, Setup};
+use sealane_protocol::connection::{ClosedBy, Connection, Introduction, Setup, StartError};
 use sealane_protocol::handshake::Kind;
+use sealane_protocol::ticket::Ticket;
 use sealane_types::{PeerName, Reason, SessionName};
 use tokio::sync::{Notify, watch};
 
 use super::driver::{Ended, drive};
+use super::tickets::{Dialled, Turn};
 use super::traffic::Traffic;
 use crate::context::{Context, SystemRandom};
 use crate::desired::Session;
@@ -137,19 +139,54 @@ impl<K: Keep> Dialer<K> {
         self.stop.borrow().is_some() || self.kept.is_leaving() || self.kept.session().is_none()
     }
 
+    /// One connection. A ticket that leads nowhere costs no wait: whoever restarted meanwhile has forgotten it, and a full
+    /// handshake follows at once.
     async fn attempt(&self) -> Result<Ended, (Reason, String)> {
+        let replica = Dialled { peer: self.kept.peer().clone(), id: self.kept.id().to_owned() };
+        let tickets = &self.context.tickets;
+        let mut turn = self.turn(&replica).await?;
+        if turn.has_ticket() {
+            let ended = self.connect(turn, true).await?;
+            if ended.established || self.is_over() {
+                return Ok(ended);
+            }
+            tracing::debug!(peer = %replica.peer, replica = replica.id, reason = %ended.reason, "a ticket led nowhere");
+            tickets.forget(&replica);
+            turn = self.turn(&replica).await?;
+        }
+        self.connect(turn, false).await
+    }
+
+    async fn turn(&self, replica: &Dialled) -> Result<Turn, (Reason, String)> {
+        tokio::select! {
+            turn = self.context.tickets.turn(replica, &self.context.clock) => Ok(turn),
+            () = stopped(self.stop.clone()) => Err(over()),
+        }
+    }
+
+    async fn connect(&self, mut turn: Turn, resume: bool) -> Result<Ended, (Reason, String)> {
         let (setup, purpose) = self.setup()?;
         let dialled = dial(&self.kept.addresses()).await;
         let outcome = if dialled.is_ok() { "connected" } else { "failed" };
         self.context.metrics.handshakes.dials.get_or_create(&OutcomeLabel { outcome }).inc();
         let link =
             dialled.map_err(|error| (Reason::Unreachable, format!("it cannot be reached: {error}")))?;
-        let connection = Connection::initiate(setup, &mut SystemRandom, self.context.clock.moment())
-            .map_err(|error| (Reason::SuiteRefused, error.to_string()))?;
-        let over = || (Reason::SessionDeleted, "the session is over".to_owned());
+        let ticket = if resume { turn.ticket() } else { None };
+        let connection =
+            self.begin(setup, ticket).map_err(|error| (Reason::SuiteRefused, error.to_string()))?;
         let mut traffic = self.kept.traffic(purpose).ok_or_else(over)?;
         self.context.changed.notify_one();
-        Ok(drive(&self.context, link, connection, &mut *traffic, self.stop.clone()).await)
+        Ok(drive(&self.context, link, connection, &mut *traffic, Some(turn), self.stop.clone()).await)
+    }
+
+    fn begin(&self, setup: Setup, ticket: Option<Ticket>) -> Result<Connection, StartError> {
+        let now = self.context.clock.moment();
+        if let Some(ticket) = ticket
+            && let Ok(connection) = Connection::resume(setup.clone(), ticket, &mut SystemRandom, now)
+        {
+            return Ok(connection);
+        }
+        Connection::initiate(setup, &mut SystemRandom, now)
     }
 
     /// What to dial with, if policy and configuration let us.
@@ -172,6 +209,10 @@ impl<K: Keep> Dialer<K> {
         let namespace = self.context.pod.namespace().to_owned();
         Ok((setup, Purpose { session: session.name, flow, own, remote, namespace }))
     }
+}
+
+fn over() -> (Reason, String) {
+    (Reason::SessionDeleted, "the session is over".to_owned())
 }
 
 /// What a person should know about a connection that is over.

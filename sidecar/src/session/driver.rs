@@ -10,6 +10,7 @@ use sealane_protocol::limits::RECORD_WIRE_BYTES_MAX;
 use sealane_types::Reason;
 use tokio::sync::watch;
 
+use super::tickets::Turn;
 use super::traffic::Traffic;
 use super::trust::Trust;
 use crate::context::Context;
@@ -29,15 +30,17 @@ pub(crate) struct Ended {
     pub(crate) established: bool,
 }
 
-/// Runs a connection to its end. A value in `stop` closes it with that reason.
+/// Runs a connection to its end. A value in `stop` closes it with that reason; `turn` is that of a connection which was
+/// dialled.
 pub(crate) async fn drive(
     context: &Context,
     link: Link,
     connection: Connection,
     traffic: &mut dyn Traffic,
+    turn: Option<Turn>,
     mut stop: watch::Receiver<Option<Reason>>,
 ) -> Ended {
-    let mut driver = Driver::new(context, link, connection, traffic);
+    let mut driver = Driver::new(context, link, connection, traffic, turn);
     driver.run(&mut stop).await;
     driver.traffic.over();
     driver.farewell().await;
@@ -57,14 +60,21 @@ struct Driver<'a> {
 }
 
 impl<'a> Driver<'a> {
-    fn new(context: &'a Context, link: Link, connection: Connection, traffic: &'a mut dyn Traffic) -> Self {
+    fn new(
+        context: &'a Context,
+        link: Link,
+        connection: Connection,
+        traffic: &'a mut dyn Traffic,
+        turn: Option<Turn>,
+    ) -> Self {
         let trace = context.tracer.connection(traffic.role(), link.dialled());
+        let resumes = connection.is_resumed();
         Self {
             context,
             link,
             connection,
             traffic,
-            trust: Trust::new(context, trace),
+            trust: Trust::new(context, trace, turn, resumes),
             input: vec![0; RECORD_WIRE_BYTES_MAX],
             filled: 0,
             ended: None,

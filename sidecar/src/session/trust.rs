@@ -6,6 +6,8 @@ use std::time::Duration;
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
+use sealane_attestation::VerifiedPeer;
+use sealane_attestation::binding::Purpose;
 use sealane_protocol::Moment;
 use sealane_protocol::connection::{ClosedBy, Connection, Event};
 use sealane_protocol::handshake::Suite;
@@ -15,6 +17,8 @@ use tokio::time::Interval;
 
 use super::answer::{self, Answer};
 use super::externals::Meeting;
+use super::resumption::Resumption;
+use super::tickets::Turn;
 use super::traffic::{Established, Traffic};
 use crate::context::{Context, SystemRandom, view};
 use crate::evidence::judge::judge_again;
@@ -46,8 +50,9 @@ pub(super) struct Trust<'a> {
     recheck: Interval,
     started: Moment,
     established: bool,
-    /// When both sides proved themselves last.
-    attested: Moment,
+    /// When both sides proved themselves last; once established.
+    attested: Option<Moment>,
+    resumption: Resumption<'a>,
     /// Once established, unless it is an audit.
     labels: Option<SessionLabels>,
     /// Key updates counted, of this side and of the remote.
@@ -88,7 +93,12 @@ impl Offers {
 }
 
 impl<'a> Trust<'a> {
-    pub(super) fn new(context: &'a Context, trace: ConnectionTrace) -> Self {
+    pub(super) fn new(
+        context: &'a Context,
+        trace: ConnectionTrace,
+        turn: Option<Turn>,
+        resumes: bool,
+    ) -> Self {
         let mut standing = context.policy.subscribe();
         // The connection was set up before: what was adopted in between must not count as seen.
         standing.mark_changed();
@@ -99,7 +109,8 @@ impl<'a> Trust<'a> {
             recheck: tokio::time::interval(RECHECK),
             started: context.clock.moment(),
             established: false,
-            attested: context.clock.moment(),
+            attested: None,
+            resumption: Resumption::new(context, turn, resumes),
             labels: None,
             rekeys: (0, 0),
             trace,
@@ -116,6 +127,7 @@ impl<'a> Trust<'a> {
     /// The connection is over, or its handshake came to nothing.
     pub(super) fn over(&mut self, role: &'static str, by: ClosedBy, reason: Reason) {
         self.trace.ended(by, reason);
+        self.resumption.over(role, Some(reason).filter(|_| !self.established));
         let metrics = &self.context.metrics;
         match &self.labels {
             Some(labels) => {
@@ -169,7 +181,11 @@ impl<'a> Trust<'a> {
                 let prover = self.context.prover.clone();
                 let digest = held.policy.digest();
                 self.answers.push(Box::pin(async move {
-                    Answer::Proved(prover.prove(wanted.leaf, digest).await.map(Box::new))
+                    let proved = match wanted.purpose {
+                        Purpose::Reattest => prover.prove_again(wanted.leaf, digest).await,
+                        Purpose::Handshake | Purpose::Audit => prover.prove(wanted.leaf, digest).await,
+                    };
+                    Answer::Proved(proved.map(Box::new))
                 }));
             }),
             Event::EvidenceReceived(received) => self.permitted(connection, traffic).map(|held| {
@@ -181,19 +197,18 @@ impl<'a> Trust<'a> {
                     Answer::Judged(Box::new(judge.judge(received, held, acceptable, now).await))
                 }));
             }),
-            Event::TicketPresented(_) => {
-                // None was given out.
-                connection.answer_ticket(None).map_err(|_| Reason::FrameMalformed)
-            }
-            Event::ResumptionOffered(_) => Err(Reason::EvidenceMissing),
-            Event::TicketReceived(_) => Ok(()),
+            Event::TicketPresented(id) => self.resumption.presented(id, connection),
+            Event::ResumptionOffered(past) => self.on_resumption(&past, connection, traffic),
+            Event::TicketReceived(ticket) => self
+                .permitted(connection, traffic)
+                .map(|held| self.resumption.received(*ticket, &held, connection)),
             Event::Established { suite } => self.on_established(suite, connection, traffic),
             Event::ReattestationAsked => {
                 connection.answer_reattestation(&mut SystemRandom).map_err(|_| Reason::FrameMalformed)
             }
             Event::Reattested => {
                 self.on_reattested(connection);
-                Ok(())
+                self.permitted(connection, traffic).map(|held| self.resumption.issue(&held, connection))
             }
             Event::Closed { by, reason } => return Some((by, reason)),
         };
@@ -205,10 +220,19 @@ impl<'a> Trust<'a> {
 
     /// The next thing that happens on this side: an answer is there, the policy changed, or time passed. Cancel safe.
     pub(super) async fn news(&mut self) -> News {
+        // To the moment: connections that rest on one attestation are attested again together, and share a quote.
+        let due = self.reattest_due();
+        let due = async {
+            match due {
+                Some(wait) => tokio::time::sleep(wait).await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             Some(answer) = self.answers.next() => News::Answer(answer),
             changed = self.standing.changed() => News::Policy { alive: changed.is_ok() },
             _ = self.recheck.tick() => News::Time,
+            () = due => News::Time,
         }
     }
 
@@ -241,9 +265,9 @@ impl<'a> Trust<'a> {
     /// remote that does not.
     fn reattest(&mut self, connection: &mut Connection) {
         let now = self.context.clock.moment();
-        let age = Duration::from_micros(now.micros_since(self.attested));
+        let Some(age) = self.age() else { return };
         let after = self.context.reattest_after();
-        if !self.established || connection.is_closed() || age < after {
+        if connection.is_closed() || age < after {
             return;
         }
         if age > after + OVERDUE {
@@ -253,8 +277,33 @@ impl<'a> Trust<'a> {
         }
     }
 
+    /// How long ago both sides proved themselves, here or on the connection that this one resumes.
+    fn age(&self) -> Option<Duration> {
+        let now = self.context.clock.moment();
+        self.attested.map(|attested| Duration::from_micros(now.micros_since(attested)))
+    }
+
+    /// How long until the connection is to be attested again; None when that has begun, or is not ours to begin.
+    fn reattest_due(&self) -> Option<Duration> {
+        let ours = self.resumption.is_dialled();
+        self.age().filter(|_| ours).and_then(|age| self.context.reattest_after().checked_sub(age))
+    }
+
+    /// What was proved on an earlier connection counts for this one, as far as it still holds.
+    fn on_resumption(
+        &self,
+        past: &VerifiedPeer,
+        connection: &mut Connection,
+        traffic: &mut dyn Traffic,
+    ) -> Result<(), Reason> {
+        let held = self.permitted(connection, traffic)?;
+        let peer = judge_again(past, &held, self.context.clock.unix())?;
+        traffic.verified(&peer);
+        connection.judged(Ok(peer)).map_err(|_| Reason::FrameMalformed)
+    }
+
     fn on_reattested(&mut self, connection: &Connection) {
-        self.attested = self.context.clock.moment();
+        self.attested = connection.attested();
         self.meet(connection);
         let connections = &self.context.metrics.connections;
         if let Some(labels) = &self.labels {
@@ -331,7 +380,7 @@ impl<'a> Trust<'a> {
         connection: &mut Connection,
         traffic: &mut dyn Traffic,
     ) -> Result<(), Reason> {
-        self.permitted(connection, traffic)?;
+        let held = self.permitted(connection, traffic)?;
         let handshake = Duration::from_micros(self.context.clock.moment().micros_since(self.started));
         let (Some(introduction), Some(peer)) = (connection.introduction(), connection.peer()) else {
             // An audit: the remote proved nothing and carries nothing.
@@ -339,14 +388,16 @@ impl<'a> Trust<'a> {
         };
         traffic.established(&Established { introduction, peer, suite, handshake })?;
         self.established = true;
-        self.attested = self.context.clock.moment();
+        self.attested = connection.attested();
         let metrics = &self.context.metrics;
         metrics.handshakes.seconds.observe(handshake.as_secs_f64());
         metrics.handshakes.ended.get_or_create(&HandshakeLabels::established(traffic.role())).inc();
         let labels = SessionLabels::new(&introduction.session, traffic.direction());
         metrics.connections.established.get_or_create(&labels).inc();
+        self.resumption.established(traffic.role());
         self.labels = Some(labels);
-        self.trace.established(suite);
+        self.trace.established(suite, self.resumption.resumes);
+        self.resumption.issue(&held, connection);
         self.meet(connection);
         // The policy may have changed since the verdict.
         self.reconsider(connection, traffic);

@@ -137,12 +137,13 @@ impl ConnectionTrace {
     }
 
     /// Both sides are verified.
-    pub(crate) fn established(&mut self, suite: Suite) {
+    pub(crate) fn established(&mut self, suite: Suite, resumed: bool) {
         let Some(inner) = &mut self.0 else { return };
         let Some(now) = inner.tracer.now() else { return };
         inner.attributes.extend([
             ("sealane.cipher", Value::Word(suite.cipher.as_str())),
             ("sealane.post_quantum", Value::Word(if suite.post_quantum() { "true" } else { "false" })),
+            ("sealane.resumed", Value::Word(if resumed { "true" } else { "false" })),
         ]);
         let first = inner.tell_beginning(now, None);
         inner.established = Some((now, first));

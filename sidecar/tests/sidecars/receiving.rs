@@ -2,58 +2,17 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use sealane_sidecar::handoff::{NoSlot, Parcel, ReadAt, SenderEvent, SlotId, TakeArena, Turn};
 use serde_json::json;
-use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
-use tokio::task::JoinHandle;
 
 use crate::client::{Receiver, parcel, passing_on, sender};
-use crate::support::{LIMIT, Plan, Sidecar, document, loopback, pair, signed, until, within};
-
-/// A path between sidecars that can break.
-struct Path {
-    address: SocketAddr,
-    links: Arc<Mutex<Vec<JoinHandle<()>>>>,
-    accepting: JoinHandle<()>,
-}
-
-impl Path {
-    async fn to(target: SocketAddr) -> Self {
-        let listener = TcpListener::bind(loopback()).await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let links = Arc::new(Mutex::new(Vec::new()));
-        let made = Arc::clone(&links);
-        let accepting = tokio::spawn(async move {
-            while let Ok((mut near, _)) = listener.accept().await {
-                let link = tokio::spawn(async move {
-                    let Ok(mut far) = TcpStream::connect(target).await else { return };
-                    // Either side may be gone, which ends the link.
-                    let _ = tokio::io::copy_bidirectional(&mut near, &mut far).await;
-                });
-                made.lock().unwrap().push(link);
-            }
-        });
-        Self { address, links, accepting }
-    }
-
-    /// Breaks every link; new ones can be made.
-    fn cut(&self) {
-        self.links.lock().unwrap().drain(..).for_each(|link| link.abort());
-    }
-}
-
-impl Drop for Path {
-    fn drop(&mut self) {
-        self.accepting.abort();
-        self.cut();
-    }
-}
+use crate::path::Path;
+use crate::support::{LIMIT, Plan, Sidecar, document, pair, signed, until, within};
 
 fn settled(events: &[SenderEvent]) -> (BTreeSet<u64>, BTreeSet<u64>) {
     let (mut taken, mut uncertain) = (BTreeSet::new(), BTreeSet::new());

@@ -189,6 +189,8 @@ pub(crate) struct Plan {
     pub(crate) door: PathBuf,
     /// In place of the stream `activations`: the forward `inference`.
     pub(crate) forward: Option<Forward>,
+    /// Sessions besides, which are like it.
+    pub(crate) more: &'static [&'static str],
     pub(crate) host_network: bool,
     pub(crate) reattest_seconds: u64,
     pub(crate) drain: Duration,
@@ -221,6 +223,7 @@ impl Plan {
             control: None,
             door: "/nowhere/door.sock".into(),
             forward: None,
+            more: &[],
             host_network: false,
             reattest_seconds: 600,
             drain: Duration::from_secs(1),
@@ -275,7 +278,12 @@ impl Plan {
             provider: if self.key.is_some() { ProviderWord::Key } else { ProviderWord::Simulated },
             reattest_seconds: self.reattest_seconds,
             policy: Some(proposal(self.chain.clone())),
-            sessions: vec![session],
+            sessions: self
+                .more
+                .iter()
+                .map(|name| Session { name: name.parse().unwrap(), ..session.clone() })
+                .chain([session.clone()])
+                .collect(),
         }
     }
 

@@ -7,6 +7,7 @@ mod kdf;
 mod noise;
 mod opposed;
 mod record;
+mod resumed;
 
 use sealane_protocol::handshake::Suite;
 
@@ -16,7 +17,8 @@ use self::record::Keys;
 pub use frames::{Claim, close, confirm, evidence, frame, ready, split};
 pub use noise::Broken;
 pub use opposed::{Opposed, RogueIs, SUITE, drain};
-pub use record::{DATA, Direction, KEY_UPDATE, header};
+pub use record::{DATA, Direction, KEY_UPDATE, Tickets, header};
+pub use resumed::{Presenting, presentation};
 
 /// A handshake message with its header.
 pub fn handshake(message: &[u8]) -> Vec<u8> {
@@ -31,9 +33,15 @@ fn body(bytes: &[u8]) -> Result<&[u8], Broken> {
 
 /// A hello of version 1.
 pub fn hello(kind: u8, suites: &[Suite]) -> Vec<u8> {
+    hello_with(kind, suites, 0, &[])
+}
+
+/// One with capabilities, and what stands behind them.
+pub fn hello_with(kind: u8, suites: &[Suite], capabilities: u32, rest: &[u8]) -> Vec<u8> {
     let mut body = vec![kind, 1, 0, 1, suites.len() as u8];
     suites.iter().for_each(|suite| body.extend(suite.code().to_be_bytes()));
-    body.extend([0; 4]);
+    body.extend(capabilities.to_be_bytes());
+    body.extend(rest);
     [&b"SEALANE\0"[..], &(body.len() as u16).to_be_bytes(), &body].concat()
 }
 
@@ -44,6 +52,7 @@ pub struct Rogue {
     pub handshake_hash: [u8; 32],
     pub binding_key: [u8; 32],
     pub remote_static: [u8; 32],
+    pub tickets: Tickets,
 }
 
 /// The rogue as the side that dials, with message 2 still to come. `K` opens the responder's ciphertext.
@@ -76,13 +85,14 @@ impl Dialling {
         let shared = suite.post_quantum().then(|| kem(choice.get(8..).unwrap_or_default()));
         let message = handshake(&self.noise.write_3(payload));
         let finished = self.noise.finish();
-        let Keys { initiator, responder, binding } = Keys::new(&finished, shared, suite);
+        let Keys { initiator, responder, binding, tickets } = Keys::new(&finished, shared, suite);
         let rogue = Rogue {
             seal: initiator,
             open: responder,
             handshake_hash: finished.hash,
             binding_key: binding,
             remote_static: finished.remote_static,
+            tickets,
         };
         Ok((rogue, message))
     }
@@ -126,13 +136,14 @@ impl Answering {
         let message = body(flight)?;
         self.noise.read_3(message)?;
         let finished = self.noise.finish();
-        let Keys { initiator, responder, binding } = Keys::new(&finished, self.shared, self.suite);
+        let Keys { initiator, responder, binding, tickets } = Keys::new(&finished, self.shared, self.suite);
         let rogue = Rogue {
             seal: responder,
             open: initiator,
             handshake_hash: finished.hash,
             binding_key: binding,
             remote_static: finished.remote_static,
+            tickets,
         };
         Ok((rogue, 4 + message.len()))
     }

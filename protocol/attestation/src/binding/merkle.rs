@@ -276,7 +276,7 @@ mod tests {
     }
 
     proptest! {
-        /// The argument of PROTOCOL.md §10: with REPORT_DATA naming root and number of leaves, a path leads there from the
+        /// The argument of PROTOCOL.md §11: with REPORT_DATA naming root and number of leaves, a path leads there from the
         /// leaf that stands at its index and from nothing else.
         #[test]
         fn a_path_shows_one_leaf_at_one_place(

@@ -20,3 +20,11 @@ pub(super) fn two(chaining: &[u8; 32], input: &[u8]) -> ([u8; 32], [u8; 32]) {
     let first = hmac(&secret, &[&[1]]);
     (first, hmac(&secret, &[&first, &[2]]))
 }
+
+/// The same with three.
+pub(super) fn three(chaining: &[u8; 32], input: &[u8]) -> ([u8; 32], [u8; 32], [u8; 32]) {
+    let secret = hmac(chaining, &[input]);
+    let first = hmac(&secret, &[&[1]]);
+    let second = hmac(&secret, &[&first, &[2]]);
+    (first, second, hmac(&secret, &[&second, &[3]]))
+}

@@ -1,11 +1,11 @@
-//! `Noise_XX_25519_AESGCM_SHA256` (revision 34), written out: a second implementation, which may say anything at any
-//! moment.
+//! `Noise_XX_25519_AESGCM_SHA256` and `Noise_NNpsk0_25519_AESGCM_SHA256` (revision 34), written out: a second
+//! implementation, which may say anything at any moment.
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::agreement::{PrivateKey, UnparsedPublicKey, X25519, agree};
 use aws_lc_rs::digest::{SHA256, digest};
 
-use super::kdf::two;
+use super::kdf::{three, two};
 
 /// The other side sent what does not verify.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +34,19 @@ impl Noise {
     pub(super) fn new(prologue: &[u8], own_static: [u8; 32], own_ephemeral: [u8; 32]) -> Self {
         let mut name = [0; 32];
         name[..28].copy_from_slice(b"Noise_XX_25519_AESGCM_SHA256");
+        Self::named(name, prologue, own_static, own_ephemeral)
+    }
+
+    /// NNpsk0, with the token `psk` done.
+    pub(super) fn resumed(prologue: &[u8], ticket: &[u8; 32], own_ephemeral: [u8; 32]) -> Self {
+        let mut noise = Self::named(*b"Noise_NNpsk0_25519_AESGCM_SHA256", prologue, [0; 32], own_ephemeral);
+        let (chaining, hashed, key) = three(&noise.chaining, ticket);
+        noise.mix_hash(&hashed);
+        (noise.chaining, noise.key, noise.count) = (chaining, Some(key), 0);
+        noise
+    }
+
+    fn named(name: [u8; 32], prologue: &[u8], own_static: [u8; 32], own_ephemeral: [u8; 32]) -> Self {
         let mut noise = Self {
             hash: name,
             chaining: name,
@@ -58,6 +71,23 @@ impl Noise {
     pub(super) fn read_1(&mut self, message: &[u8]) -> Result<Vec<u8>, Broken> {
         let (ephemeral, payload) = message.split_first_chunk().ok_or(Broken)?;
         self.take_ephemeral(*ephemeral);
+        self.decrypt(payload)
+    }
+
+    /// Initiator of NNpsk0, message 1: `e`.
+    pub(super) fn present(&mut self, payload: &[u8]) -> Vec<u8> {
+        let mut message = self.put_ephemeral();
+        self.mix_key(&public(&self.own_ephemeral));
+        message.extend(self.encrypt(payload));
+        message
+    }
+
+    /// Initiator of NNpsk0, message 2: `e, ee`.
+    pub(super) fn read_answer(&mut self, message: &[u8]) -> Result<Vec<u8>, Broken> {
+        let (ephemeral, payload) = message.split_first_chunk().ok_or(Broken)?;
+        self.take_ephemeral(*ephemeral);
+        self.mix_key(ephemeral);
+        self.mix_dh(self.own_ephemeral, self.remote_ephemeral);
         self.decrypt(payload)
     }
 
@@ -121,7 +151,11 @@ impl Noise {
         let private = PrivateKey::from_private_key(&X25519, &private).unwrap();
         let public = UnparsedPublicKey::new(&X25519, public);
         let shared = agree(&private, public, (), |shared| <[u8; 32]>::try_from(shared).map_err(|_| ()));
-        let (chaining, key) = two(&self.chaining, &shared.unwrap_or_default());
+        self.mix_key(&shared.unwrap_or_default());
+    }
+
+    fn mix_key(&mut self, input: &[u8]) {
+        let (chaining, key) = two(&self.chaining, input);
         (self.chaining, self.key, self.count) = (chaining, Some(key), 0);
     }
 

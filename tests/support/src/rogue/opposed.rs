@@ -3,9 +3,12 @@
 use sealane_protocol::Moment;
 use sealane_protocol::connection::{AcceptSetup, Connection, Event, Fail, Setup, Sink};
 use sealane_protocol::handshake::{Kind, Suite};
+use sealane_protocol::ticket::Issued;
 use sealane_types::{Cipher, Reason};
 
-use super::{Answering, Claim, Dialling, Rogue, confirm, evidence, hello, ready};
+use super::{
+    Answering, Claim, Dialling, Presenting, Rogue, confirm, evidence, hello, hello_with, presentation, ready,
+};
 use crate::rehearsal::{
     EMBEDDER_STATIC, FIXED_SECRET, RANKER_STATIC, first_policy, rehearsed, rehearsed_local,
 };
@@ -74,14 +77,18 @@ pub fn drain(connection: &mut Connection, now: Moment) -> Vec<u8> {
 impl Opposed {
     /// Keys are shared and nothing has been said under them by the rogue.
     pub fn keyed(rogue_is: RogueIs) -> Self {
+        Self::greeted(rogue_is, &hello(0, &[SUITE]))
+    }
+
+    /// The same with another hello of a rogue that dials.
+    fn greeted(rogue_is: RogueIs, hello: &[u8]) -> Self {
         let now = Moment::from_micros(1_000_000);
         let local = rehearsed_local(rogue_is.victim());
         let (honest, rogue) = match rogue_is {
             RogueIs::Initiator => {
                 let setup = AcceptSetup { local, audit: false };
                 let mut honest = Connection::accept(setup, &mut Counter(2), now).unwrap();
-                let hello = hello(0, &[SUITE]);
-                let (rogue, mut first) = Dialling::begin((EMBEDDER_STATIC, EPHEMERAL), &hello, &[0x4b; 1184]);
+                let (rogue, mut first) = Dialling::begin((EMBEDDER_STATIC, EPHEMERAL), hello, &[0x4b; 1184]);
                 honest.handle_input(now, &mut first, &mut Deaf).unwrap();
                 let reply = drain(&mut honest, now);
                 let (rogue, mut third) = rogue.finish(&reply, &[], SUITE, |_| FIXED_SECRET).unwrap();
@@ -109,7 +116,40 @@ impl Opposed {
 
     /// Both sides have a verdict: a rehearsed one, and the rogue's, which would take anybody.
     pub fn established(rogue_is: RogueIs) -> Self {
-        let mut opposed = Self::keyed(rogue_is);
+        Self::keyed(rogue_is).proved()
+    }
+
+    /// The same with a rogue that dials and takes tickets.
+    pub fn taking_tickets() -> Self {
+        Self::greeted(RogueIs::Initiator, &hello_with(0, &[SUITE], 1, &[])).proved()
+    }
+
+    /// An honest side that a rogue presents a ticket to, once this shell has looked for it.
+    ///
+    /// # Errors
+    /// What the honest side finds wrong with the first flight, or with the ticket.
+    pub fn presented(
+        id: [u8; 16],
+        secret: [u8; 32],
+        issued: &mut Issued,
+        now: Moment,
+    ) -> Result<Self, Reason> {
+        let setup = AcceptSetup { local: rehearsed_local(Who::Ranker), audit: false };
+        let mut honest = Connection::accept(setup, &mut Counter(2), now).unwrap();
+        let (rogue, mut first) = Presenting::begin(EPHEMERAL, &presentation(&id, &[SUITE]), secret, &[]);
+        honest.handle_input(now, &mut first, &mut Deaf).map_err(|fail| fail.reason())?;
+        let Some(Event::TicketPresented(asked)) = honest.poll_event() else { return Err(Reason::Internal) };
+        honest.answer_ticket(issued.take(asked, now)).unwrap();
+        if let Some(Event::Closed { reason, .. }) = honest.poll_event() {
+            return Err(reason);
+        }
+        let rogue = rogue.finish(&drain(&mut honest, now), SUITE).unwrap();
+        Ok(Self { honest, rogue, events: Vec::new(), now, rogue_is: RogueIs::Initiator, inbox: Vec::new() })
+    }
+
+    fn proved(self) -> Self {
+        let rogue_is = self.rogue_is;
+        let mut opposed = self;
         let claim = confirm(&opposed.claim());
         let proof = evidence(&rehearsed(rogue_is.who()).evidence.encode().unwrap());
         match rogue_is {
@@ -193,6 +233,7 @@ impl Opposed {
                     self.honest.supply_policy(1, &chain)
                 }
                 Event::ReattestationAsked => self.honest.answer_reattestation(&mut Counter(7)),
+                Event::ResumptionOffered(past) => self.honest.judged(Ok((**past).clone())),
                 _ => Ok(()),
             };
             self.events.push(event);

@@ -3,6 +3,7 @@
 use aws_lc_rs::aead::{
     AES_128_GCM, AES_256_GCM, Aad, Algorithm, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey,
 };
+use aws_lc_rs::digest::{SHA256, digest};
 use sealane_protocol::handshake::Suite;
 use sealane_types::Cipher;
 
@@ -28,11 +29,27 @@ impl Scope {
     }
 }
 
-/// The two directions and the binding key.
+/// The two directions, the binding key, and what tickets are made from.
 pub(super) struct Keys {
     pub(super) initiator: Direction,
     pub(super) responder: Direction,
     pub(super) binding: [u8; 32],
+    pub(super) tickets: Tickets,
+}
+
+/// Makes the secrets of tickets.
+#[derive(Clone, Copy)]
+pub struct Tickets {
+    secret: [u8; 32],
+    scope: Scope,
+}
+
+impl Tickets {
+    /// The secret of one, for which these evidence messages were shown.
+    pub fn secret(&self, id: &[u8; 16], initiator: &[u8], responder: &[u8]) -> [u8; 32] {
+        let [first, second] = [initiator, responder].map(|message| digest(&SHA256, message));
+        self.scope.derive(&self.secret, "ticket", &[&id[..], first.as_ref(), second.as_ref()].concat())
+    }
 }
 
 impl Keys {
@@ -49,6 +66,7 @@ impl Keys {
             initiator: direction("initiator"),
             responder: direction("responder"),
             binding: scope.derive(&root, "binding", &[]),
+            tickets: Tickets { secret: scope.derive(&root, "resume", &[]), scope },
         }
     }
 }

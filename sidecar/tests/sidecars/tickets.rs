@@ -1,0 +1,169 @@
+//! Sidecars that prove themselves to each other once, and connections that live no longer than the policy permits.
+
+use std::time::Duration;
+
+use sealane_types::Reason;
+use serde_json::json;
+use tokio::time::Instant;
+
+use crate::client::{Receiver, parcel, passing_on, sender, sender_of};
+use crate::path::Path;
+use crate::support::{LIMIT, Plan, Sidecar, document, signed, until, within};
+
+const SESSIONS: [&str; 4] = ["activations", "gradients", "weights", "logits"];
+
+/// Sidecars with [`SESSIONS`] between them.
+fn with_sessions(plan: Plan) -> Plan {
+    let mut document = document(1);
+    document["sessions"] = json!([{"from": "embedder", "to": "ranker", "stream": {}}]);
+    Plan { chain: signed(&document, &[1, 2]), more: &["gradients", "weights", "logits"], ..plan }
+}
+
+/// The sum of all series of `name` whose labels have all of `labels` in them.
+fn count(sidecar: &Sidecar, name: &str, labels: &[&str]) -> u64 {
+    let metrics = sidecar.node.render_metrics().unwrap();
+    let series = metrics
+        .lines()
+        .filter(|line| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' '])));
+    series
+        .filter(|line| labels.iter().all(|label| line.contains(label)))
+        .filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok())
+        .sum()
+}
+
+/// Verdicts on the other side's evidence: each costs that side a quote.
+fn proofs(sidecar: &Sidecar) -> u64 {
+    count(sidecar, "sealane_verifications_total", &["accepted"])
+}
+
+fn resumed(sidecar: &Sidecar, outcome: &str) -> u64 {
+    count(sidecar, "sealane_resumptions_total", &[outcome])
+}
+
+fn reattested(sidecar: &Sidecar) -> u64 {
+    count(sidecar, "sealane_connections_reattested_total", &[])
+}
+
+fn ended(sidecar: &Sidecar, reason: Reason) -> u64 {
+    count(sidecar, "sealane_connections_ended_total", &[&format!("\"{reason}\"")])
+}
+
+async fn all_connected(from: &Sidecar) {
+    for session in SESSIONS {
+        let opened = sender_of(session, &from.lanes, 0, Instant::now() + LIMIT).await;
+        // The lane is not needed: that it opened says that the replica is connected.
+        drop(opened.unwrap());
+    }
+}
+
+#[tokio::test]
+async fn the_sessions_of_a_pair_share_one_proof() {
+    let to = with_sessions(Plan::receiver()).start();
+    let from = with_sessions(Plan::sender(&[to.address])).start();
+    all_connected(&from).await;
+    for side in [&from, &to] {
+        assert_eq!(proofs(side), 1);
+        until("resumptions", || resumed(side, "established") == 3).await;
+        assert_eq!(resumed(side, "refused"), 0);
+    }
+}
+
+#[tokio::test]
+async fn connections_of_a_pair_are_attested_again_by_one_quote() {
+    let plan = |plan: Plan| Plan { reattest_seconds: 10, ..with_sessions(plan) };
+    let to = plan(Plan::receiver()).start();
+    let from = plan(Plan::sender(&[to.address])).start();
+    all_connected(&from).await;
+    let quotes = |side: &Sidecar| count(side, "sealane_quotes_total", &["made"]);
+    // Each side has looked at its own evidence by now, too.
+    let before = [quotes(&from), quotes(&to)];
+    assert!(before.iter().all(|quotes| *quotes <= 2), "{before:?}");
+    until("all are attested again", || [&from, &to].into_iter().all(|side| reattested(side) == 4)).await;
+    let after = [quotes(&from), quotes(&to)];
+    for (before, after) in before.into_iter().zip(after) {
+        // One unless this machine was too busy to bring them together.
+        assert!((1..=2).contains(&(after - before)), "{before} {after}");
+    }
+    assert_eq!(ended(&from, Reason::EvidenceExpired) + ended(&to, Reason::EvidenceExpired), 0);
+}
+
+#[tokio::test]
+async fn links_that_broke_are_mended_without_a_proof() {
+    let to = with_sessions(Plan::receiver()).start();
+    let path = Path::to(to.address).await;
+    let from = with_sessions(Plan::sender(&[path.address])).start();
+    let (lane, events) = sender(&from.lanes).await;
+    passing_on(events);
+    let mut taking = Receiver::open(&to.lanes, 1 << 20).await;
+    all_connected(&from).await;
+    for sent in 0..3 {
+        let before = resumed(&from, "established");
+        path.cut();
+        until("the sessions are back", || resumed(&from, "established") >= before + 4).await;
+        lane.offer(parcel(sent, 1_000)).await.unwrap();
+        assert_eq!(within("a tensor", taking.next_taken()).await, sent);
+    }
+    assert_eq!((proofs(&from), proofs(&to)), (1, 1));
+}
+
+#[tokio::test]
+async fn a_replica_that_restarted_is_met_with_a_full_handshake_at_once() {
+    let to = Plan::receiver().start();
+    let from = Plan::sender(&[to.address]).start();
+    let (lane, events) = sender(&from.lanes).await;
+    passing_on(events);
+    until("tickets", || count(&from, "sealane_tickets", &["held"]) > 0).await;
+    let to = to.kill().start();
+    let mut taking = Receiver::open(&to.lanes, 1 << 20).await;
+    lane.offer(parcel(0, 1_000)).await.unwrap();
+    assert_eq!(within("a tensor", taking.next_taken()).await, 0);
+    assert_eq!(
+        resumed(&from, "TicketRefused"),
+        1,
+        "what it held was worth nothing, and all of it was dropped"
+    );
+    assert_eq!((proofs(&from), proofs(&to)), (2, 1));
+}
+
+#[tokio::test]
+async fn connections_end_with_their_life_and_no_tensor_with_them() {
+    const LIFE: Duration = Duration::from_secs(10);
+    let mut document = document(1);
+    document["limits"] = json!({"sessionSeconds": LIFE.as_secs()});
+    let chain = signed(&document, &[1, 2]);
+    let to = Plan { chain: chain.clone(), ..Plan::receiver() }.start();
+    let from = Plan { chain, ..Plan::sender(&[to.address]) }.start();
+    let (lane, events) = sender(&from.lanes).await;
+    passing_on(events);
+    let mut taking = Receiver::open(&to.lanes, 1 << 20).await;
+    let over = |side: &Sidecar| ended(side, Reason::SessionLifeOver);
+    let mut sent = 0;
+    while over(&from) == 0 || proofs(&from) < 2 {
+        lane.offer(parcel(sent, 1_000)).await.unwrap();
+        assert_eq!(within("a tensor", taking.next_taken()).await, sent, "each once, in order");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        sent += 1;
+        assert!(sent < 4_000, "it lives on");
+    }
+    until("the other side's count", || over(&to) == over(&from)).await;
+    assert_eq!(proofs(&to), proofs(&from), "a new life begins with a full handshake");
+    assert_eq!(resumed(&from, "established"), 0);
+}
+
+#[tokio::test]
+async fn tickets_go_when_the_policy_drops_their_replica() {
+    let to = Plan::receiver().start();
+    let from = Plan::sender(&[to.address]).start();
+    let (_lane, _events) = sender(&from.lanes).await;
+    let (held, issued) =
+        (|| count(&from, "sealane_tickets", &["held"]), || count(&to, "sealane_tickets", &["issued"]));
+    until("tickets", || held() > 0 && issued() > 0).await;
+    let mut dropped = document(2);
+    dropped["peers"]["ranker"] = json!({"entries": [{"kind": "Key", "publicKeys": ["0a".repeat(32)]}]});
+    from.propose(signed(&dropped, &[1, 2]));
+    until("its tickets are gone", || held() == 0).await;
+    let mut dropped = document(3);
+    dropped["peers"]["embedder"] = json!({"entries": [{"kind": "Key", "publicKeys": ["0a".repeat(32)]}]});
+    to.propose(signed(&dropped, &[1, 2]));
+    until("those that it gave out are gone", || issued() == 0).await;
+}
