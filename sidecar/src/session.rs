@@ -15,6 +15,7 @@ pub(crate) mod forward;
 pub(crate) mod inbound;
 pub(crate) mod incoming;
 pub(crate) mod life;
+mod offers;
 pub(crate) mod outgoing;
 mod permission;
 mod phase;

@@ -17,6 +17,7 @@ use tokio::time::Interval;
 
 use super::answer::{self, Answer};
 use super::externals::Meeting;
+use super::offers::Offers;
 use super::resumption::Resumption;
 use super::tickets::Turn;
 use super::traffic::{Established, Traffic};
@@ -63,33 +64,6 @@ pub(super) struct Trust<'a> {
     offers: Offers,
     /// With a replica outside of the cluster.
     meeting: Option<Meeting>,
-}
-
-/// Policy chains that the remote offers. One is looked at while the newest other one waits, so that a remote that
-/// offers without end costs the memory of two.
-#[derive(Debug, Default)]
-struct Offers {
-    looking: bool,
-    waiting: Option<Vec<u8>>,
-}
-
-impl Offers {
-    /// The chain to look at now, if its turn has come.
-    fn offered(&mut self, chain: Vec<u8>) -> Option<Vec<u8>> {
-        if self.looking {
-            self.waiting = Some(chain);
-            return None;
-        }
-        self.looking = true;
-        Some(chain)
-    }
-
-    /// One was looked at; the next one, if there is one.
-    fn looked(&mut self) -> Option<Vec<u8>> {
-        let next = self.waiting.take();
-        self.looking = next.is_some();
-        next
-    }
 }
 
 impl<'a> Trust<'a> {
@@ -297,7 +271,8 @@ impl<'a> Trust<'a> {
         traffic: &mut dyn Traffic,
     ) -> Result<(), Reason> {
         let held = self.permitted(connection, traffic)?;
-        let peer = judge_again(past, &held, self.context.clock.unix())?;
+        let judged = judge_again(past, &held, self.context.clock.unix());
+        let peer = judged.inspect_err(|reason| self.miss(connection, *reason))?;
         traffic.verified(&peer);
         connection.judged(Ok(peer)).map_err(|_| Reason::FrameMalformed)
     }
@@ -478,23 +453,5 @@ fn on_answer(answer: Answer, connection: &mut Connection, traffic: &mut dyn Traf
     if let Err(misuse) = given {
         // The connection closed while the answer was being made: there is nobody to give it to.
         tracing::debug!(%misuse, "an answer came too late");
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn offers_without_end_cost_the_memory_of_two() {
-        let mut offers = Offers::default();
-        assert_eq!(offers.offered(vec![1]), Some(vec![1]));
-        assert_eq!(offers.offered(vec![2]), None);
-        assert_eq!(offers.offered(vec![3]), None, "only the newest waits");
-        assert_eq!(offers.looked(), Some(vec![3]));
-        assert_eq!(offers.offered(vec![4]), None);
-        assert_eq!(offers.looked(), Some(vec![4]));
-        assert_eq!(offers.looked(), None);
-        assert_eq!(offers.offered(vec![5]), Some(vec![5]));
     }
 }
