@@ -116,17 +116,7 @@ pub(crate) async fn try_sender(
     base: u64,
     deadline: Instant,
 ) -> Result<(SenderLane, SenderEvents), LaneError> {
-    sender_of("activations", lanes, base, deadline).await
-}
-
-/// The same of any session.
-pub(crate) async fn sender_of(
-    session: &str,
-    lanes: &Lanes,
-    base: u64,
-    deadline: Instant,
-) -> Result<(SenderLane, SenderEvents), LaneError> {
-    let session = session.parse().unwrap();
+    let session = "activations".parse().unwrap();
     within("a sending lane", lanes.open_sender(session, INCARNATION, Sequence(base), deadline)).await
 }
 
