@@ -22,6 +22,9 @@ pub struct Arguments {
     pub log: String,
     #[command(flatten)]
     sidecar: SidecarArguments,
+    /// Give injected pods the volume of the node agent, which runs on every node.
+    #[arg(long, env = "SEALANE_NODE_AGENT")]
+    node_agent: bool,
     /// Inject the simulated platform: software evidence that proves nothing.
     #[arg(long, env = "SEALANE_SIMULATED", requires = "simulation_file")]
     simulated: bool,
@@ -116,13 +119,16 @@ pub struct SidecarSettings {
     pub traces: Vec<(&'static str, String)>,
     /// JSON of the simulated platform, which injected sidecars get in their environment.
     pub simulation: Option<String>,
+    /// Whether a node agent runs on every node.
+    pub node_agent: bool,
 }
 
 impl Config {
     /// # Errors
     /// [`ConfigError`] when files or values do not fit.
     pub fn new(arguments: Arguments) -> Result<Self, ConfigError> {
-        let Arguments { namespace, pod_name, log: _, sidecar, simulated, simulation_file } = arguments;
+        let Arguments { namespace, pod_name, log: _, sidecar, node_agent, simulated, simulation_file } =
+            arguments;
         if sidecar.sidecar_data_port == sidecar.sidecar_admin_port {
             return Err(ConfigError::SamePorts);
         }
@@ -153,6 +159,7 @@ impl Config {
                 log: sidecar_log,
                 traces: traces(sidecar_otlp_endpoint, sidecar_otlp_ca)?,
                 simulation,
+                node_agent,
             },
         })
     }

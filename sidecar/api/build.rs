@@ -8,6 +8,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("cargo::rerun-if-changed=proto");
     let control = protox::compile(["control.proto"], ["proto"])?;
     tonic_prost_build::configure().compile_fds(control)?;
+    // The kubelet speaks these to the node agent.
+    for file in ["csi.proto", "pluginregistration.proto"] {
+        tonic_prost_build::configure().compile_fds(protox::compile([file], ["proto"])?)?;
+    }
     let mut door = protox::compile(["door.proto"], ["proto"])?;
     // Tensor bytes stay where they were received.
     tonic_prost_build::configure()

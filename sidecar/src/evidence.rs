@@ -7,6 +7,7 @@
 
 pub(crate) mod judge;
 pub(crate) mod key_file;
+pub(crate) mod node_message;
 pub(crate) mod own;
 pub mod platforms;
 pub(crate) mod prover;

@@ -6,11 +6,14 @@
 //! A tensor going out: `door → handoff → session/outgoing → session/driver → protocol → link`; and in at the peer:
 //! `link → protocol → session/driver → session/incoming → handoff → door`.
 //!
+//! The same program is the agent of a confidential node: `agent`, which asks the platform for the sidecars of its pods.
+//!
 //! Forwarded TCP connections take the same way between `session/forward` at either end.
 //!
 //! Deliberately absent: any Kubernetes client, any parsing of evidence, any cipher.
 
 mod admin;
+mod agent;
 pub mod config;
 mod context;
 pub mod control;

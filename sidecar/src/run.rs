@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
 
+use crate::agent::{self, AgentArguments};
 use crate::config::{Config, environment, file};
 use crate::evidence::Platforms;
 
@@ -32,6 +33,8 @@ enum Command {
         #[arg(long, value_name = "FILE")]
         config: Option<PathBuf>,
     },
+    /// Run the agent of this node
+    Agent(Box<AgentArguments>),
     /// Ask the sidecar in this container whether it has started; exit 0 if it has
     Probe {
         /// Its admin port; 0 asks the one that it has told beside its door
@@ -59,6 +62,16 @@ pub fn main_with(platforms: Platforms) -> ExitCode {
     match arguments.command {
         Command::Probe { port, door } => finish(probe::ask(port, &door)),
         Command::Keygen(arguments) => finish(keygen::run(arguments)),
+        Command::Agent(arguments) => {
+            log();
+            match agent::Config::try_from(*arguments) {
+                Ok(config) => finish(agent::run(config, &platforms)),
+                Err(error) => {
+                    report(&error.into());
+                    ExitCode::from(USAGE)
+                }
+            }
+        }
         Command::Run { config } => {
             log();
             match configuration(config) {

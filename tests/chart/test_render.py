@@ -121,9 +121,77 @@ def test_simulation_is_off_unless_asked_for(default: list[dict[str, Any]]) -> No
     assert "sealane-sidecar-sim:" in simulated and "sealane-simulation" in simulated
 
 
+DIGEST = "0a" * 32
+
+
+def agent(*settings: str) -> list[dict[str, Any]]:
+    return render("agent.enabled=true", f"agent.sidecarDigests={{{DIGEST}}}", *settings)
+
+
+def test_the_node_agent_is_off_by_default(default: list[dict[str, Any]]) -> None:
+    assert not of_kind(default, "DaemonSet") and not of_kind(default, "CSIDriver") and not of_kind(default, "Namespace")
+    assert "SEALANE_NODE_AGENT" not in json.dumps(default)
+    assert "SEALANE_NODE_AGENT" in json.dumps(of_kind(agent(), "Deployment"))
+
+
+def test_the_node_agent_asks_kubelets_for_pods_and_nothing_else() -> None:
+    rendered = agent()
+    (role,) = [role for role in of_kind(rendered, "ClusterRole") if role["metadata"]["name"] == "sealane-agent"]
+    assert role["rules"] == [{"apiGroups": [""], "resources": ["nodes/pods"], "verbs": ["get"]}]
+    bindings = [*of_kind(rendered, "ClusterRoleBinding"), *of_kind(rendered, "RoleBinding")]
+    bound = [binding["roleRef"]["name"] for binding in bindings if "sealane-agent" in json.dumps(binding["subjects"])]
+    assert bound == ["sealane-agent"]
+
+
+def test_the_node_agent_has_no_more_than_it_needs() -> None:
+    (daemons,) = of_kind(agent(), "DaemonSet")
+    pod = daemons["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert container["securityContext"] == {
+        "runAsUser": 0, "runAsGroup": 0, "readOnlyRootFilesystem": True,
+        "allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]},
+    }
+    assert pod["securityContext"] == {"seccompProfile": {"type": "RuntimeDefault"}}
+    assert "hostIPC" not in pod and "ports" not in container
+    assert {volume["hostPath"]["path"] for volume in pod["volumes"]} == {
+        "/var/lib/kubelet/pods", "/var/lib/kubelet/plugins/csi.sealane.dev", "/var/lib/kubelet/plugins_registry",
+        "/sys/kernel/config",
+    }
+    assert all("mountPropagation" not in mount for mount in container["volumeMounts"])
+    (device,) = of_kind(agent("agent.provider=SevGuest"), "DaemonSet")
+    assert device["spec"]["template"]["spec"]["containers"][0]["securityContext"]["privileged"] is True
+
+
+def test_restricted_namespaces_may_use_the_driver_and_its_own_is_privileged() -> None:
+    rendered = agent()
+    (driver,) = of_kind(rendered, "CSIDriver")
+    assert driver["metadata"]["labels"]["security.kubernetes.io/csi-ephemeral-volume-profile"] == "restricted"
+    assert driver["spec"] == {
+        "attachRequired": False, "podInfoOnMount": True, "volumeLifecycleModes": ["Ephemeral"], "fsGroupPolicy": "None",
+    }
+    (namespace,) = of_kind(rendered, "Namespace")
+    assert namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "privileged"
+    (daemons,) = of_kind(rendered, "DaemonSet")
+    assert daemons["metadata"]["namespace"] == namespace["metadata"]["name"] != "sealane-system"
+    assert not of_kind(agent("agent.createNamespace=false"), "Namespace")
+
+
+def test_a_simulated_node_needs_simulation() -> None:
+    done = helm("template", "sealane", str(CHART), "--set", "agent.enabled=true,agent.provider=Simulated",
+                "--set", f"agent.sidecarDigests={{{DIGEST}}}")
+    assert done.returncode != 0 and "simulation.enabled" in done.stderr
+    simulated = agent("agent.provider=Simulated", "simulation.enabled=true")
+    text = json.dumps(of_kind(simulated, "DaemonSet"))
+    assert "sealane-sidecar-sim:" in text and "SEALANE_SIMULATED_PLATFORM" in text
+    assert "SEALANE_SIMULATED_PLATFORM" not in json.dumps(of_kind(agent(), "DaemonSet"))
+
+
 @pytest.mark.parametrize(
     ("setting", "told"),
     [
+        ("agent.enabled=true", "sidecarDigests"),
+        ("agent.sidecarDigests={latest}", "sidecarDigests"),
+        ("agent.provider=Auto", "provider"),
         ("operator.replica=3", "replica"),
         ("operator.replicas=0", "replicas"),
         ("operator.image.tag=latest", "tag"),
@@ -136,7 +204,7 @@ def test_a_typo_is_refused_by_name(setting: str, told: str) -> None:
     assert done.returncode != 0 and told in done.stderr, done.stderr
 
 
-@pytest.mark.parametrize("absent", ["tracing", "monitoring.prometheusRule", "monitoring.dashboard"])
+@pytest.mark.parametrize("absent", ["tracing", "monitoring.prometheusRule", "monitoring.dashboard", "agent"])
 def test_values_of_an_older_release_are_enough(default: list[dict[str, Any]], absent: str) -> None:
     """`helm upgrade --reuse-values` brings the values of the release before, which lack what is new."""
     assert render(f"{absent}=null") == default

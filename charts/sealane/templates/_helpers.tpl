@@ -14,6 +14,13 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/component: operator
 {{- end }}
 
+{{/* What selects the node agent's pods. */}}
+{{- define "sealane.agent.selector" -}}
+app.kubernetes.io/name: sealane
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: agent
+{{- end }}
+
 {{/* An image reference: (dict "root" $ "image" .Values.operator.image) */}}
 {{- define "sealane.image" -}}
 {{ .root.Values.image.registry }}/{{ .image.repository }}:{{ .image.tag }}

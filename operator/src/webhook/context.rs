@@ -15,6 +15,8 @@ pub struct InjectionContext<'a> {
     /// The pod's namespace: the pod itself may not state it at admission.
     pub namespace: &'a str,
     pub peer: Option<&'a PeerName>,
+    /// Whether the sidecar reaches the agent of its node.
+    pub node_agent: bool,
     /// JSON list of the roots of the Peer's TrustPolicy; absent while there is none.
     pub roots: Option<String>,
     /// Secret with the Peer's private key, of a Peer that proves itself by one.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use sealane_operator_api::well_known::INJECT_LABEL;
-use sealane_types::PeerName;
+use sealane_types::{PeerName, Provider};
 
 use crate::membership::{Membership, PeerSelector};
 
@@ -29,6 +29,22 @@ pub enum Refusal {
         "Peer `{peer}` cannot be read, so nobody can say whether it selects this pod: {problem}. Correct or delete that Peer; a pod labelled {INJECT_LABEL}: \"false\" is admitted without the sidecar"
     )]
     UnreadablePeer { peer: String, problem: String },
+    #[error(
+        "Peer `{0}` gets its evidence from the node agent (provider NodeAgent), which this installation does not run: set agent.enabled in the chart, or another provider"
+    )]
+    NoNodeAgent(PeerName),
+}
+
+/// Whether a pod of this Peer gets the volume by which its sidecar reaches the agent of its node, where there is one.
+///
+/// # Errors
+/// [`Refusal::NoNodeAgent`] for a Peer that has no other source of evidence: the volume would never come.
+pub fn reaches_node_agent(peer: &PeerName, provider: Provider, installed: bool) -> Result<bool, Refusal> {
+    match provider {
+        Provider::NodeAgent if !installed => Err(Refusal::NoNodeAgent(peer.clone())),
+        Provider::NodeAgent | Provider::Auto => Ok(installed),
+        _ => Ok(false),
+    }
 }
 
 /// Whether a pod with these labels does without the sidecar, whatever Peers there are.
@@ -86,6 +102,20 @@ mod tests {
             let labels = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
             assert_eq!(decide(&labels, &peers), expected, "{labels:?}");
         }
+    }
+
+    #[test]
+    fn the_provider_and_the_installation_decide_about_the_node_agent() {
+        let peer = PeerName::new("a").unwrap();
+        let reaches = |provider, installed| reaches_node_agent(&peer, provider, installed);
+        for installed in [true, false] {
+            assert_eq!(reaches(Provider::Auto, installed), Ok(installed));
+            assert_eq!(reaches(Provider::CocoAgent, installed), Ok(false));
+            assert_eq!(reaches(Provider::Simulated, installed), Ok(false));
+        }
+        assert_eq!(reaches(Provider::NodeAgent, true), Ok(true));
+        let refused = reaches(Provider::NodeAgent, false).unwrap_err();
+        assert!(refused.to_string().contains("agent.enabled"), "{refused}");
     }
 
     #[test]

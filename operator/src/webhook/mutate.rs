@@ -14,7 +14,7 @@ use sealane_types::{PeerName, Provider};
 use tokio::sync::watch;
 
 use super::context::InjectionContext;
-use super::decide::{Decision, Refusal, decide, opted_out};
+use super::decide::{Decision, Refusal, decide, opted_out, reaches_node_agent};
 use super::inject::inject;
 use crate::causes::Causes;
 use crate::config::Config;
@@ -95,6 +95,16 @@ impl Mutator {
             Decision::Refuse(refusal) => return Ok(refused(refusal)),
             Decision::Inject(peer) => peer,
         };
+        let found = peer.as_ref().and_then(|name| named(name, &peers));
+        let installed = self.config.sidecar.node_agent;
+        let reached = peer
+            .as_ref()
+            .zip(found)
+            .map(|(name, found)| reaches_node_agent(name, found.spec.attestation.provider, installed));
+        let node_agent = match reached.transpose() {
+            Ok(reached) => reached.unwrap_or(false),
+            Err(refusal) => return Ok(refused(refusal)),
+        };
         let authorities = Arc::clone(&self.authorities.borrow());
         let context = InjectionContext {
             settings: &self.config.sidecar,
@@ -102,8 +112,9 @@ impl Mutator {
             authorities: &authorities,
             namespace,
             peer: peer.as_ref(),
-            roots: self.roots(namespace, peer.as_ref(), &peers).await?,
-            key_secret: key_secret(peer.as_ref(), &peers),
+            node_agent,
+            roots: self.roots(namespace, found).await?,
+            key_secret: found.and_then(key_secret),
         };
         match inject(pod, &context) {
             Ok(patch) => Ok((Injection::Injected, response.with_patch(patch)?)),
@@ -127,11 +138,9 @@ impl Mutator {
     async fn roots(
         &self,
         namespace: &str,
-        peer: Option<&PeerName>,
-        peers: &[Peer],
+        peer: Option<&Peer>,
     ) -> Result<Option<String>, Box<dyn Error + Send + Sync>> {
-        let named = |candidate: &&Peer| candidate.metadata.name.as_deref() == peer.map(PeerName::as_str);
-        let Some(peer) = peers.iter().filter(|_| peer.is_some()).find(named) else { return Ok(None) };
+        let Some(peer) = peer else { return Ok(None) };
         let policy = &peer.spec.trust_policy_ref.name;
         let api: Api<TrustPolicy> = Api::namespaced(self.client.clone(), namespace);
         let Some(found) = api.get_opt(policy).await? else { return Ok(None) };
@@ -141,11 +150,13 @@ impl Mutator {
 }
 
 /// The Secret with the key of a Peer that proves itself by one.
-fn key_secret<'p>(peer: Option<&PeerName>, peers: &'p [Peer]) -> Option<&'p str> {
-    let name = peer?.as_str();
-    let peer = peers.iter().find(|candidate| candidate.metadata.name.as_deref() == Some(name))?;
+fn key_secret(peer: &Peer) -> Option<&str> {
     let Attestation { provider, key_secret_ref, reattest_after: _ } = &peer.spec.attestation;
     key_secret_ref.as_ref().filter(|_| *provider == Provider::Key).map(|secret| secret.name.as_str())
+}
+
+fn named<'a>(name: &PeerName, peers: &'a [Peer]) -> Option<&'a Peer> {
+    peers.iter().find(|candidate| candidate.metadata.name.as_deref() == Some(name.as_str()))
 }
 
 /// Every listed Peer with what it selects. One that cannot be read may select any pod, which would go without its

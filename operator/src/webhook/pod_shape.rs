@@ -11,7 +11,9 @@ pub(super) const TOKEN_VOLUME: &str = "sealane-token";
 pub(super) const INITDATA_VOLUME: &str = "sealane-initdata";
 pub(super) const TARGETS_VOLUME: &str = "sealane-target";
 pub(super) const KEY_VOLUME: &str = "sealane-key";
-const VOLUMES: [&str; 5] = [DOOR_VOLUME, TOKEN_VOLUME, INITDATA_VOLUME, TARGETS_VOLUME, KEY_VOLUME];
+pub(super) const AGENT_VOLUME: &str = "sealane-agent";
+const VOLUMES: [&str; 6] =
+    [DOOR_VOLUME, TOKEN_VOLUME, INITDATA_VOLUME, TARGETS_VOLUME, KEY_VOLUME, AGENT_VOLUME];
 
 /// Kubernetes' default of `terminationGracePeriodSeconds`.
 const GRACE_SECONDS: u64 = 30;

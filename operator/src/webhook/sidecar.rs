@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 
 use super::context::InjectionContext;
 use super::pod_shape::{
-    DOOR_VOLUME, INITDATA_VOLUME, InjectError, KEY_VOLUME, TARGETS_VOLUME, TOKEN_VOLUME, drain_seconds,
-    is_guaranteed, on_host_network,
+    AGENT_VOLUME, DOOR_VOLUME, INITDATA_VOLUME, InjectError, KEY_VOLUME, TARGETS_VOLUME, TOKEN_VOLUME,
+    drain_seconds, is_guaranteed, on_host_network,
 };
 use crate::names::control_address;
 
@@ -23,6 +23,10 @@ const INITDATA_DIRECTORY: &str = "/run/sealane-initdata";
 const KEY_DIRECTORY: &str = "/run/sealane-key";
 /// The private key in its Secret.
 const KEY_FILE: &str = "key.pem";
+/// Where the sidecar looks for the socket of the node agent.
+const AGENT_DIRECTORY: &str = "/run/sealane-agent";
+/// The node agent's driver; it makes a directory with one socket for this pod.
+const AGENT_DRIVER: &str = "csi.sealane.dev";
 /// The numeric user of the image; nothing in it is owned by another.
 const USER: i64 = 65532;
 
@@ -45,6 +49,10 @@ pub(super) fn container(
     }
     if context.key_secret.is_some() {
         mounts.push(json!({"name": KEY_VOLUME, "mountPath": KEY_DIRECTORY, "readOnly": true}));
+    }
+    // In no other container: only this one gets evidence, and none needs to try.
+    if context.node_agent {
+        mounts.push(json!({"name": AGENT_VOLUME, "mountPath": AGENT_DIRECTORY, "readOnly": true}));
     }
     Ok(json!({
         "name": SIDECAR_CONTAINER,
@@ -155,6 +163,9 @@ pub(super) fn volumes(spec: &PodSpec, context: &InjectionContext<'_>) -> Vec<Val
         volumes.push(json!({"name": INITDATA_VOLUME, "downwardAPI": {"items": [
             {"path": "initdata", "fieldRef": {"fieldPath": field}},
         ]}}));
+    }
+    if context.node_agent {
+        volumes.push(json!({"name": AGENT_VOLUME, "csi": {"driver": AGENT_DRIVER, "readOnly": true}}));
     }
     volumes
 }

@@ -121,6 +121,8 @@ words!(
         SevGuest,
         /// The attestation agent of Confidential Containers.
         CocoAgent,
+        /// The agent of a node that is a confidential VM: it states the workload.
+        NodeAgent,
         /// /dev/nsm of an AWS Nitro enclave.
         Nsm,
         /// A pinned key from a file: no TEE.

@@ -1,4 +1,5 @@
-//! Messages and services between sidecar and operator, and of the gRPC door, generated from `proto/`.
+//! Messages and services between sidecar and operator, of the gRPC door, and between kubelet and node agent, generated
+//! from `proto/`.
 //!
 //! Invariant: nothing here is trusted by its receiver. Deliberately absent: behaviour, apart from the decoder of
 //! [`put_tensor`], which keeps no more of a list than its receiver would look at.
@@ -16,6 +17,34 @@ pub mod put_tensor;
 )]
 pub mod control {
     tonic::include_proto!("sealane.control.v1");
+}
+
+/// What the kubelet asks of the node agent's CSI driver.
+#[allow(
+    missing_debug_implementations,
+    unreachable_pub,
+    clippy::all,
+    clippy::use_self,
+    clippy::large_futures,
+    clippy::allow_attributes_without_reason,
+    reason = "generated code"
+)]
+pub mod csi {
+    tonic::include_proto!("csi.v1");
+}
+
+/// How the kubelet comes to know the driver.
+#[allow(
+    missing_debug_implementations,
+    unreachable_pub,
+    clippy::all,
+    clippy::use_self,
+    clippy::large_futures,
+    clippy::allow_attributes_without_reason,
+    reason = "generated code"
+)]
+pub mod registration {
+    tonic::include_proto!("pluginregistration");
 }
 
 /// The gRPC door; `proto/door.proto` says what its messages mean.

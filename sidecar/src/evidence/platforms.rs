@@ -5,6 +5,7 @@ mod certificates;
 mod coco;
 mod configfs;
 mod key;
+mod node_agent;
 mod nsm;
 mod report;
 mod sev_guest;
@@ -81,6 +82,7 @@ impl Platforms {
             ProviderWord::ConfigfsTsm => Arc::new(configfs::ConfigfsTsm::default()),
             ProviderWord::SevGuest => Arc::new(sev_guest::SevGuest),
             ProviderWord::CocoAgent => Arc::new(coco::CocoAgent::new(coco::AGENT)),
+            ProviderWord::NodeAgent => Arc::new(node_agent::NodeAgent::new(node_agent::SOCKET)),
             ProviderWord::Nsm => Arc::new(nsm::Nsm),
             ProviderWord::Key => Arc::new(key::PinnedKey::open(input)?),
             ProviderWord::Simulated => match self.simulated {

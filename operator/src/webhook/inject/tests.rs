@@ -20,6 +20,7 @@ fn settings() -> SidecarSettings {
         log: "info".to_owned(),
         traces: vec![("SEALANE_OTLP_ENDPOINT", "http://collector:4317".to_owned())],
         simulation: None,
+        node_agent: false,
     }
 }
 
@@ -30,6 +31,7 @@ fn context<'a>(settings: &'a SidecarSettings, peer: Option<&'a PeerName>) -> Inj
         authorities: "PEM",
         namespace: "demo",
         peer,
+        node_agent: false,
         roots: Some("[]".to_owned()),
         key_secret: None,
     }
@@ -357,4 +359,23 @@ fn the_simulated_platform_measures_initdata_from_an_annotation() {
     let after = injected_with(&own, &context(&settings, Some(&peer)));
     assert_eq!(after["metadata"]["annotations"][INITDATA_ANNOTATION], "mine");
     assert_eq!(simulated_initdata("demo", None), "sealane simulated initdata\nnamespace: demo\npeer: \n");
+}
+
+#[test]
+fn the_node_agent_is_reached_by_the_sidecar_alone() {
+    let settings = settings();
+    let context = InjectionContext { node_agent: true, ..context(&settings, None) };
+    let after = injected_with(&plain(), &context);
+    let volumes = after["spec"]["volumes"].as_array().unwrap();
+    let agent = volumes.iter().find(|volume| volume["name"] == "sealane-agent").unwrap();
+    assert_eq!(agent["csi"], json!({"driver": "csi.sealane.dev", "readOnly": true}));
+    assert!(names(&sidecar(&after)["volumeMounts"]).contains(&"sealane-agent"));
+    assert!(!names(&after["spec"]["containers"][0]["volumeMounts"]).contains(&"sealane-agent"));
+    let without = injected(&plain());
+    assert!(!names(&without["spec"]["volumes"]).contains(&"sealane-agent"));
+    let taken = pod(&json!({
+        "containers": [{"name": "app", "image": "app"}],
+        "volumes": [{"name": "sealane-agent", "emptyDir": {}}],
+    }));
+    assert_eq!(refused(&taken), InjectError::ReservedVolume("sealane-agent".to_owned()));
 }

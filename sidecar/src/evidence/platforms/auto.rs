@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use futures::future::{BoxFuture, FutureExt};
 use sealane_attestation::Format;
+use sealane_types::Platform;
 use tokio::sync::OnceCell;
 
 use super::coco::{self, CocoAgent};
 use super::configfs::ConfigfsTsm;
+use super::node_agent::{self, NodeAgent};
 use super::nsm::Nsm;
 use super::sev_guest::SevGuest;
 use crate::evidence::provider::{Provider, ProviderError, Quote, QuoteRequest};
@@ -21,12 +23,13 @@ pub(super) struct Auto {
 }
 
 impl Auto {
-    /// An enclave first, then a pod that is a confidential VM of its own, then a device that only privileged pods
-    /// see.
+    /// An enclave first, then a pod that is a confidential VM of its own. A node agent comes before the devices that
+    /// only privileged pods see: where there is one, they are the node's, and it states the workload besides.
     pub(super) fn new() -> Self {
         Self::among(vec![
             Arc::new(Nsm),
             Arc::new(CocoAgent::new(coco::AGENT)),
+            Arc::new(NodeAgent::new(node_agent::SOCKET)),
             Arc::new(ConfigfsTsm::default()),
             Arc::new(SevGuest),
         ])
@@ -41,6 +44,10 @@ impl Auto {
             .get_or_try_init(|| async {
                 for candidate in &self.candidates {
                     match candidate.format().await {
+                        // A node agent may run on a simulated platform.
+                        Ok(format) if format.platform() == Platform::Simulated => {
+                            tracing::warn!("{candidate:?} is a simulation, which Auto never means");
+                        }
                         Ok(format) => {
                             tracing::info!(platform = %format.platform(), "evidence comes from {candidate:?}");
                             return Ok((Arc::clone(candidate), format));
@@ -123,6 +130,9 @@ mod tests {
 
     #[tokio::test]
     async fn simulation_is_never_found() {
+        let simulated = device(true, Format::SimulatedSevSnp);
+        let auto = Auto::among(vec![simulated, device(true, Format::Tdx)]);
+        assert_eq!(auto.format().await.unwrap(), Format::Tdx);
         let auto = Auto::new();
         for candidate in &auto.candidates {
             if let Ok(format) = candidate.format().await {

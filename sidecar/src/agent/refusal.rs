@@ -1,0 +1,79 @@
+//! Why the agent does not quote for a caller.
+
+use sealane_attestation::Unstatable;
+use sealane_types::Digest;
+
+use super::kubelet::KubeletError;
+use crate::evidence::ProviderError;
+
+/// Each is told to the caller, whoever it is: what is in it, a process of the pod may know.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Refusal {
+    // The caller.
+    #[error("this node's kernel has no SO_PEERPIDFD (Linux 6.5): nobody can tell safely who calls")]
+    KernelTooOld,
+    #[error("the calling process has ended")]
+    Gone,
+    #[error("the calling process cannot be seen: the agent has to run with hostPID")]
+    Invisible,
+    #[error("the calling process is in no container of a pod")]
+    NoContainer,
+    #[error("this socket belongs to another pod")]
+    OtherPod,
+    #[error("only the container `sealane` gets evidence, and container `{0}` asked")]
+    OtherContainer(String),
+    #[error("container `sealane` runs {0}, which is not among the agent's sidecarDigests")]
+    OtherImage(Digest),
+    #[error("the workload cannot be stated")]
+    Unstatable(#[from] Unstatable),
+    #[error("the pod's names are none that Kubernetes gives")]
+    Names,
+    #[error("the question cannot be read")]
+    Malformed,
+
+    // What time helps against.
+    #[error("the kubelet does not list the pod yet")]
+    UnknownPod,
+    #[error("the kubelet does not state the caller's container yet")]
+    UnknownContainer,
+    #[error(
+        "container `{0}` has not started, and its image is not given by digest: nobody knows yet what it will run"
+    )]
+    UnknownImage(String),
+    #[error("too many questions from this pod")]
+    TooOften,
+    #[error("too many questions on this node")]
+    Busy,
+
+    // The node.
+    #[error("the kubelet could not be asked")]
+    Kubelet(#[from] KubeletError),
+    #[error("the node gives no evidence")]
+    Platform(#[from] ProviderError),
+}
+
+impl Refusal {
+    /// Whether the same question may be answered in a moment.
+    pub(super) const fn passes(&self) -> bool {
+        matches!(
+            self,
+            Self::UnknownPod
+                | Self::UnknownContainer
+                | Self::UnknownImage(_)
+                | Self::TooOften
+                | Self::Busy
+                | Self::Kubelet(_)
+        )
+    }
+
+    /// The refusal and its causes, in one line.
+    pub(super) fn words(&self) -> String {
+        let mut words = self.to_string();
+        let mut source = std::error::Error::source(self);
+        while let Some(cause) = source {
+            words = format!("{words}: {cause}");
+            source = cause.source();
+        }
+        words
+    }
+}

@@ -1,0 +1,177 @@
+//! The socket of one pod: who connects is identified, asked what it wants, and answered once.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use sealane_types::Digest;
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
+
+use super::caller::Caller;
+use super::identity::{Identity, identify};
+use super::kubelet::ListPods;
+use super::quoter::Quoter;
+use super::rate::Bucket;
+use super::refusal::Refusal;
+use crate::evidence::node_message::{Answer, MessageError, Question, QuoteQuestion, send};
+
+/// From connect to the last byte of the answer; a sidecar waits a little longer.
+const DEADLINE: Duration = Duration::from_secs(7);
+/// Questions of one pod: a burst, then so many per second. A pair of sidecars quotes once per re-attestation.
+const POD_BURST: u32 = 16;
+const POD_PER_SECOND: u32 = 2;
+/// Questions of the whole node.
+const NODE_BURST: u32 = 128;
+const NODE_PER_SECOND: u32 = 32;
+/// Connections of one pod at a time; more wait to be accepted.
+const POD_CONNECTIONS: usize = 4;
+
+/// What all sockets of a node share.
+#[derive(Debug)]
+pub(super) struct Desk {
+    pub(super) kubelet: Arc<dyn ListPods>,
+    pub(super) quoter: Quoter,
+    /// Digests of the images that the operator injects.
+    pub(super) sidecars: BTreeSet<Digest>,
+    /// The process file system of the node.
+    pub(super) proc: PathBuf,
+    rate: Bucket,
+}
+
+impl Desk {
+    pub(super) fn new(
+        kubelet: Arc<dyn ListPods>,
+        quoter: Quoter,
+        sidecars: BTreeSet<Digest>,
+        proc: PathBuf,
+    ) -> Self {
+        Self {
+            kubelet,
+            quoter,
+            sidecars,
+            proc,
+            rate: Bucket::new(NODE_BURST, NODE_PER_SECOND, Instant::now()),
+        }
+    }
+
+    /// Whose sidecar `caller` is, if it is one and asks through its own pod's socket.
+    async fn identify(&self, caller: &Caller, pod_uid: &str) -> Result<Identity, Refusal> {
+        let container = caller.container(&self.proc)?;
+        let pods = self.kubelet.pods().await?;
+        let identity = identify(&container, pod_uid, &pods, &self.sidecars)?;
+        // What was looked up is about the process that waits for the answer, not about one that had its number.
+        caller.lives()?;
+        Ok(identity)
+    }
+
+    async fn quote(
+        &self,
+        caller: &Caller,
+        pod_uid: &str,
+        question: &QuoteQuestion,
+    ) -> Result<Answer, Refusal> {
+        let identity = self.identify(caller, pod_uid).await?;
+        let evidence = self.quoter.quote(question, &identity).await?;
+        tracing::info!(pod = %identity.pod, leaves = question.leaves, "quoted");
+        Ok(Answer::Quote(Box::new((evidence, identity.workload))))
+    }
+}
+
+/// One pod's socket, served until it is stopped.
+#[derive(Debug)]
+pub(super) struct Served(JoinHandle<()>);
+
+impl Served {
+    /// Serves `listener` for the pod with `pod_uid`.
+    pub(super) fn start(
+        desk: Arc<Desk>,
+        pod_uid: String,
+        listener: std::os::unix::net::UnixListener,
+    ) -> std::io::Result<Self> {
+        let listener = UnixListener::from_std(listener)?;
+        let rate = Bucket::new(POD_BURST, POD_PER_SECOND, Instant::now());
+        let socket = Arc::new(Socket { desk, pod_uid, rate });
+        Ok(Self(tokio::spawn(socket.serve(listener))))
+    }
+
+    pub(super) fn stop(&mut self) {
+        self.0.abort();
+    }
+}
+
+#[derive(Debug)]
+struct Socket {
+    desk: Arc<Desk>,
+    pod_uid: String,
+    rate: Bucket,
+}
+
+impl Socket {
+    async fn serve(self: Arc<Self>, listener: UnixListener) {
+        let places = Arc::new(Semaphore::new(POD_CONNECTIONS));
+        loop {
+            // Never closed.
+            let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+            match listener.accept().await {
+                Ok((stream, _)) => {
+                    let socket = Arc::clone(&self);
+                    tokio::spawn(async move {
+                        socket.attend(stream).await;
+                        drop(place);
+                    });
+                }
+                Err(error) => {
+                    tracing::warn!(uid = self.pod_uid, "no connection could be accepted: {error}");
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                }
+            }
+        }
+    }
+
+    async fn attend(&self, mut stream: UnixStream) {
+        match tokio::time::timeout(DEADLINE, self.converse(&mut stream)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::debug!(uid = self.pod_uid, "a caller went away: {error}"),
+            Err(_) => tracing::warn!(uid = self.pod_uid, "a caller was not answered in time"),
+        }
+    }
+
+    async fn converse(&self, stream: &mut UnixStream) -> Result<(), MessageError> {
+        let answer = match self.answer(stream).await {
+            Ok(answer) => answer,
+            Err(refusal) => {
+                let words = refusal.words();
+                if refusal.passes() {
+                    tracing::debug!(uid = self.pod_uid, "not yet: {words}");
+                    Answer::NotYet(words)
+                } else {
+                    tracing::warn!(uid = self.pod_uid, "refused: {words}");
+                    Answer::Refused(words)
+                }
+            }
+        };
+        send(stream, &answer.encode()?).await
+    }
+
+    async fn answer(&self, stream: &mut UnixStream) -> Result<Answer, Refusal> {
+        let now = Instant::now();
+        if !self.rate.take(now) {
+            return Err(Refusal::TooOften);
+        }
+        if !self.desk.rate.take(now) {
+            return Err(Refusal::Busy);
+        }
+        let caller = Caller::of(stream)?;
+        match Question::read(stream).await.map_err(|_| Refusal::Malformed)? {
+            // No secret, and nothing is signed.
+            Question::Platform => Ok(Answer::Platform(self.desk.quoter.format().await?)),
+            Question::Quote(question) => self.desk.quote(&caller, &self.pod_uid, &question).await,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

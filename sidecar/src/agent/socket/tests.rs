@@ -1,0 +1,233 @@
+//! Real processes at a real socket; only the process file system and the kubelet are stood in for.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use futures::future::{BoxFuture, FutureExt as _};
+use sealane_attestation::binding::node_report_data;
+use sealane_attestation::{Evidence, Format};
+use sealane_types::Platform;
+use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt as _;
+
+use super::*;
+use crate::agent::kubelet::KubeletError;
+use crate::agent::kubelet::pod::Pod;
+use crate::evidence::{Provider, ProviderError, Quote, QuoteRequest};
+
+const UID: &str = "6f1c8c0e-9d5e-4a51-8d6f-2f4f6e0c8a11";
+const QUESTION: QuoteQuestion =
+    QuoteQuestion { own_static: [1; 32], policy: Digest::new([2; 32]), leaves: 1, tree_root: [3; 32] };
+
+fn id(digit: char) -> String {
+    digit.to_string().repeat(64)
+}
+
+/// Signs nothing: its report is what it was asked for.
+#[derive(Debug, Default)]
+struct Plain {
+    at_once: AtomicUsize,
+    most: AtomicUsize,
+}
+
+impl Provider for Plain {
+    fn format(&self) -> BoxFuture<'_, Result<Format, ProviderError>> {
+        async { Ok(Format::SevSnp) }.boxed()
+    }
+
+    fn quote(&self, request: QuoteRequest) -> BoxFuture<'_, Result<Quote, ProviderError>> {
+        async move {
+            self.most.fetch_max(self.at_once.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            tokio::task::yield_now().await;
+            self.at_once.fetch_sub(1, Ordering::SeqCst);
+            Ok(Quote { report: request.report_data.to_vec(), certificates: vec![], workload: None })
+        }
+        .boxed()
+    }
+}
+
+#[derive(Debug)]
+struct Listed(Mutex<Result<Arc<Vec<Pod>>, ()>>);
+
+impl ListPods for Listed {
+    fn pods(&self) -> BoxFuture<'_, Result<Arc<Vec<Pod>>, KubeletError>> {
+        let pods = self.0.lock().unwrap().clone().map_err(|()| KubeletError::TimedOut);
+        async { pods }.boxed()
+    }
+}
+
+fn stated(name: &str, container: char, image: char) -> Value {
+    json!({
+        "name": name, "containerID": format!("containerd://{}", id(container)),
+        "imageID": format!("r.example/{name}@sha256:{}", id(image)),
+    })
+}
+
+/// The pod's sidecar runs in container `1` from image `a`, its application in `2` from `b`.
+fn pod() -> Value {
+    json!({
+        "metadata": {"namespace": "demo", "name": "embedder-0", "uid": UID},
+        "spec": {
+            "serviceAccountName": "embedder",
+            "initContainers": [{"name": "sealane", "image": "s:1"}],
+            "containers": [{"name": "app", "image": "a:1"}],
+        },
+        "status": {
+            "initContainerStatuses": [stated("sealane", '1', 'a')],
+            "containerStatuses": [stated("app", '2', 'b')],
+        },
+    })
+}
+
+/// An agent on a node that runs `pod`, where this very process is in the container with id `container`.
+struct Node {
+    desk: Arc<Desk>,
+    platform: Arc<Plain>,
+    folder: tempfile::TempDir,
+}
+
+impl Node {
+    fn new(pod: Value, container: char) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let own = folder.path().join(std::process::id().to_string());
+        std::fs::create_dir(&own).unwrap();
+        std::fs::write(own.join("cgroup"), format!("0::/kubepods/pod{UID}/{}\n", id(container))).unwrap();
+        let pods = Arc::new(vec![serde_json::from_value(pod).unwrap()]);
+        let platform = Arc::new(Plain::default());
+        let desk = Desk::new(
+            Arc::new(Listed(Mutex::new(Ok(pods)))),
+            Quoter::new(Arc::clone(&platform) as Arc<dyn Provider>),
+            [id('a').parse().unwrap()].into(),
+            folder.path().to_owned(),
+        );
+        Self { desk: Arc::new(desk), platform, folder }
+    }
+
+    fn bound(&self, uid: &str) -> (PathBuf, std::os::unix::net::UnixListener) {
+        let path = self.folder.path().join(format!("{uid}.sock"));
+        let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        (path, listener)
+    }
+
+    /// The socket of the pod with `uid`.
+    fn socket(&self, uid: &str) -> PathBuf {
+        let (path, listener) = self.bound(uid);
+        Served::start(Arc::clone(&self.desk), uid.to_owned(), listener).unwrap();
+        path
+    }
+
+    /// The socket of a pod that may ask so often, and then no more.
+    fn measured(&self, uid: &str, questions: u32) -> PathBuf {
+        let (path, listener) = self.bound(uid);
+        let rate = Bucket::new(questions, 0, Instant::now());
+        let socket = Socket { desk: Arc::clone(&self.desk), pod_uid: uid.to_owned(), rate };
+        tokio::spawn(Arc::new(socket).serve(UnixListener::from_std(listener).unwrap()));
+        path
+    }
+}
+
+async fn ask(path: &PathBuf, bytes: &[u8]) -> Answer {
+    let mut stream = UnixStream::connect(path).await.unwrap();
+    // The agent may have answered and closed before it read all.
+    let _ = stream.write_all(bytes).await;
+    let _ = stream.shutdown().await;
+    Answer::read(&mut stream).await.unwrap()
+}
+
+async fn quote(path: &PathBuf) -> Answer {
+    ask(path, &Question::Quote(QUESTION).encode()).await
+}
+
+#[track_caller]
+fn assert_refused(answer: &Answer, why: &str) {
+    assert!(matches!(answer, Answer::Refused(words) if words.contains(why)), "{answer:?}");
+}
+
+#[tokio::test]
+async fn a_sidecar_gets_evidence_of_its_own_pod() {
+    let node = Node::new(pod(), '1');
+    let path = node.socket(UID);
+    assert_eq!(ask(&path, &Question::Platform.encode()).await, Answer::Platform(Format::SevSnp));
+    let Answer::Quote(quoted) = quote(&path).await else { panic!("no quote") };
+    let (Evidence { report, .. }, workload) = *quoted;
+    assert_eq!(workload.service_account(), "embedder");
+    assert_eq!(workload.images().len(), 2);
+    let QuoteQuestion { own_static, policy, leaves, tree_root } = QUESTION;
+    let pod = format!("demo/embedder-0/{UID}").try_into().unwrap();
+    let expected =
+        node_report_data(Platform::SevSnp, &pod, &own_static, &policy, leaves, &tree_root, &workload);
+    assert_eq!(report, expected, "composed from what the agent found out");
+}
+
+#[tokio::test]
+async fn another_container_is_refused() {
+    let node = Node::new(pod(), '2');
+    assert_refused(&quote(&node.socket(UID)).await, "container `app` asked");
+}
+
+#[tokio::test]
+async fn another_image_is_refused() {
+    let mut other = pod();
+    other["status"]["initContainerStatuses"] = json!([stated("sealane", '1', 'c')]);
+    let node = Node::new(other, '1');
+    assert_refused(&quote(&node.socket(UID)).await, "sidecarDigests");
+}
+
+#[tokio::test]
+async fn another_pods_socket_is_refused() {
+    let node = Node::new(pod(), '1');
+    let other = node.socket("00000000-9d5e-4a51-8d6f-2f4f6e0c8a11");
+    assert_refused(&quote(&other).await, "another pod");
+}
+
+#[tokio::test]
+async fn a_process_of_the_node_is_refused() {
+    let node = Node::new(pod(), '1');
+    let own = node.folder.path().join(std::process::id().to_string());
+    std::fs::write(own.join("cgroup"), "0::/system.slice/cron.service\n").unwrap();
+    assert_refused(&quote(&node.socket(UID)).await, "in no container");
+}
+
+#[tokio::test]
+async fn what_cannot_be_known_now_is_not_yet() {
+    let mut pulling = pod();
+    pulling["status"]["containerStatuses"] = json!([]);
+    let node = Node::new(pulling, '1');
+    let answer = quote(&node.socket(UID)).await;
+    assert!(matches!(&answer, Answer::NotYet(words) if words.contains("`app`")), "{answer:?}");
+}
+
+#[tokio::test]
+async fn garbage_is_refused() {
+    let node = Node::new(pod(), '1');
+    let path = node.socket(UID);
+    for bytes in [&b""[..], b"\x01", b"\x01\x07", b"GET / HTTP/1.1\r\n\r\n", &[1, 2, 0, 0, 0]] {
+        assert_refused(&ask(&path, bytes).await, "cannot be read");
+    }
+}
+
+#[tokio::test]
+async fn one_pod_is_held_to_its_rate_and_takes_nothing_from_others() {
+    let node = Node::new(pod(), '1');
+    let greedy = node.measured(UID, 2);
+    for _ in 0..2 {
+        assert!(matches!(quote(&greedy).await, Answer::Quote(_)));
+    }
+    let slowed = quote(&greedy).await;
+    assert!(
+        matches!(&slowed, Answer::NotYet(words) if words.contains("too many questions from this pod")),
+        "{slowed:?}"
+    );
+    let other = node.socket("00000000-9d5e-4a51-8d6f-2f4f6e0c8a11");
+    assert_refused(&quote(&other).await, "another pod");
+}
+
+#[tokio::test]
+async fn the_platform_is_asked_by_one_at_a_time() {
+    let node = Node::new(pod(), '1');
+    let path = node.socket(UID);
+    let all = futures::future::join_all((0..8).map(|_| quote(&path))).await;
+    assert!(all.iter().all(|answer| matches!(answer, Answer::Quote(_))), "{all:?}");
+    assert_eq!(node.platform.most.load(Ordering::SeqCst), 1);
+}
