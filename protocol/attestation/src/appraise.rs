@@ -15,6 +15,7 @@ use crate::rejection::Rejection;
 use crate::snp::ChainCache;
 use fit::{Shown, Verdict};
 
+pub use fit::Finding;
 pub use verified::{Degradation, VerifiedPeer};
 
 /// Whether `claims` are bound to the handshake of `binding` and make their prover a replica of `peer` under
@@ -52,6 +53,23 @@ pub fn appraise(
 pub fn shortfall(claims: &Claims, entry: &Entry, shown: UnixSeconds) -> Option<Rejection> {
     let shown = Shown { claims, at: shown, workload: None };
     fit::best(&shown, std::slice::from_ref(entry), false).err()
+}
+
+/// What every check of an entry says of what was shown at `now`, each by itself: of the entry for `peer` that fits, or else
+/// of the one that comes closest; nothing if `policy` has none.
+///
+/// For whoever wants to see all of it. It is no verdict: whether the evidence is bound, in date and not revoked is for
+/// [`appraise`].
+#[must_use]
+pub fn review<'p>(
+    claims: &Claims,
+    peer: &PeerName,
+    policy: &'p VerifiedPolicy,
+    binding: &Binding,
+    now: UnixSeconds,
+) -> Option<(&'p Entry, Vec<Finding>)> {
+    let shown = Shown { claims, at: now, workload: binding.workload.as_ref() };
+    fit::review(&shown, &policy.document().peers.get(peer)?.entries)
 }
 
 /// Judges a peer again from the claims it proved earlier: for a new policy epoch, and as time passes. The

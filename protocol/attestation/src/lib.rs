@@ -21,6 +21,7 @@
 )]
 
 mod appraise;
+mod aspect;
 pub mod binding;
 mod claims;
 mod codec;
@@ -39,7 +40,10 @@ mod snp;
 mod tdx;
 mod workload;
 
-pub use appraise::{Degradation, VerifiedPeer, appraise, judge, judge_with, rejudge, shortfall};
+pub use appraise::{
+    Degradation, Finding, VerifiedPeer, appraise, judge, judge_with, rejudge, review, shortfall,
+};
+pub use aspect::Aspect;
 pub use claims::{
     Claims, GuestIdentity, KeyClaims, Mitigations, NitroClaims, Permission, Revocation, SnpClaims, Statement,
     Tcb, TcbVersions, TdxClaims,

@@ -8,6 +8,7 @@ use sealane_policy::{Entry, Reference};
 use sealane_types::{Assurance, Platform, UnixSeconds};
 
 use super::verified::Degradation;
+use crate::aspect::Aspect;
 use crate::claims::{Claims, Statement};
 use crate::rejection::Rejection;
 use crate::workload::StatedWorkload;
@@ -28,6 +29,13 @@ pub(super) struct Verdict {
     pub(super) degradations: Vec<Degradation>,
 }
 
+/// What one check of an entry says of claims.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Finding {
+    pub aspect: Aspect,
+    pub outcome: Result<(), Rejection>,
+}
+
 /// The verdict on what was `shown`, by the first of `entries` that fits; `complete` refuses those that leave a value
 /// open.
 pub(super) fn best(shown: &Shown<'_>, entries: &[Entry], complete: bool) -> Result<Verdict, Rejection> {
@@ -42,18 +50,34 @@ pub(super) fn best(shown: &Shown<'_>, entries: &[Entry], complete: bool) -> Resu
     Err(closest.1)
 }
 
+/// What every check of the entry that comes closest says, a fitting one first; none without entries.
+pub(super) fn review<'e>(shown: &Shown<'_>, entries: &'e [Entry]) -> Option<(&'e Entry, Vec<Finding>)> {
+    let reviewed = entries.iter().map(|entry| (entry, findings(shown, entry)));
+    let passed = |findings: &[Finding]| shortfall(findings).map_or(usize::MAX, |(passed, _)| passed);
+    // Of those that come equally close the first, as in a verdict.
+    reviewed.reduce(|closest, next| if passed(&next.1) > passed(&closest.1) { next } else { closest })
+}
+
+/// How many checks held before the first that did not, and what it says.
+fn shortfall(findings: &[Finding]) -> Option<(usize, Rejection)> {
+    let first = |(passed, finding): (usize, &Finding)| Some((passed, finding.outcome.err()?));
+    findings.iter().enumerate().find_map(first)
+}
+
 /// The verdict, or how many checks the entry passed and what it then lacked.
 fn fit(shown: &Shown<'_>, entry: &Entry, complete: bool) -> Result<Verdict, (usize, Rejection)> {
     let claims = shown.claims;
-    let mut passed = 0;
-    check(shown, entry, &mut passed).map_err(|shortfall| (passed, shortfall))?;
+    let findings = findings(shown, entry);
+    if let Some(shortfall) = shortfall(&findings) {
+        return Err(shortfall);
+    }
     let mut absent = entry.absent();
     if let (Statement::SevSnp(claims), Reference::SevSnp(reference)) = (claims.statement(), &entry.reference)
     {
         absent.extend(snp::absent(claims, reference));
     }
     if let Some(value) = absent.first().filter(|_| complete) {
-        return Err((passed, Rejection::ReferenceValueMissing(*value)));
+        return Err((findings.len(), Rejection::ReferenceValueMissing(*value)));
     }
     let mut degradations: Vec<_> = absent.into_iter().map(Degradation::ReferenceValueMissing).collect();
     let verified = shown.workload.is_some() && entry.workload.is_some();
@@ -73,31 +97,37 @@ fn fit(shown: &Shown<'_>, entry: &Entry, complete: bool) -> Result<Verdict, (usi
 
 /// From the coarse to the fine: the entry that passes most checks came closest, and its shortfall is what helps
 /// whoever reads it.
-fn check(shown: &Shown<'_>, entry: &Entry, passed: &mut usize) -> Result<(), Rejection> {
+fn findings(shown: &Shown<'_>, entry: &Entry) -> Vec<Finding> {
     let claims = shown.claims;
-    let mut count = |held: Result<(), Rejection>| held.map(|()| *passed = passed.saturating_add(1));
-    count(platform(claims, entry))?;
-    count(root(claims, entry))?;
+    let finding = |aspect, outcome| Finding { aspect, outcome };
+    let mut findings =
+        vec![finding(Aspect::Platform, platform(claims, entry)), finding(Aspect::Root, root(claims, entry))];
     match (claims.statement(), &entry.reference) {
         (Statement::SevSnp(claims), Reference::SevSnp(reference)) => {
-            snp::CHECKS.iter().try_for_each(|check| count(check(claims, reference)))?;
+            let checks = snp::CHECKS.iter();
+            findings.extend(checks.map(|(aspect, check)| finding(*aspect, check(claims, reference))));
         }
         (Statement::Tdx(claims), Reference::Tdx(reference)) => {
-            tdx::CHECKS.iter().try_for_each(|check| count(check(claims, reference)))?;
+            let checks = tdx::CHECKS.iter();
+            findings.extend(checks.map(|(aspect, check)| finding(*aspect, check(claims, reference))));
         }
         (Statement::Nitro(claims), Reference::Nitro(reference)) => {
-            nitro::CHECKS.iter().try_for_each(|check| count(check(claims, reference, shown.at)))?;
+            let checks = nitro::CHECKS.iter();
+            findings
+                .extend(checks.map(|(aspect, check)| finding(*aspect, check(claims, reference, shown.at))));
         }
         (Statement::Key(claims), Reference::Key(keys)) => {
             // Whoever has the key would be its only witness.
             let alone = shown.workload.is_none();
-            count(require(alone, Rejection::Malformed("a stated workload beside a pinned key")))?;
-            count(require(keys.contains(claims.public_key()), Rejection::Key))?;
+            let alone = require(alone, Rejection::Malformed("a stated workload beside a pinned key"));
+            let pinned = require(keys.contains(claims.public_key()), Rejection::Key);
+            findings.extend([finding(Aspect::Workload, alone), finding(Aspect::Key, pinned)]);
         }
         // A simulation of another platform than the entry's.
-        _ => return Err(Rejection::PlatformNotAllowed(claims.platform())),
+        _ => findings.push(finding(Aspect::Platform, Err(Rejection::PlatformNotAllowed(claims.platform())))),
     }
-    count(workload(shown.workload, entry))
+    findings.push(finding(Aspect::Workload, workload(shown.workload, entry)));
+    findings
 }
 
 fn require(holds: bool, otherwise: Rejection) -> Result<(), Rejection> {
@@ -259,6 +289,29 @@ mod tests {
         let degraded = verdict(open.clone(), false).unwrap();
         assert_eq!(degraded.degradations, [Degradation::ReferenceValueMissing(Pinnable::Products)]);
         assert_eq!(verdict(open, true), Err(Rejection::ReferenceValueMissing(Pinnable::Products)));
+    }
+
+    #[test]
+    fn a_review_shows_every_check_of_the_entry_that_comes_closest() {
+        let other = SnpReference { measurements: [Measurement::new([9; 48])].into(), ..reference() };
+        let both = SnpReference { products: [Product::Milan].into(), ..other.clone() };
+        let (far, near) = (pinning(Assurance::Pod, both), pinning(Assurance::Pod, other));
+        let simulated = Entry { root: Some(Digest::new([1; 32])), ..entry(Assurance::Pod) };
+        let claims = claims(Platform::SevSnp);
+        let shown = Shown { claims: &claims, at: UnixSeconds(0), workload: None };
+        let short = |entries: &[Entry]| -> Vec<Aspect> {
+            let (_, findings) = review(&shown, entries).unwrap();
+            findings.iter().filter(|finding| finding.outcome.is_err()).map(|finding| finding.aspect).collect()
+        };
+        assert_eq!(
+            short(std::slice::from_ref(&far)),
+            [Aspect::Measurement, Aspect::Product],
+            "none hides another"
+        );
+        assert_eq!(short(&[simulated.clone(), near.clone()]), [Aspect::Measurement]);
+        assert_eq!(short(&[near.clone(), far]), [Aspect::Measurement], "of equals the first");
+        assert_eq!(short(&[simulated, near, entry(Assurance::Pod)]), [], "one that fits comes closest");
+        assert_eq!(review(&shown, &[]), None);
     }
 
     #[test]

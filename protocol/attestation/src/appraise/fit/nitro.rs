@@ -4,6 +4,7 @@ use sealane_policy::{NitroMeasurement, NitroReference};
 use sealane_types::UnixSeconds;
 
 use super::require;
+use crate::aspect::Aspect;
 use crate::claims::NitroClaims;
 use crate::rejection::Rejection;
 
@@ -12,7 +13,13 @@ use crate::rejection::Rejection;
 type Check = fn(&NitroClaims, &NitroReference, UnixSeconds) -> Result<(), Rejection>;
 
 /// From the coarse to the fine. Debug mode comes first, because it is what an image of zeros means.
-pub(super) const CHECKS: &[Check] = &[permissions, image, place, module, age];
+pub(super) const CHECKS: &[(Aspect, Check)] = &[
+    (Aspect::Permissions, permissions),
+    (Aspect::Measurement, image),
+    (Aspect::Registers, place),
+    (Aspect::Module, module),
+    (Aspect::Age, age),
+];
 
 /// Never left open: an entry without measurements fits nothing.
 fn image(claims: &NitroClaims, reference: &NitroReference, _: UnixSeconds) -> Result<(), Rejection> {

@@ -3,25 +3,26 @@
 use sealane_policy::{Pinnable, SnpIdentity, SnpReference};
 
 use super::require;
+use crate::aspect::Aspect;
 use crate::claims::SnpClaims;
 use crate::rejection::{Rejection, TcbVersion};
 
 type Check = fn(&SnpClaims, &SnpReference) -> Result<(), Rejection>;
 
 /// From the coarse to the fine.
-pub(super) const CHECKS: &[Check] = &[
-    measurement,
-    host_data,
-    guest_keys,
-    guest_labels,
-    guest_svn,
-    product,
-    chip,
-    provider,
-    tcb,
-    mitigations,
-    protections,
-    permissions,
+pub(super) const CHECKS: &[(Aspect, Check)] = &[
+    (Aspect::Measurement, measurement),
+    (Aspect::HostData, host_data),
+    (Aspect::GuestKeys, guest_keys),
+    (Aspect::GuestLabels, guest_labels),
+    (Aspect::GuestSvn, guest_svn),
+    (Aspect::Product, product),
+    (Aspect::Chip, chip),
+    (Aspect::Provider, provider),
+    (Aspect::Tcb, tcb),
+    (Aspect::Mitigations, mitigations),
+    (Aspect::Protections, protections),
+    (Aspect::Permissions, permissions),
 ];
 
 /// What this evidence carries and the entry leaves open, beyond what is missing for any evidence. A provider concerns

@@ -5,23 +5,24 @@ use std::collections::BTreeSet;
 use sealane_policy::TdxReference;
 
 use super::require;
+use crate::aspect::Aspect;
 use crate::claims::TdxClaims;
 use crate::rejection::Rejection;
 
 type Check = fn(&TdxClaims, &TdxReference) -> Result<(), Rejection>;
 
 /// From the coarse to the fine.
-pub(super) const CHECKS: &[Check] = &[
-    measurement,
-    configuration,
-    owner,
-    owner_configuration,
-    fmspc,
-    attributes,
-    xfam,
-    status,
-    evaluation,
-    permissions,
+pub(super) const CHECKS: &[(Aspect, Check)] = &[
+    (Aspect::Measurement, measurement),
+    (Aspect::ConfigId, configuration),
+    (Aspect::Owner, owner),
+    (Aspect::OwnerConfig, owner_configuration),
+    (Aspect::Fmspc, fmspc),
+    (Aspect::Attributes, attributes),
+    (Aspect::Xfam, xfam),
+    (Aspect::Tcb, status),
+    (Aspect::TcbEvaluation, evaluation),
+    (Aspect::Permissions, permissions),
 ];
 
 /// Unlike the values below, measurements are never left open: an entry without any fits nothing.
