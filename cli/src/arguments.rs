@@ -2,9 +2,9 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::{check, cluster, explain, policy, status};
+use crate::{check, cluster, explain, policy, status, verify};
 
-/// Attested, post-quantum data lanes between confidential workloads: policies, status and diagnosis.
+/// Attested, post-quantum data lanes between confidential workloads: policies, status, diagnosis and audits.
 #[derive(Debug, Parser)]
 #[command(name = "kubectl-sealane", bin_name = "kubectl sealane", version, propagate_version = true)]
 pub(crate) struct Arguments {
@@ -21,6 +21,8 @@ pub(crate) enum Command {
     Policy(policy::Command),
     /// Peers, TransferSessions and TrustPolicies of a namespace, and why one is not ready.
     Status(status::Arguments),
+    /// Ask the replicas of a Peer themselves for their evidence, and verify it here, check by check.
+    Verify(Box<verify::Arguments>),
     /// Diagnose the installation; each failed line says what to do.
     Check(check::Arguments),
     /// The cause of a reason that conditions, events, logs and exceptions show, and its remedy.

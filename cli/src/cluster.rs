@@ -1,5 +1,6 @@
 //! Access to a cluster, as kubectl would have it.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, anyhow};
@@ -35,6 +36,13 @@ impl Connection {
             let client = Client::try_from(config).context("cannot use this kubeconfig")?;
             work(client, namespace).await
         })
+    }
+
+    /// The flags that make kubectl speak to the same cluster.
+    pub(crate) fn kubectl_flags(&self) -> Vec<OsString> {
+        let context = self.context.iter().flat_map(|context| ["--context".into(), context.into()]);
+        let kubeconfig = self.kubeconfig.iter().flat_map(|file| ["--kubeconfig".into(), file.into()]);
+        context.chain(kubeconfig).collect()
     }
 
     async fn config(&self) -> Result<Config> {

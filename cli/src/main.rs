@@ -1,10 +1,11 @@
-//! `kubectl sealane`: makes, signs and explains policies; shows and diagnoses an installation.
+//! `kubectl sealane`: makes, signs and explains policies; shows and diagnoses an installation; audits Peers.
 //!
-//! Invariant: owners' private keys are read from files and never leave this process, and nothing that is
+//! Invariant: private keys of owners and auditors are read from files and never leave this process, and nothing that is
 //! signed is changed after the signature. Results go to stdout, everything said to a person goes to stderr.
 //! Deliberately absent: changes to a cluster. What is to be applied is printed, for `kubectl apply`.
 
 mod arguments;
+mod auditor;
 mod check;
 mod clock;
 mod cluster;
@@ -14,6 +15,7 @@ mod output;
 mod policy;
 mod source;
 mod status;
+mod verify;
 
 use std::process::ExitCode;
 
@@ -26,6 +28,7 @@ fn main() -> ExitCode {
     let outcome = match command {
         Command::Policy(command) => policy::run(command, &connection),
         Command::Status(arguments) => status::run(&arguments, &connection),
+        Command::Verify(arguments) => verify::run(&arguments, &connection),
         Command::Check(arguments) => check::run(&arguments, &connection),
         Command::Explain(arguments) => explain::run(&arguments),
     };

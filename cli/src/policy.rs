@@ -8,9 +8,10 @@ mod keygen;
 mod learn;
 mod manifest;
 mod owner;
-mod reference;
+pub(crate) mod reference;
 mod show;
 mod sign;
+mod simulated;
 mod verify;
 
 use anyhow::Result;
@@ -20,7 +21,7 @@ use crate::cluster::Connection;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Make an owner's signing key.
+    /// Make an owner's signing key, or an auditor's key.
     Keygen(keygen::Arguments),
     /// Draft the next document from the Peers and TransferSessions of a namespace, or from flags.
     Init(Box<init::Arguments>),

@@ -1,12 +1,13 @@
 //! `kubectl sealane status`.
 
 mod complaint;
+mod replica;
 
 use std::fmt::Debug;
 
 use anyhow::Result;
 use k8s_openapi::NamespaceResourceScope;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::api::ListParams;
 use kube::{Api, Client, Resource, ResourceExt as _};
 use sealane_operator_api::well_known::condition::READY;
@@ -15,7 +16,9 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use self::complaint::{Complaint, complaints};
+use crate::clock;
 use crate::cluster::{Connection, explain};
+use crate::lifetime::Lifetime;
 use crate::output::{self, Format, table};
 
 /// What every Peer, TransferSession and TrustPolicy of a namespace reports; why one is not ready or less than it could
@@ -105,7 +108,30 @@ fn peer_row(peer: &Peer) -> Vec<String> {
         shown(status.assurance),
         shown(status.tcb_status),
         peer.spec.trust_policy_ref.name.clone(),
+        shown(status.policy_epoch),
+        since(status.oldest_evidence.as_ref()),
+        left(status.earliest_expiry.as_ref()),
     ]
+}
+
+fn seconds(time: &Time) -> u64 {
+    u64::try_from(time.0.as_second()).unwrap_or(0)
+}
+
+/// How long ago, for people.
+fn since(time: Option<&Time>) -> String {
+    let age = |time| Lifetime { seconds: clock::now().unix().0.saturating_sub(seconds(time)) };
+    shown(time.map(age))
+}
+
+/// How long it is still good for.
+fn left(time: Option<&Time>) -> String {
+    let now = clock::now().unix().0;
+    let left = |time| match seconds(time).checked_sub(now) {
+        None | Some(0) => "EXPIRED".to_owned(),
+        Some(seconds) => format!("in {}", Lifetime { seconds }),
+    };
+    shown(time.map(left))
 }
 
 fn session_row(session: &TransferSession) -> Vec<String> {
@@ -147,10 +173,22 @@ fn text(declared: &Declared) -> String {
     let mut tables = vec![
         listing(
             all,
-            &["PEER", "READY", "REPLICAS", "PLATFORM", "ASSURANCE", "TCB", "POLICY"],
+            &[
+                "PEER",
+                "READY",
+                "REPLICAS",
+                "PLATFORM",
+                "ASSURANCE",
+                "TCB",
+                "POLICY",
+                "EPOCH",
+                "EVIDENCE",
+                "EXPIRES",
+            ],
             peers,
             peer_row,
         ),
+        replica::listing(all, peers),
         listing(
             all,
             &[
@@ -178,6 +216,7 @@ fn text(declared: &Declared) -> String {
             tables.push(format!("{title}:\n{}", complaints.iter().map(Complaint::text).collect::<String>()));
         }
     }
+    tables.retain(|table| !table.is_empty());
     tables.join("\n")
 }
 

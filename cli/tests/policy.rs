@@ -494,3 +494,62 @@ fn an_entry_for_tdx_is_told_in_words() {
         assert!(shown.contains(said), "{said}: {shown}");
     }
 }
+
+#[test]
+fn auditors_are_listed_kept_and_dropped() {
+    let desk = Desk::new();
+    let made = desk.good(&["policy", "keygen", "--auditor", "--out", "auditor.pem", "-o", "json"]);
+    let public = serde_json::from_str::<Value>(&made).unwrap()["publicKey"].clone();
+    let other = "0b".repeat(32);
+    desk.draft_simulated(
+        "1.json",
+        &[&OWNERS[..], &["--auditor", "auditor.pem", "--auditor", &other]].concat(),
+    );
+    let listed = desk.json("1.json")["auditors"]["publicKeys"].as_array().unwrap().clone();
+    assert!(listed.contains(&public) && listed.contains(&json!(other)) && listed.len() == 2, "{listed:?}");
+    let shown = desk.good(&["policy", "show", "1.json"]);
+    assert!(shown.contains("evidence may be asked for without a session by"), "{shown}");
+    for owner in ["alice", "bob"] {
+        desk.sign(owner, "1.json");
+    }
+    desk.draft_simulated("2.json", &["--after", "1.json"]);
+    assert_eq!(
+        desk.json("2.json")["auditors"]["publicKeys"],
+        json!(listed),
+        "an epoch forgets nobody by itself"
+    );
+    desk.draft_simulated("3.json", &["--after", "1.json", "--no-auditors"]);
+    assert_eq!(desk.json("3.json").get("auditors"), None);
+    desk.draft_simulated("4.json", &["--after", "1.json", "--auditor", &other]);
+    assert_eq!(desk.json("4.json")["auditors"]["publicKeys"], json!([other]));
+}
+
+#[test]
+fn simulated_platforms_of_each_form_are_pinned_whole() {
+    let desk = Desk::new();
+    let (tdx, nitro) = (format!("Tdx={}", "0c".repeat(32)), format!("Nitro={}", "0d".repeat(32)));
+    let roots = ["--simulated-root", &tdx, "--simulated-root", &nitro];
+    let forms = ["--simulated-form", "embedder=Tdx", "--simulated-form", "ranker=Nitro"];
+    desk.draft_simulated("policy.json", &[&OWNERS[..], &roots, &forms].concat());
+    let peers = desk.json("policy.json")["peers"].clone();
+    let entry = |peer: &str| peers[peer]["entries"][0].clone();
+    assert_eq!(
+        (&entry("embedder")["form"], &entry("embedder")["root"]),
+        (&json!("Tdx"), &json!("0c".repeat(32)))
+    );
+    assert!(
+        entry("embedder")["mrConfigId"].is_array() && entry("ranker")["measurements"][0]["pcr3"].is_string()
+    );
+    // What was drafted may be signed as it is, and leaves nothing open.
+    desk.sign("alice", "policy.json");
+    let shown = desk.good(&["policy", "show", "policy.json"]);
+    assert!(shown.contains("in the form of Tdx") && shown.contains("in the form of Nitro"), "{shown}");
+    assert!(!shown.contains("NOT PINNED"), "{shown}");
+
+    let init = ["policy", "init", "--namespace", "demo", "--name", "demo", "--peer", "a", "--simulated"];
+    let given = ["--simulated-root", ROOT, "--owner-key", "alice.pem"];
+    let errors = desk.bad(1, &[&init[..], &given, &["--simulated-form", "a=Tdx"]].concat());
+    assert!(errors.contains("--simulated-root Tdx=HEX"), "{errors}");
+    let errors = desk.bad(1, &[&init[..], &given, &["--simulated-form", "b=Tdx"]].concat());
+    assert!(errors.contains("names b, which is not one of the Peers"), "{errors}");
+}

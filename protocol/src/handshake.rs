@@ -94,6 +94,8 @@ pub enum HandshakeError {
     Version,
     #[error("this kind of connection is not served here")]
     Kind,
+    #[error("the policy lists no auditors")]
+    Audit,
     #[error("no suite is permitted by both sides")]
     Suite,
     #[error("the responder chose what was not offered or not permitted")]
@@ -115,6 +117,7 @@ impl HandshakeError {
         use sealane_types::Reason;
         match self {
             Self::Version | Self::Kind => Reason::VersionUnsupported,
+            Self::Audit => Reason::AuditorUnknown,
             Self::Suite | Self::Choice => Reason::SuiteRefused,
             Self::Ticket => Reason::TicketRefused,
             Self::Refused(reason) => *reason,

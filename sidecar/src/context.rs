@@ -18,6 +18,7 @@ use crate::evidence::prover::Prover;
 use crate::handoff::ReplicaId;
 use crate::metrics::Metrics;
 use crate::policy::{Held, PolicyKeeper};
+use crate::session::audits::Audits;
 use crate::session::clock::Clock;
 use crate::session::externals::Externals;
 use crate::session::forward::premises::Premises;
@@ -72,6 +73,8 @@ pub(crate) struct Context {
     pub(crate) places_of_strangers: Places,
     /// For connections of a pair of replicas after its first.
     pub(crate) tickets: Arc<Tickets>,
+    /// How often auditors get evidence.
+    pub(crate) audits: Audits,
     /// What forwards share.
     pub(crate) forward: Arc<Premises>,
     /// What is known of replicas outside of the cluster.
@@ -181,6 +184,7 @@ pub(crate) mod tests {
             places: Places::new(1),
             places_of_strangers: Places::new(1),
             tickets: Arc::default(),
+            audits: Audits::default(),
             forward: Arc::new(Premises::new(vec![], None, 0)),
             externals: Arc::new(Externals::new(Arc::default())),
             changed: Arc::default(),

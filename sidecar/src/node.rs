@@ -31,6 +31,7 @@ use crate::metrics::{self, Metrics};
 use crate::policy::PolicyKeeper;
 use crate::route::Router;
 use crate::session::accept::Acceptor;
+use crate::session::audits::Audits;
 use crate::session::clock::Clock;
 use crate::session::externals::Externals;
 use crate::session::forward::premises::Premises;
@@ -123,6 +124,7 @@ impl Node {
             places: Places::new(PLACES),
             places_of_strangers: Places::new(PLACES_OF_STRANGERS),
             tickets: Arc::default(),
+            audits: Audits::default(),
             forward: Arc::new(premises(config, address)),
             externals: Arc::new(Externals::new(Arc::clone(&changed))),
             changed: Arc::clone(&changed),

@@ -7,6 +7,8 @@
 pub(crate) mod accept;
 mod answer;
 mod arrival;
+mod auditing;
+pub(crate) mod audits;
 pub(crate) mod clock;
 mod dialer;
 mod driver;

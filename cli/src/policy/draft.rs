@@ -4,15 +4,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use sealane_policy::{
-    Authorities, Document, Entry, Floors, Limits, PolicyPeer, Reference, SessionRule, SnpReference, Tcb,
-    Timestamp, digest_of,
+    Auditors, Authorities, Document, Entry, Floors, Limits, PolicyPeer, Reference, SessionRule, SnpReference,
+    Tcb, Timestamp,
 };
-use sealane_types::{Assurance, Digest, HostData, Measurement, Namespace, PeerName, PolicyName, Product};
+use sealane_types::{
+    Assurance, Digest, HostData, Measurement, Namespace, PeerName, PolicyName, Product, SimulatedForm,
+};
+
+use super::simulated;
 
 /// What the replicas of a Peer have to prove, apart from HOST_DATA where that is stated for each Peer.
 #[derive(Debug, Clone)]
 pub(super) enum Proof {
     Simulated {
+        form: SimulatedForm,
         root: Digest,
         measurements: BTreeSet<Measurement>,
     },
@@ -35,6 +40,7 @@ pub(super) struct Draft {
     pub(super) not_before: Timestamp,
     pub(super) expires: Timestamp,
     pub(super) authorities: Authorities,
+    pub(super) auditors: Option<Auditors>,
     pub(super) proofs: BTreeMap<PeerName, Proof>,
     pub(super) sessions: Vec<SessionRule>,
     pub(super) host_data: BTreeMap<PeerName, BTreeSet<HostData>>,
@@ -50,6 +56,7 @@ impl Draft {
             not_before,
             expires,
             authorities,
+            auditors,
             proofs,
             sessions,
             mut host_data,
@@ -75,13 +82,13 @@ impl Draft {
             sessions,
             floors: Floors::default(),
             limits: Limits::default(),
-            auditors: None,
+            auditors,
         }
     }
 }
 
 /// The initdata that a simulated pod of `peer` gets from the webhook unless it brings its own. Its digest is
-/// the pod's HOST_DATA, so the text is part of the contract between webhook and policies.
+/// the pod's identity, so the text is part of the contract between webhook and policies.
 fn simulated_initdata(namespace: &Namespace, peer: &PeerName) -> String {
     format!("sealane simulated initdata\nnamespace: {namespace}\npeer: {peer}\n")
 }
@@ -94,20 +101,18 @@ fn entry(proof: Proof, host_data: BTreeSet<HostData>, namespace: &Namespace, pee
             }
             *entry
         }
-        Proof::Simulated { root, measurements } => {
-            let initdata = digest_of(simulated_initdata(namespace, peer).as_bytes());
-            let default = [HostData::new(*initdata.as_bytes())].into();
-            let host_data = if host_data.is_empty() { default } else { host_data };
+        Proof::Simulated { form, root, measurements } => {
+            let initdata = simulated_initdata(namespace, peer);
+            let mut reference = simulated::reference(form, measurements, initdata.as_bytes());
+            if let (Reference::SevSnp(snp), false) = (&mut reference, host_data.is_empty()) {
+                snp.host_data = host_data;
+            }
             Entry {
                 assurance: Assurance::Simulated,
                 root: Some(root),
                 workload: None,
                 unverified_workload: false,
-                reference: Reference::SevSnp(SnpReference {
-                    measurements,
-                    host_data,
-                    ..SnpReference::default()
-                }),
+                reference,
             }
         }
         Proof::SevSnp { assurance, measurements, products, min_tcb } => Entry {
@@ -128,6 +133,8 @@ fn entry(proof: Proof, host_data: BTreeSet<HostData>, namespace: &Namespace, pee
 
 #[cfg(test)]
 mod tests {
+    use sealane_policy::digest_of;
+
     use super::*;
 
     #[test]

@@ -10,15 +10,19 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail, ensure};
 use sealane_policy::limits::DEFAULT_LIFETIME_SECONDS;
 use sealane_policy::{
-    Authorities, Document, Entry, Reference, SessionRule, Timestamp, advice, digest_of, lint,
+    Auditors, Authorities, Document, Entry, Reference, SessionRule, Timestamp, advice, digest_of, lint,
 };
-use sealane_types::{Assurance, Digest, Measurement, Namespace, PeerName, PolicyName, Product, PublicKey};
+use sealane_types::{
+    Assurance, Digest, Measurement, Namespace, PeerName, PolicyName, Product, PublicKey, SimulatedForm,
+};
 
 use self::evidence::{EvidenceFlags, Shown};
-use self::flags::{ForwardFlag, HostDataFlag, KeyFlag, SessionFlag, TcbFlag};
+use self::flags::{FormFlag, ForwardFlag, HostDataFlag, KeyFlag, RootFlag, SessionFlag, TcbFlag};
 use self::gather::Declared;
 use super::draft::{Draft, Proof};
 use super::owner::{OwnerKey, authorities_of};
+use super::simulated;
+use crate::auditor::AuditorKey;
 use crate::clock;
 use crate::cluster::{Connection, RELEASE_NAMESPACE};
 use crate::lifetime::Lifetime;
@@ -53,6 +57,13 @@ pub(crate) struct Arguments {
     /// Do not name the document before this one.
     #[arg(long)]
     no_previous: bool,
+    /// An auditor, who may ask sidecars for their evidence: the file of a key, or a public key in hex. Repeat it, or
+    /// separate with commas. By default the auditors of the policy in effect.
+    #[arg(long, value_name = "FILE|HEX", value_delimiter = ',')]
+    auditor: Vec<AuditorKey>,
+    /// Nobody may ask for evidence without a session.
+    #[arg(long, conflicts_with = "auditor")]
+    no_auditors: bool,
     /// How long the document is in force; by default 7d.
     #[arg(long, value_name = "SPAN")]
     expires_in: Option<Lifetime>,
@@ -110,9 +121,14 @@ pub(crate) struct Arguments {
     /// Accept simulated evidence, which proves nothing: for machines without a TEE.
     #[arg(long, help_heading = "Simulation")]
     simulated: bool,
-    /// Fingerprint of the simulated root; by default that in ConfigMap sealane-simulation of the release.
-    #[arg(long, value_name = "HEX", help_heading = "Simulation", requires = "simulated")]
-    simulated_root: Option<Digest>,
+    /// Fingerprint of the simulated root, of another form than SEV-SNP's as FORM=HEX. By default those in ConfigMap
+    /// sealane-simulation of the release.
+    #[arg(long, value_name = "[FORM=]HEX", help_heading = "Simulation", requires = "simulated")]
+    simulated_root: Vec<RootFlag>,
+    /// The platform that the simulated one of a Peer's pods resembles, as their annotation sealane.dev/simulated-form
+    /// says: PEER=SevSnp (the default), PEER=Tdx or PEER=Nitro. Repeat it.
+    #[arg(long, value_name = "PEER=FORM", help_heading = "Simulation", requires = "simulated")]
+    simulated_form: Vec<FormFlag>,
     /// Namespace of the release.
     #[arg(long, value_name = "NAMESPACE", help_heading = "Simulation", default_value = RELEASE_NAMESPACE)]
     release_namespace: String,
@@ -145,18 +161,19 @@ struct Before {
     epoch: u64,
     digest: Digest,
     authorities: Authorities,
+    auditors: Option<Auditors>,
     /// The owners are no longer those of the roots, so a manifest must keep roots and rotations.
     rotated: bool,
 }
 
 impl Before {
     fn read(source: &Source) -> Result<Self> {
-        let Document { epoch, authorities, .. } = source.as_it_is()?;
+        let Document { epoch, authorities, auditors, .. } = source.as_it_is()?;
         let first = source.roots.as_ref();
         let kept =
             first.is_none_or(|roots| roots.keys.iter().copied().collect::<BTreeSet<_>>() == authorities.keys);
         let rotated = !source.chain.rotations.is_empty() || !kept;
-        Ok(Self { epoch, digest: digest_of(&source.bytes), authorities, rotated })
+        Ok(Self { epoch, digest: digest_of(&source.bytes), authorities, auditors, rotated })
     }
 }
 
@@ -210,7 +227,7 @@ fn from_flags(arguments: &Arguments, connection: &Connection) -> Result<Declared
 
 /// Whether a simulated root is pinned that neither a flag nor evidence names.
 fn asks_installation(arguments: &Arguments) -> bool {
-    arguments.simulated && arguments.simulated_root.is_none() && !arguments.evidence.is_given()
+    arguments.simulated && arguments.simulated_root.is_empty() && !arguments.evidence.is_given()
 }
 
 fn draft(arguments: &Arguments, declared: Declared, before: Option<Before>) -> Result<Draft> {
@@ -233,8 +250,9 @@ fn draft(arguments: &Arguments, declared: Declared, before: Option<Before>) -> R
     for HostDataFlag { peer, value } in &arguments.host_data {
         ensure!(peers.contains(peer), "--host-data names {peer}, which is not one of the Peers");
         let entry = shown.for_peer(peer).map(|learned| &learned.entry);
+        let other_form = entry.is_none() && form(arguments, peer) != SimulatedForm::SevSnp;
         ensure!(
-            entry.is_none_or(|entry| matches!(entry.reference, Reference::SevSnp(_))),
+            !other_form && entry.is_none_or(|entry| matches!(entry.reference, Reference::SevSnp(_))),
             "--host-data names {peer}, whose evidence is not of SEV-SNP and has no HOST_DATA"
         );
         host_data.entry(peer.clone()).or_default().insert(*value);
@@ -247,6 +265,7 @@ fn draft(arguments: &Arguments, declared: Declared, before: Option<Before>) -> R
         not_before,
         expires: from.plus(lifetime),
         authorities: authorities(arguments, before.as_ref())?,
+        auditors: auditors(arguments, before.as_ref())?,
         proofs,
         sessions,
         host_data,
@@ -270,6 +289,16 @@ fn authorities(arguments: &Arguments, before: Option<&Before>) -> Result<Authori
     authorities_of(arguments.threshold.unwrap_or(majority), keys)
 }
 
+fn auditors(arguments: &Arguments, before: Option<&Before>) -> Result<Option<Auditors>> {
+    let keys: Result<BTreeSet<PublicKey>> = arguments.auditor.iter().map(AuditorKey::public_key).collect();
+    let public_keys = keys?;
+    if public_keys.is_empty() {
+        let kept = before.and_then(|before| before.auditors.clone());
+        return Ok(kept.filter(|_| !arguments.no_auditors));
+    }
+    Ok(Some(Auditors { public_keys }))
+}
+
 fn assurance(arguments: &Arguments) -> Assurance {
     if arguments.assurance == "Node" { Assurance::Node } else { Assurance::Pod }
 }
@@ -279,11 +308,15 @@ fn proofs(arguments: &Arguments, declared: &Declared, shown: &Shown) -> Result<B
     if let Some(stranger) = shown.named.keys().find(|peer| !declared.peers.contains(*peer)) {
         bail!("--from-evidence names {stranger}, which is not one of the Peers");
     }
+    if let Some(stranger) = arguments.simulated_form.iter().find(|flag| !declared.peers.contains(&flag.peer))
+    {
+        bail!("--simulated-form names {}, which is not one of the Peers", stranger.peer);
+    }
     let of = |peer: &PeerName| match shown.for_peer(peer) {
         Some(learned) => Ok(Proof::Shown(Box::new(learned.entry.clone()))),
         None => match declared.keys.get(peer) {
             Some(keys) => Ok(Proof::Shown(Box::new(pinning(keys.clone())))),
-            None => proof(arguments, declared),
+            None => proof(arguments, declared, peer),
         },
     };
     declared.peers.iter().map(|peer| Ok((peer.clone(), of(peer)?))).collect()
@@ -300,7 +333,7 @@ fn pinning(keys: BTreeSet<PublicKey>) -> Entry {
     }
 }
 
-fn proof(arguments: &Arguments, declared: &Declared) -> Result<Proof> {
+fn proof(arguments: &Arguments, declared: &Declared, peer: &PeerName) -> Result<Proof> {
     let mut measurements: BTreeSet<Measurement> = arguments.measurement.iter().copied().collect();
     if !arguments.simulated {
         let assurance = assurance(arguments);
@@ -309,15 +342,23 @@ fn proof(arguments: &Arguments, declared: &Declared) -> Result<Proof> {
         return Ok(Proof::SevSnp { assurance, measurements, products, min_tcb });
     }
     let simulation = declared.simulation.as_ref();
-    let root = arguments.simulated_root.or(simulation.map(|simulation| simulation.root));
-    let root = root.context("--simulated needs --simulated-root without a simulated installation")?;
+    let form = form(arguments, peer);
+    let given = arguments.simulated_root.iter().find(|flag| flag.form == form).map(|flag| flag.root);
+    let root = given.or_else(|| simulation?.roots.get(&form).copied()).with_context(|| {
+        format!("no simulated root in the form of {form} is known: install again, or name it with --simulated-root {form}=HEX")
+    })?;
     if measurements.is_empty() {
         measurements.insert(match simulation {
             Some(simulation) => simulation.measurement,
-            None => gather::SIMULATED_MEASUREMENT.parse().context("the simulated measurement")?,
+            None => simulated::MEASUREMENT.parse().context("the simulated measurement")?,
         });
     }
-    Ok(Proof::Simulated { root, measurements })
+    Ok(Proof::Simulated { form, root, measurements })
+}
+
+fn form(arguments: &Arguments, peer: &PeerName) -> SimulatedForm {
+    let flag = arguments.simulated_form.iter().find(|flag| flag.peer == *peer);
+    flag.map_or_else(SimulatedForm::default, |flag| flag.form)
 }
 
 fn count(number: usize, what: &str) -> String {

@@ -5,7 +5,9 @@ fn declared() -> Declared {
         "apiVersion": "sealane.dev/v1alpha1", "kind": "Peer", "metadata": {"name": "embedder"},
         "spec": {"selector": {}, "trustPolicyRef": {"name": "demo"}},
         "status": {"desired": 2, "ready": 1, "platform": "Simulated", "replicas": [
-            {"pod": "embedder-0", "ready": true},
+            {"pod": "embedder-0", "ready": true, "platform": "Simulated", "simulatedForm": "Tdx",
+             "assurance": "Simulated", "rootSource": "Injected", "tcbStatus": "UpToDate", "policyEpoch": 4,
+             "evidenceTime": "2026-01-01T00:00:00Z", "collateralExpires": "2026-01-02T00:00:00Z"},
             {"pod": "embedder-1", "ready": false, "reason": "PolicyExpired", "message": "sign the next epoch"},
         ], "conditions": [{
             "type": "Ready", "status": "False", "reason": "PodsNotInjected", "message": "1 of 2 pods has no sidecar",
@@ -32,7 +34,7 @@ fn what_is_not_ready_says_why() {
     assert!(text.contains("embedder -> ranker"), "{text}");
     assert!(text.contains("1/2"), "{text}");
     assert!(text.contains("pod/embedder-1: PolicyExpired: sign the next epoch"), "{text}");
-    assert!(!text.contains("embedder-0"), "{text}");
+    assert!(!text.contains("pod/embedder-0"), "{text}");
     assert!(!text.contains("NAMESPACE"), "{text}");
 }
 
@@ -87,4 +89,14 @@ fn all_namespaces_are_told_apart() {
     let text = text(&declared);
     assert!(text.contains("NAMESPACE   PEER") && text.contains("ml          embedder"), "{text}");
     assert!(text.contains("  ml peer/embedder: PodsNotInjected"), "{text}");
+}
+
+#[test]
+fn each_replica_says_what_it_proved_and_how_long_that_holds() {
+    let text = text(&declared());
+    let row = text.lines().find(|line| line.starts_with("embedder-0")).unwrap();
+    for cell in ["Simulated (Tdx)", "Injected", "UpToDate", "EXPIRED", "days"] {
+        assert!(row.contains(cell), "{cell}: {row}");
+    }
+    assert!(text.contains("EVIDENCE") && text.contains("COLLATERAL"), "{text}");
 }

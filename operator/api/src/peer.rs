@@ -191,6 +191,10 @@ pub struct ReplicaStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32))]
     pub assurance: Option<String>,
+    /// Of simulated evidence: the real platform that it resembles.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32))]
+    pub simulated_form: Option<String>,
     /// Where the replica's trust roots came from. Never counted as assurance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32))]

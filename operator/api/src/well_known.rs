@@ -12,6 +12,8 @@ pub const LEADER_LABEL: &str = "sealane.dev/leader";
 
 /// Annotation whose text becomes the simulated platform's initdata.
 pub const INITDATA_ANNOTATION: &str = "sealane.dev/initdata";
+/// Annotation that says which real platform a simulated one resembles: `SevSnp` (the default), `Tdx` or `Nitro`.
+pub const SIMULATED_FORM_ANNOTATION: &str = "sealane.dev/simulated-form";
 /// Annotations that set the sidecar's resources, as Kubernetes quantities.
 pub const CPU_REQUEST_ANNOTATION: &str = "sealane.dev/cpu-request";
 pub const CPU_LIMIT_ANNOTATION: &str = "sealane.dev/cpu-limit";

@@ -36,7 +36,7 @@ impl Responder {
     pub(crate) fn choose(&self, hello: &Hello) -> Result<(Kind, u16, Suite), HandshakeError> {
         let kind = hello.kind.ok_or(HandshakeError::Kind)?;
         if kind == Kind::Audit && !self.audit {
-            return Err(HandshakeError::Kind);
+            return Err(HandshakeError::Audit);
         }
         let version = VERSIONS.iter().find(|version| hello.versions.contains(version));
         let version = *version.ok_or(HandshakeError::Version)?;

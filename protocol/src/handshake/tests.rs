@@ -163,7 +163,7 @@ fn a_responder_chooses_within_its_own_list() {
     hello.suites = vec![CLASSICAL, HYBRID];
     assert_eq!(responder(2).choose(&hello), Ok((Kind::Full, 1, HYBRID)));
     hello.kind = Some(Kind::Audit);
-    assert_eq!(responder(2).choose(&hello), Err(HandshakeError::Kind));
+    assert_eq!(responder(2).choose(&hello), Err(HandshakeError::Audit));
     hello.kind = None;
     assert_eq!(responder(2).choose(&hello), Err(HandshakeError::Kind));
 }

@@ -132,6 +132,17 @@ words!(
 );
 
 words!(
+    /// The real platform whose form simulated evidence has.
+    #[derive(Default)]
+    SimulatedForm {
+        #[default]
+        SevSnp,
+        Tdx,
+        Nitro,
+    }
+);
+
+words!(
     /// What moves sealed bytes.
     Carrier {
         Tcp,

@@ -85,6 +85,9 @@ words!(
         TicketRefused,
         /// The connection is as old as the policy permits; a full handshake begins a new one.
         SessionLifeOver,
+        // Audits.
+        /// Whoever asks for evidence is no auditor of the policy.
+        AuditorUnknown,
     }
 );
 

@@ -100,15 +100,20 @@ impl LaneFailureLabels {
 pub(crate) struct HandshakeLabels {
     /// `initiator` or `responder`.
     role: &'static str,
-    /// `established` or `refused`.
+    /// `established`, `audited` or `refused`.
     outcome: &'static str,
-    /// Empty when established.
+    /// Empty unless refused.
     reason: &'static str,
 }
 
 impl HandshakeLabels {
     pub(crate) fn established(role: &'static str) -> Self {
         Self { role, outcome: "established", reason: "" }
+    }
+
+    /// An auditor accepted the evidence of this side.
+    pub(crate) fn audited(role: &'static str) -> Self {
+        Self { role, outcome: "audited", reason: "" }
     }
 
     pub(crate) fn refused(role: &'static str, reason: Reason) -> Self {

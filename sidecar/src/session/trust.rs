@@ -16,6 +16,7 @@ use tokio::sync::watch;
 use tokio::time::Interval;
 
 use super::answer::{self, Answer};
+use super::auditing::Auditing;
 use super::externals::Meeting;
 use super::offers::Offers;
 use super::resumption::Resumption;
@@ -54,6 +55,7 @@ pub(super) struct Trust<'a> {
     /// When both sides proved themselves last; once established.
     attested: Option<Moment>,
     resumption: Resumption<'a>,
+    auditing: Auditing,
     /// Once established, unless it is an audit.
     labels: Option<SessionLabels>,
     /// Key updates counted, of this side and of the remote.
@@ -85,6 +87,7 @@ impl<'a> Trust<'a> {
             established: false,
             attested: None,
             resumption: Resumption::new(context, turn, resumes),
+            auditing: Auditing::default(),
             labels: None,
             rekeys: (0, 0),
             trace,
@@ -106,6 +109,9 @@ impl<'a> Trust<'a> {
         match &self.labels {
             Some(labels) => {
                 metrics.connections.ended.get_or_create(&labels.clone().because(reason)).inc();
+            }
+            None if self.auditing.is_answered() => {
+                metrics.handshakes.ended.get_or_create(&HandshakeLabels::audited(role)).inc();
             }
             None => {
                 metrics.handshakes.ended.get_or_create(&HandshakeLabels::refused(role, reason)).inc();
@@ -231,6 +237,7 @@ impl<'a> Trust<'a> {
             News::Time => {
                 self.reconsider(connection, traffic);
                 self.reattest(connection);
+                self.auditing.dismiss(self.context.clock.moment(), connection);
             }
         }
     }
@@ -334,19 +341,9 @@ impl<'a> Trust<'a> {
         Ok(Arc::clone(held))
     }
 
-    /// An auditor proves nothing and gets no data; its key must be one that the policy lists.
-    fn on_auditor(&mut self, connection: &mut Connection) -> Result<(), Reason> {
+    fn on_auditor(&self, connection: &mut Connection) -> Result<(), Reason> {
         let standing = self.standing.borrow().clone();
-        let held = standing.held()?;
-        let key = connection.introduction().ok_or(Reason::FrameMalformed)?.static_key;
-        let listed =
-            held.policy.document().auditors.as_ref().is_some_and(|auditors| {
-                auditors.public_keys.iter().any(|auditor| *auditor.as_bytes() == key)
-            });
-        if !listed {
-            return Err(Reason::PeerUnknown);
-        }
-        connection.admit_auditor().map_err(|_| Reason::FrameMalformed)
+        Auditing::admit(self.context, standing.held()?, connection)
     }
 
     fn on_established(
@@ -359,6 +356,7 @@ impl<'a> Trust<'a> {
         let handshake = Duration::from_micros(self.context.clock.moment().micros_since(self.started));
         let (Some(introduction), Some(peer)) = (connection.introduction(), connection.peer()) else {
             // An audit: the remote proved nothing and carries nothing.
+            self.auditing.answered(self.context.clock.moment());
             return Ok(());
         };
         traffic.established(&Established { introduction, peer, suite, handshake })?;

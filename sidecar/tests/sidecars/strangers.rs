@@ -6,9 +6,12 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use sealane_policy::digest_of;
+use sealane_attestation::{Collateral, VerifiedPeer, judge};
+use sealane_policy::{VerifiedPolicy, digest_of, verify};
 use sealane_protocol::Moment;
-use sealane_protocol::connection::{Connection, Event, Local, Places, PolicyView, Setup, Sink, Timing};
+use sealane_protocol::connection::{
+    Connection, Event, EvidenceReceived, Local, Places, PolicyView, Setup, Sink, Timing,
+};
 use sealane_protocol::frame::Frame;
 use sealane_protocol::handshake::{Floor, Kind, Suite};
 use sealane_protocol::keys::{MlKem768, Random, RandomFailed, StaticKey};
@@ -20,7 +23,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::client::sender;
-use crate::support::{Plan, document, signed, within};
+use crate::support::{Plan, Sidecar, clock, document, roots, signed, until, within};
 
 struct Os;
 
@@ -48,6 +51,8 @@ struct Stranger {
     session: &'static str,
     epoch: u64,
     digest: Digest,
+    /// What it holds evidence against.
+    policy: VerifiedPolicy,
 }
 
 impl Stranger {
@@ -61,6 +66,7 @@ impl Stranger {
             session: "activations",
             epoch: 1,
             digest: digest_of(&STANDARD.decode(&chain.document).unwrap()),
+            policy: verify(chain, &roots(), clock(), None).unwrap(),
         }
     }
 
@@ -81,6 +87,14 @@ impl Stranger {
         Setup { local, kind: self.kind, expected, session }
     }
 
+    fn judges(&self, received: &EvidenceReceived) -> Result<VerifiedPeer, Reason> {
+        let (policies, peer) = ([self.policy.digest()], &received.introduction.peer);
+        let collateral = Collateral::empty().allowing_simulated();
+        let expected = received.expected(&policies);
+        judge(&received.message, &expected, peer, &self.policy, &collateral, clock().unix())
+            .map_err(|rejection| rejection.reason())
+    }
+
     /// Calls until something happens that it waits for, and keeps the line; or says why it was hung up on.
     async fn calls(&self, to: SocketAddr, awaited: fn(&Event) -> bool) -> Result<TcpStream, Reason> {
         let now = Moment::default();
@@ -92,10 +106,16 @@ impl Stranger {
             stream.write_all(&output).await.unwrap();
             connection.output_written(output.len());
             while let Some(event) = connection.poll_event() {
-                match event {
-                    event if awaited(&event) => return Ok(stream),
-                    Event::Closed { reason, .. } => return Err(reason),
+                match &event {
+                    Event::Closed { reason, .. } => return Err(*reason),
+                    Event::EvidenceReceived(received) => {
+                        connection.judged(self.judges(received)).unwrap();
+                    }
                     _ => {}
+                }
+                if awaited(&event) {
+                    stream.write_all(connection.poll_output(now)).await.unwrap();
+                    return Ok(stream);
                 }
             }
             if output.is_empty() {
@@ -118,6 +138,10 @@ impl Stranger {
 
 fn is_asked_for_evidence(event: &Event) -> bool {
     matches!(event, Event::EvidenceWanted(_))
+}
+
+fn is_established(event: &Event) -> bool {
+    matches!(event, Event::Established { .. })
 }
 
 fn is_shown_evidence(event: &Event) -> bool {
@@ -151,16 +175,55 @@ async fn a_peer_that_the_session_does_not_name_is_refused() {
 async fn an_auditor_that_the_policy_does_not_list_gets_no_quote() {
     let listed = Stranger { kind: Kind::Audit, ..Stranger::under(&signed(&document(1), &[1, 2])) };
     let receiver = Plan::receiver().start();
-    assert_eq!(listed.is_refused(receiver.address).await, Reason::VersionUnsupported, "nobody audits here");
+    assert_eq!(listed.is_refused(receiver.address).await, Reason::AuditorUnknown, "nobody audits here");
 
     let mut audited = document(1);
     audited["auditors"] = json!({"publicKeys": [PublicKey::new(*listed.key.public()).to_string()]});
     let chain = signed(&audited, &[1, 2]);
     let receiver = Plan { chain: chain.clone(), ..Plan::receiver() }.start();
     let other = Stranger { kind: Kind::Audit, ..Stranger::under(&chain) };
-    assert_eq!(other.is_refused(receiver.address).await, Reason::PeerUnknown);
-    let listed = Stranger { digest: other.digest, ..listed };
+    assert_eq!(other.is_refused(receiver.address).await, Reason::AuditorUnknown);
+    let listed = Stranger { digest: other.digest, policy: other.policy, ..listed };
     within("evidence", listed.calls(receiver.address, is_shown_evidence)).await.unwrap();
+}
+
+/// An auditor that the policy of a receiver lists, and the receiver.
+fn audited() -> (Stranger, Sidecar) {
+    let auditor = Stranger { kind: Kind::Audit, ..Stranger::under(&signed(&document(1), &[1, 2])) };
+    let mut audited = document(1);
+    audited["auditors"] = json!({"publicKeys": [PublicKey::new(*auditor.key.public()).to_string()]});
+    let chain = signed(&audited, &[1, 2]);
+    let auditor = Stranger { kind: auditor.kind, key: auditor.key, ..Stranger::under(&chain) };
+    (auditor, Plan { chain, ..Plan::receiver() }.start())
+}
+
+#[tokio::test]
+async fn an_auditor_that_asks_too_often_waits() {
+    let (auditor, receiver) = audited();
+    let mut answered = 0;
+    let refused = within("a refusal", async {
+        loop {
+            match auditor.calls(receiver.address, is_shown_evidence).await {
+                Ok(_) => answered += 1,
+                Err(reason) => return reason,
+            }
+        }
+    })
+    .await;
+    assert_eq!(refused, Reason::LimitExceeded);
+    assert!(answered >= 4, "{answered}");
+}
+
+#[tokio::test]
+async fn an_audit_ends_even_if_its_auditor_stays() {
+    let (auditor, receiver) = audited();
+    let mut line = within("the audit", auditor.calls(receiver.address, is_established)).await.unwrap();
+    let mut rest = Vec::new();
+    within("the end", line.read_to_end(&mut rest)).await.unwrap();
+    until("it counts as answered", || {
+        receiver.node.render_metrics().unwrap().contains(r#"outcome="audited""#)
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -24,6 +24,14 @@ pub struct Cluster {
     xtask: Option<PathBuf>,
 }
 
+/// How a program ended, and what it said.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    pub code: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
 impl Cluster {
     /// # Errors
     /// The environment does not name a cluster.
@@ -85,6 +93,20 @@ impl Cluster {
     pub async fn plugin(&self, arguments: &[&str]) -> Result<String> {
         let program = self.plugin.clone().into_os_string();
         run(program, arguments.iter().map(|word| (*word).to_owned()).collect(), None).await
+    }
+
+    /// `kubectl sealane` with `arguments`, whatever comes of it. It finds kubectl, as a plugin does.
+    ///
+    /// # Errors
+    /// The plugin does not start.
+    pub async fn plugin_outcome(&self, arguments: &[String]) -> Result<Outcome> {
+        let mut command = Command::new(&self.plugin);
+        let others = std::env::var_os("PATH").unwrap_or_default();
+        let path = std::iter::once(self.tools.clone()).chain(std::env::split_paths(&others));
+        command.args(arguments).env("PATH", std::env::join_paths(path)?).stdin(Stdio::null());
+        let done = tokio::task::spawn_blocking(move || command.output()).await??;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Ok(Outcome { code: done.status.code(), stdout: text(&done.stdout), stderr: text(&done.stderr) })
     }
 
     /// A command inside a node, or with `control` on the network between the nodes; its standard output.

@@ -20,7 +20,7 @@ use crate::process;
 const RUN_TIME_MAX: Duration = Duration::from_secs(300);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// The tests in the library of a package, or one of its test targets.
+/// The tests in the library of a package (`lib`) or in its program (`bin`), or one of its test targets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Suite<'a> {
     pub(super) package: &'a str,
@@ -63,6 +63,7 @@ impl Suite<'_> {
         command.args(["test", "--no-run", "--message-format=json", "--package", self.package]);
         match self.name {
             "lib" => command.arg("--lib"),
+            "bin" => command.arg("--bins"),
             name => command.args(["--test", name]),
         };
         let output = command.stdin(Stdio::null()).output();

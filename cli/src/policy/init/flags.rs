@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::str::FromStr;
 
 use sealane_policy::{SessionKind, SessionRule, Tcb};
-use sealane_types::{ForwardPort, HostData, InvalidPort, PeerName, PublicKey, SessionName};
+use sealane_types::{
+    Digest, ForwardPort, HostData, InvalidPort, PeerName, PublicKey, SessionName, SimulatedForm,
+};
 
 /// `FROM:TO[,TO…]`, or `SESSION=FROM:TO[,TO…]`.
 #[derive(Debug, Clone)]
@@ -102,6 +104,49 @@ impl FromStr for KeyFlag {
     }
 }
 
+/// `PEER=Tdx`: the platform that the simulated one of a Peer's pods resembles.
+#[derive(Debug, Clone)]
+pub(super) struct FormFlag {
+    pub(super) peer: PeerName,
+    pub(super) form: SimulatedForm,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("expected PEER=SevSnp, PEER=Tdx or PEER=Nitro")]
+pub(super) struct InvalidForm;
+
+impl FromStr for FormFlag {
+    type Err = InvalidForm;
+    fn from_str(text: &str) -> Result<Self, InvalidForm> {
+        let (peer, form) = text.split_once('=').ok_or(InvalidForm)?;
+        let peer = peer.parse().map_err(|_| InvalidForm)?;
+        let form = form.parse().map_err(|_| InvalidForm)?;
+        Ok(Self { peer, form })
+    }
+}
+
+/// `HEX`, or `Tdx=HEX`: the fingerprint of a simulated root.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RootFlag {
+    pub(super) form: SimulatedForm,
+    pub(super) root: Digest,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("expected 64 lower-case hex digits, or those of another form as Tdx=HEX or Nitro=HEX")]
+pub(super) struct InvalidRoot;
+
+impl FromStr for RootFlag {
+    type Err = InvalidRoot;
+    fn from_str(text: &str) -> Result<Self, InvalidRoot> {
+        let (form, root) = match text.split_once('=') {
+            Some((form, root)) => (form.parse().map_err(|_| InvalidRoot)?, root),
+            None => (SimulatedForm::default(), text),
+        };
+        Ok(Self { form, root: root.parse().map_err(|_| InvalidRoot)? })
+    }
+}
+
 /// `bootloader=4,tee=0,snp=24,microcode=219`, with `fmc` on Turin.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TcbFlag(pub(super) Tcb);
@@ -180,6 +225,20 @@ mod tests {
         assert_eq!((tcb.bootloader, tcb.snp, tcb.tee), (Some(4), Some(24), None));
         for other in ["", "snp", "snp=256", "snp=1,snp=2", "ucode=1"] {
             assert!(other.parse::<TcbFlag>().is_err(), "{other}");
+        }
+    }
+
+    #[test]
+    fn forms_and_their_roots_read_as_written() {
+        let flag: FormFlag = "embedder=Tdx".parse().unwrap();
+        assert_eq!((flag.peer.as_str(), flag.form), ("embedder", SimulatedForm::Tdx));
+        let hex = "0a".repeat(32);
+        let of = |text: String| text.parse::<RootFlag>().map(|flag| flag.form);
+        assert_eq!(of(hex.clone()).unwrap(), SimulatedForm::SevSnp);
+        assert_eq!(of(format!("Nitro={hex}")).unwrap(), SimulatedForm::Nitro);
+        assert!(of(format!("Sgx={hex}")).is_err() && of("Tdx=".to_owned()).is_err());
+        for other in ["embedder", "embedder=", "=Tdx", "embedder=Sgx"] {
+            assert!(other.parse::<FormFlag>().is_err(), "{other}");
         }
     }
 

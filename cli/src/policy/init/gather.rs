@@ -9,16 +9,11 @@ use kube::{Api, Client};
 use sealane_operator_api::{Peer, TransferSession, TransferSessionSpec, TrustPolicy};
 use sealane_policy::{SessionKind, SessionRule};
 use sealane_types::{
-    Digest, ForwardPort, Measurement, Namespace, PeerName, PolicyName, PublicKey, SessionName,
+    Digest, ForwardPort, Measurement, Namespace, PeerName, PolicyName, PublicKey, SessionName, SimulatedForm,
 };
 
 use crate::cluster::{Connection, explain};
 use crate::source::Source;
-
-/// Launch measurement of every simulated guest, SHA-384 of `sealane simulated guest 1`; a test compares it with
-/// the platform's own.
-pub(super) const SIMULATED_MEASUREMENT: &str =
-    "14196d12732ffc7307de8892823154bd7d5177bedf17fe676dfba9be7d61f5d7c9364e327fdbddfd62aa5b7c3b9e0da3";
 
 /// ConfigMap of a simulated installation.
 const SIMULATION: &str = "sealane-simulation";
@@ -39,7 +34,8 @@ pub(super) struct Declared {
 /// What a simulated installation says about itself.
 #[derive(Debug)]
 pub(super) struct Simulation {
-    pub(super) root: Digest,
+    /// Older installations have SEV-SNP's alone.
+    pub(super) roots: BTreeMap<SimulatedForm, Digest>,
     pub(super) measurement: Measurement,
 }
 
@@ -94,10 +90,14 @@ async fn simulation(client: Client, release: &str) -> Result<Simulation> {
     let value = |key: &str| {
         data.get(key).with_context(|| format!("ConfigMap {release}/{SIMULATION} has no key {key}"))
     };
-    Ok(Simulation {
-        root: value("fingerprint")?.trim().parse().context("key fingerprint")?,
-        measurement: value("measurement")?.trim().parse().context("key measurement")?,
-    })
+    let mut roots: BTreeMap<_, _> =
+        [(SimulatedForm::SevSnp, value("fingerprint")?.trim().parse().context("key fingerprint")?)].into();
+    for (form, key) in [(SimulatedForm::Tdx, "fingerprintTdx"), (SimulatedForm::Nitro, "fingerprintNitro")] {
+        if let Some(root) = data.get(key) {
+            roots.insert(form, root.trim().parse().with_context(|| format!("key {key}"))?);
+        }
+    }
+    Ok(Simulation { roots, measurement: value("measurement")?.trim().parse().context("key measurement")? })
 }
 
 /// The one TrustPolicy that the Peers name.
@@ -168,11 +168,6 @@ fn kind(spec: &TransferSessionSpec) -> Result<SessionKind> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_simulated_measurement_is_the_platforms() {
-        assert_eq!(SIMULATED_MEASUREMENT, sealane_simulated::MEASUREMENT.to_string());
-    }
 
     fn peer(name: &str, policy: &str) -> Peer {
         let spec = serde_json::json!({"selector": {}, "trustPolicyRef": {"name": policy}});
