@@ -7,6 +7,8 @@ use k8s_openapi::api::core::v1::ResourceRequirements;
 use sealane_operator_api::well_known::{DATA_PORT, SIDECAR_ADMIN_PORT};
 use sealane_types::Namespace;
 
+use crate::simulation::Simulation;
+
 /// Operator of Sealane: injects sidecars, tells them whom to talk to, and shows what they report.
 #[derive(Debug, Clone, Parser)]
 #[command(name = "sealane-operator", version)]
@@ -117,8 +119,8 @@ pub struct SidecarSettings {
     pub log: String,
     /// Environment for traces; empty without a collector.
     pub traces: Vec<(&'static str, String)>,
-    /// JSON of the simulated platform, which injected sidecars get in their environment.
-    pub simulation: Option<String>,
+    /// The simulated platforms that injected sidecars get in their environment; none in earnest.
+    pub simulation: Option<Simulation>,
     /// Whether a node agent runs on every node.
     pub node_agent: bool,
 }
@@ -179,13 +181,10 @@ fn traces(
     Ok([("SEALANE_OTLP_ENDPOINT", endpoint)].into_iter().chain(authorities).collect())
 }
 
-/// The file's JSON in its shortest form, so that it fits an environment variable.
-fn read_simulation(path: PathBuf) -> Result<String, ConfigError> {
+fn read_simulation(path: PathBuf) -> Result<Simulation, ConfigError> {
     let text = std::fs::read_to_string(&path)
         .map_err(|source| ConfigError::Simulation { path: path.clone(), source })?;
-    let json: serde_json::Value =
-        serde_json::from_str(&text).map_err(|source| ConfigError::SimulationJson { path, source })?;
-    Ok(json.to_string())
+    Simulation::parse(&text).map_err(|source| ConfigError::SimulationJson { path, source })
 }
 
 #[cfg(test)]
@@ -235,7 +234,7 @@ mod tests {
         let unmeant = Config::new(parse(&["--simulation-file", path]).unwrap()).unwrap();
         assert_eq!(unmeant.sidecar.simulation, None);
         let meant = Config::new(parse(&["--simulated", "--simulation-file", path]).unwrap()).unwrap();
-        assert_eq!(meant.sidecar.simulation.as_deref(), Some("{\"a\":1}"));
+        assert_eq!(meant.sidecar.simulation, Some(Simulation::parse("{\"a\":1}").unwrap()));
         std::fs::write(&file, "not json").unwrap();
         assert!(Config::new(parse(&["--simulated", "--simulation-file", path]).unwrap()).is_err());
         std::fs::remove_file(file).unwrap();

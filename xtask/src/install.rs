@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::Value;
 
 use crate::{
@@ -51,16 +52,16 @@ fn namespace(kubectl: &Kubectl) -> Result<()> {
     Ok(())
 }
 
-/// Makes the root of this installation's simulated platform once; a second install keeps it, because signed
-/// policies name its fingerprint.
+/// Makes the roots of this installation's simulated platforms once; a second install keeps them, because signed
+/// policies name their fingerprints, and adds those of forms that the first one did not know.
 fn simulation(root: &Path, kubectl: &Kubectl) -> Result<()> {
-    if kubectl.run(&["-n", NAMESPACE, "get", "secret", SIMULATION, "-o", "name"]).is_ok()
-        && kubectl.run(&["-n", NAMESPACE, "get", "configmap", SIMULATION, "-o", "name"]).is_ok()
-    {
-        return Ok(());
-    }
-    let folder = tempfile::tempdir().context("making a folder for the simulated root")?;
+    let folder = tempfile::tempdir().context("making a folder for the simulated roots")?;
     let file = folder.path().join("platform.json");
+    let kept = ["-n", NAMESPACE, "get", "secret", SIMULATION, "-o", r"jsonpath={.data.platform\.json}"];
+    if let Ok(kept) = kubectl.run(&kept) {
+        let kept = STANDARD.decode(kept.trim()).context("reading the Secret of the simulated platform")?;
+        std::fs::write(&file, kept).context("keeping the simulated platform")?;
+    }
     let printed = process::text(
         std::process::Command::new(root.join("target/debug/sealane-sidecar-sim"))
             .args(["root", "--out"])
@@ -72,7 +73,7 @@ fn simulation(root: &Path, kubectl: &Kubectl) -> Result<()> {
         {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": SIMULATION, "namespace": NAMESPACE},
          "stringData": {"platform.json": text}},
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": SIMULATION, "namespace": NAMESPACE},
-         "data": {"fingerprint": facts["fingerprint"], "measurement": facts["measurement"]}},
+         "data": facts},
     ]});
     kubectl.apply(&manifests.to_string())?;
     Ok(())

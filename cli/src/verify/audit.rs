@@ -182,6 +182,9 @@ impl Audit<'_> {
                 // Asked of responders, or of connections that carry data.
                 Event::AuditorIntroduced
                 | Event::EvidenceWanted(_)
+                | Event::TicketPresented(_)
+                | Event::ResumptionOffered(_)
+                | Event::TicketReceived(_)
                 | Event::ReattestationAsked
                 | Event::Reattested => self.connection.close(Reason::FrameMalformed),
             }

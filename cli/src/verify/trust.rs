@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use kube::{Api, Client};
 use sealane_operator_api::TrustPolicy;
-use sealane_policy::{VerifiedPolicy, verify};
+use sealane_policy::{Document, VerifiedPolicy, verify};
 use sealane_protocol::connection::PolicyView;
 use sealane_protocol::handshake::Floor;
 use sealane_types::{Reason, Roots, SignedChain};
@@ -92,7 +92,7 @@ impl Files<'_> {
 impl Trust {
     /// What the protocol needs to know of the policy.
     pub(super) fn view(&self) -> PolicyView {
-        let floors = &self.policy.document().floors;
+        let Document { floors, limits, .. } = self.policy.document();
         PolicyView {
             epoch: self.policy.epoch(),
             digest: self.policy.digest(),
@@ -100,6 +100,7 @@ impl Trust {
                 post_quantum: floors.post_quantum,
                 ciphers: floors.ciphers.iter().copied().collect(),
             },
+            life_micros: limits.session_seconds.saturating_mul(1_000_000),
         }
     }
 

@@ -87,7 +87,7 @@ fn local(sidecar: &Sidecar, key: Arc<StaticKey>, peer: &str, pod: PodIdentity) -
         static_key: key,
         peer: peer.parse().unwrap(),
         pod,
-        policy: PolicyView { epoch: 1, digest, floor },
+        policy: PolicyView { epoch: 1, digest, ..PolicyView::none(floor) },
         suites: Suite::offer(&[Cipher::Aes256Gcm, Cipher::ChaCha20Poly1305], false),
         rekey: Rekey::default(),
         timing: Timing::default(),

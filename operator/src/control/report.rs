@@ -86,6 +86,7 @@ pub fn bounded(mut report: Report) -> Result<Report, ReportError> {
         word("evidence.measurement", &evidence.measurement)?;
         word("evidence.tcb_status", &evidence.tcb_status)?;
         word("evidence.reason", &evidence.reason)?;
+        word("evidence.form", &evidence.form)?;
         words("evidence.degraded", &evidence.degraded)?;
         cut(&mut evidence.message);
     }

@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
-use sealane_operator_api::well_known::{DOOR_DIRECTORY, SIDECAR_CONTAINER};
+use sealane_operator_api::well_known::{DOOR_DIRECTORY, SIDECAR_CONTAINER, SIMULATED_FORM_ANNOTATION};
+use sealane_types::SimulatedForm;
 
 /// Volumes that injection adds.
 pub(super) const DOOR_VOLUME: &str = "sealane-door";
@@ -33,6 +34,12 @@ pub enum InjectError {
     ReservedMount(String),
     #[error("annotation {annotation}: `{value}` is not a Kubernetes quantity such as `250m` or `512Mi`")]
     Quantity { annotation: &'static str, value: String },
+    #[error("annotation {SIMULATED_FORM_ANNOTATION}: `{0}` is not SevSnp, Tdx or Nitro")]
+    Form(String),
+    #[error(
+        "this installation has no simulated platform in the form of {0}; `sealane-sidecar-sim root` adds it to the Secret"
+    )]
+    FormMissing(SimulatedForm),
     #[error("the Sealane sidecar runs on Linux only")]
     Windows,
 }
@@ -88,6 +95,15 @@ pub(super) fn is_guaranteed(spec: &PodSpec) -> bool {
             limits.get(*resource).is_some_and(|limit| request.is_none_or(|request| request == limit))
         })
     })
+}
+
+/// Which real platform the pod's simulated one resembles.
+pub(super) fn simulated_form(pod: &Pod) -> Result<SimulatedForm, InjectError> {
+    let annotations = pod.metadata.annotations.as_ref();
+    let Some(word) = annotations.and_then(|all| all.get(SIMULATED_FORM_ANNOTATION)) else {
+        return Ok(SimulatedForm::default());
+    };
+    word.parse().map_err(|_| InjectError::Form(word.chars().take(64).collect()))
 }
 
 /// How long the sidecar may drain before the pod is killed.

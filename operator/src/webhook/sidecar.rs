@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::context::InjectionContext;
 use super::pod_shape::{
     AGENT_VOLUME, DOOR_VOLUME, INITDATA_VOLUME, InjectError, KEY_VOLUME, TARGETS_VOLUME, TOKEN_VOLUME,
-    drain_seconds, is_guaranteed, on_host_network,
+    drain_seconds, is_guaranteed, on_host_network, simulated_form,
 };
 use crate::names::control_address;
 
@@ -60,7 +60,7 @@ pub(super) fn container(
         "imagePullPolicy": context.settings.pull_policy,
         "args": ["run"],
         "restartPolicy": "Always",
-        "env": environment(pod, host_network, context),
+        "env": environment(pod, host_network, context)?,
         "ports": ports(host_network, context),
         "startupProbe": startup_probe(host_network, context),
         "resources": resources(pod, spec, &context.settings.resources)?,
@@ -74,7 +74,11 @@ pub(super) fn container(
     }))
 }
 
-fn environment(pod: &Pod, host_network: bool, context: &InjectionContext<'_>) -> Vec<Value> {
+fn environment(
+    pod: &Pod,
+    host_network: bool,
+    context: &InjectionContext<'_>,
+) -> Result<Vec<Value>, InjectError> {
     let settings = context.settings;
     let plain = |name: &str, value: String| json!({"name": name, "value": value});
     let field =
@@ -110,10 +114,13 @@ fn environment(pod: &Pod, host_network: bool, context: &InjectionContext<'_>) ->
         environment.push(plain("SEALANE_KEY_FILE", format!("{KEY_DIRECTORY}/{KEY_FILE}")));
     }
     if let Some(simulation) = &settings.simulation {
-        environment.push(plain("SEALANE_SIMULATED_PLATFORM", simulation.clone()));
+        let form = simulated_form(pod)?;
+        let platform = simulation.of(form).ok_or(InjectError::FormMissing(form))?;
+        environment.push(plain("SEALANE_SIMULATED_PLATFORM", platform.to_owned()));
+        environment.push(plain("SEALANE_SIMULATED_FORM", form.to_string()));
         environment.push(plain("SEALANE_INITDATA", format!("{INITDATA_DIRECTORY}/initdata")));
     }
-    environment
+    Ok(environment)
 }
 
 fn ports(host_network: bool, context: &InjectionContext<'_>) -> Value {

@@ -4,28 +4,36 @@ use std::sync::Arc;
 
 use futures::future::{BoxFuture, FutureExt as _};
 use sealane_sidecar::evidence::{Format, Provider, ProviderError, ProviderInput, Quote, QuoteRequest};
+use sealane_simulated::{Guest, Installation, Request};
+use sealane_types::SimulatedForm;
 
 #[derive(Debug)]
-struct Simulated(sealane_simulated::Platform);
+struct Simulated(Guest);
 
-/// Opens the platform whose material the environment holds.
+/// Opens the platform whose material the environment holds, in the form that it names.
 pub(crate) fn open(input: &ProviderInput) -> Result<Arc<dyn Provider>, ProviderError> {
     const WHAT: &str = "SEALANE_SIMULATED_PLATFORM";
     let text = input.simulated.as_deref().ok_or(ProviderError::MaterialMissing { what: WHAT })?;
-    let platform = sealane_simulated::Material::from_json(text)
-        .and_then(|material| sealane_simulated::Platform::new(material, input.initdata.as_deref()))
+    let guest = Installation::from_json(text)
+        .and_then(|installation| Guest::new(&installation, input.form, input.initdata.as_deref()))
         .map_err(|source| ProviderError::MaterialMalformed { what: WHAT, source: Box::new(source) })?;
-    Ok(Arc::new(Simulated(platform)))
+    Ok(Arc::new(Simulated(guest)))
 }
 
 impl Provider for Simulated {
     fn format(&self) -> BoxFuture<'_, Result<Format, ProviderError>> {
-        std::future::ready(Ok(Format::SimulatedSevSnp)).boxed()
+        let format = match self.0.form() {
+            SimulatedForm::SevSnp => Format::SimulatedSevSnp,
+            SimulatedForm::Tdx => Format::SimulatedTdx,
+            SimulatedForm::Nitro => Format::SimulatedNitro,
+        };
+        std::future::ready(Ok(format)).boxed()
     }
 
-    /// One signature, a fraction of a millisecond: nothing to wait for.
+    /// A signature or two, a fraction of a millisecond: nothing to wait for.
     fn quote(&self, request: QuoteRequest) -> BoxFuture<'_, Result<Quote, ProviderError>> {
-        let quote = self.0.quote(request.report_data);
+        let QuoteRequest { report_data, tree_root, own_static, .. } = request;
+        let quote = self.0.quote(&Request { report_data, tree_root, own_static });
         let quote = quote
             .map(|quote| Quote { report: quote.report, certificates: quote.certificates, workload: None })
             .map_err(|source| ProviderError::Refused(Box::new(source)));
@@ -39,38 +47,42 @@ mod tests {
 
     use super::*;
 
+    const REQUEST: QuoteRequest = QuoteRequest {
+        report_data: [9; 64],
+        tree_root: [0; 32],
+        own_static: [0; 32],
+        policy: Digest::new([0; 32]),
+        leaves: 1,
+    };
+
     #[test]
-    fn quotes_what_it_is_asked_for() {
-        let material = sealane_simulated::Material::generate().unwrap();
-        let input = ProviderInput {
-            simulated: Some(material.to_json().unwrap()),
-            initdata: Some(b"sealane simulated initdata\n".to_vec()),
-            ..ProviderInput::default()
-        };
-        let provider = open(&input).unwrap();
-        assert_eq!(provider.format().now_or_never().unwrap().unwrap(), Format::SimulatedSevSnp);
-        let quote = provider
-            .quote(QuoteRequest {
-                report_data: [9; 64],
-                tree_root: [0; 32],
-                own_static: [0; 32],
-                policy: Digest::new([0; 32]),
-                leaves: 1,
+    fn quotes_what_it_is_asked_for_in_every_form() {
+        let simulated = Some(Installation::generate().unwrap().to_json().unwrap());
+        for (form, format) in [
+            (SimulatedForm::SevSnp, Format::SimulatedSevSnp),
+            (SimulatedForm::Tdx, Format::SimulatedTdx),
+            (SimulatedForm::Nitro, Format::SimulatedNitro),
+        ] {
+            let initdata = Some(b"sealane simulated initdata\n".to_vec());
+            let provider = open(&ProviderInput {
+                simulated: simulated.clone(),
+                form,
+                initdata,
+                ..ProviderInput::default()
             })
-            .now_or_never()
-            .unwrap()
             .unwrap();
-        assert_eq!(quote.report[0x50..0x90], [9; 64]);
-        let host_data = sealane_simulated::host_data(input.initdata.as_deref());
-        assert_eq!(quote.report[0xc0..0xe0], *host_data.as_bytes());
+            assert_eq!(provider.format().now_or_never().unwrap().unwrap(), format);
+            let quote = provider.quote(REQUEST).now_or_never().unwrap().unwrap();
+            assert!(quote.report.windows(64).any(|window| window == REQUEST.report_data), "{form}");
+        }
     }
 
     #[test]
     fn no_or_other_material_is_an_error_that_names_the_variable() {
         let missing = open(&ProviderInput::default()).unwrap_err();
         assert!(missing.to_string().contains("SEALANE_SIMULATED_PLATFORM"), "{missing}");
-        let malformed = open(&ProviderInput { simulated: Some("{}".to_owned()), ..ProviderInput::default() })
-            .unwrap_err();
+        let other = ProviderInput { simulated: Some("{}".to_owned()), ..ProviderInput::default() };
+        let malformed = open(&other).unwrap_err();
         assert!(malformed.to_string().contains("SEALANE_SIMULATED_PLATFORM"), "{malformed}");
     }
 }

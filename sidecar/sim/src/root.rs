@@ -7,7 +7,8 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::Parser;
-use sealane_simulated::{MEASUREMENT, Material};
+use sealane_simulated::{Installation, MEASUREMENT};
+use sealane_types::SimulatedForm;
 use serde_json::{Value, json};
 
 pub(crate) const COMMAND: &str = "root";
@@ -18,16 +19,16 @@ const CONFIG_MAP: &str = "sealane-simulation";
 #[derive(Debug, Parser)]
 #[command(name = "sealane-sidecar-sim", version, about = "Sealane's sidecar with the simulated platform")]
 enum Arguments {
-    /// Make a simulated platform under a new root, and print what a policy pins of it as JSON.
+    /// Make a simulated platform of each form under new roots, and print what a policy pins of them as JSON.
     ///
-    /// The platform proves nothing: every simulated pod holds its key. Keep the file for the life of the
-    /// installation, since policies pin its root.
+    /// The platforms prove nothing: every simulated pod holds their keys. Keep the file for the life of the
+    /// installation, since policies pin its roots.
     Root(Options),
 }
 
 #[derive(Debug, clap::Args)]
 struct Options {
-    /// Where the platform goes. A platform that is there already is kept.
+    /// Where the platforms go. Those that are there already are kept, and those of other forms are added.
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
     /// Make a new platform even if there is one: policies that pin the old root then refuse every pod.
@@ -51,9 +52,12 @@ pub(crate) fn main() -> ExitCode {
 }
 
 fn run(options: &Options) -> anyhow::Result<()> {
-    let material = keep_or_make(&options.out, options.replace)?;
+    let installation = keep_or_make(&options.out, options.replace)?;
+    let fingerprint = |form| installation.fingerprint(form).map(|root| root.to_string()).unwrap_or_default();
     let pinned = json!({
-        "fingerprint": material.fingerprint().to_string(),
+        "fingerprint": fingerprint(SimulatedForm::SevSnp),
+        "fingerprintTdx": fingerprint(SimulatedForm::Tdx),
+        "fingerprintNitro": fingerprint(SimulatedForm::Nitro),
         "measurement": MEASUREMENT.to_string(),
     });
     if let Some(path) = &options.configmap {
@@ -63,21 +67,22 @@ fn run(options: &Options) -> anyhow::Result<()> {
     writeln!(io::stdout(), "{pinned:#}").context("cannot write to stdout")
 }
 
-fn keep_or_make(path: &Path, replace: bool) -> anyhow::Result<Material> {
-    if !replace {
-        match fs::read_to_string(path) {
-            Ok(text) => {
-                return Material::from_json(&text).with_context(|| {
-                    format!("{} is no simulated platform; --replace makes a new one there", path.display())
-                });
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
-        }
+/// The platforms in the file; of forms that it lacks, new ones are added.
+fn keep_or_make(path: &Path, replace: bool) -> anyhow::Result<Installation> {
+    let kept = if replace { None } else { read(path)? };
+    let installation = kept.unwrap_or_default().completed().context("cannot make a simulated platform")?;
+    fs::write(path, installation.to_json()?).with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(installation)
+}
+
+fn read(path: &Path) -> anyhow::Result<Option<Installation>> {
+    match fs::read_to_string(path) {
+        Ok(text) => Installation::from_json(&text).map(Some).with_context(|| {
+            format!("{} is no simulated platform; --replace makes a new one there", path.display())
+        }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
     }
-    let material = Material::generate().context("cannot make a simulated platform")?;
-    fs::write(path, material.to_json()?).with_context(|| format!("cannot write {}", path.display()))?;
-    Ok(material)
 }
 
 fn config_map(pinned: &Value) -> Value {
@@ -100,8 +105,11 @@ mod tests {
         let first = fs::read_to_string(&path).unwrap();
         let manifest: Value =
             serde_json::from_str(&fs::read_to_string(path.with_extension("yaml")).unwrap()).unwrap();
-        let fingerprint = Material::from_json(&first).unwrap().fingerprint().to_string();
-        assert_eq!(manifest["data"]["fingerprint"], fingerprint);
+        let made = Installation::from_json(&first).unwrap();
+        let members = ["fingerprint", "fingerprintTdx", "fingerprintNitro"];
+        for (form, member) in SimulatedForm::ALL.iter().zip(members) {
+            assert_eq!(manifest["data"][member], made.fingerprint(*form).unwrap().to_string());
+        }
         assert_eq!(manifest["data"]["measurement"], MEASUREMENT.to_string());
 
         run(&options(path.clone(), false)).unwrap();

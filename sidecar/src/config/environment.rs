@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use sealane_types::{PodIdentity, RootSource, Roots};
+use sealane_types::{PodIdentity, RootSource, Roots, SimulatedForm};
 
 use super::{
     ADMIN_PORT, ARENA_BYTES, Anchors, Config, ConfigError, Control, DATA_PORT, DOOR, DRAIN, GRPC, Traces,
@@ -141,8 +141,18 @@ fn platform(lookup: Lookup<'_>) -> Result<ProviderInput, ConfigError> {
         Some(path) if path.exists() => Some(read(&path)?).filter(|bytes| !bytes.is_empty()),
         Some(_) | None => None,
     };
+    let form = form(lookup)?;
     let key_file = lookup("SEALANE_KEY_FILE").filter(|path| !path.is_empty());
-    Ok(ProviderInput { simulated, initdata, key_file: key_file.map(|path| KeyFile::mounted(path.into())) })
+    let key_file = key_file.map(|path| KeyFile::mounted(path.into()));
+    Ok(ProviderInput { simulated, form, initdata, key_file })
+}
+
+fn form(lookup: Lookup<'_>) -> Result<SimulatedForm, ConfigError> {
+    let name = "SEALANE_SIMULATED_FORM";
+    let Some(text) = lookup(name).filter(|text| !text.is_empty()) else {
+        return Ok(SimulatedForm::default());
+    };
+    text.parse().map_err(|_| ConfigError::Malformed { name, expected: "SevSnp, Tdx or Nitro", found: text })
 }
 
 #[cfg(test)]
@@ -206,6 +216,14 @@ mod tests {
     }
 
     #[test]
+    fn the_form_of_a_simulation_is_said_or_sev_snp() {
+        assert_eq!(parse(&complete).unwrap().platform.form, SimulatedForm::SevSnp);
+        let tdx =
+            |name| if name == "SEALANE_SIMULATED_FORM" { Some("Tdx".to_owned()) } else { complete(name) };
+        assert_eq!(parse(&tdx).unwrap().platform.form, SimulatedForm::Tdx);
+    }
+
+    #[test]
     fn malformed_values_are_refused() {
         for (name, value) in [
             ("SEALANE_DATA_PORT", "70000"),
@@ -214,6 +232,7 @@ mod tests {
             ("SEALANE_ROOTS", "[{}]"),
             ("SEALANE_POD_NAME", "Not_A_Name"),
             ("SEALANE_HOST_NETWORK", "yes"),
+            ("SEALANE_SIMULATED_FORM", "Sgx"),
         ] {
             let lookup = |asked: &'static str| {
                 if asked == name { Some(value.to_owned()) } else { complete(asked) }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use sealane_types::{
     Cipher, Delivery, ForwardPort, PeerName, PodIdentity, PolicyName, Provider, RootSource, Roots,
-    SessionName, SignedChain,
+    SessionName, SignedChain, SimulatedForm,
 };
 use serde::Deserialize;
 
@@ -50,6 +50,9 @@ struct File {
     policy_file: PathBuf,
     /// JSON of the simulated platform's material.
     simulated_platform: Option<PathBuf>,
+    /// Which real platform it resembles: SevSnp, Tdx or Nitro.
+    #[serde(default)]
+    simulated_form: SimulatedForm,
     initdata: Option<PathBuf>,
     /// The private key of a Peer without a TEE, as `keygen` makes it; with `provider: Key`.
     key_file: Option<PathBuf>,
@@ -157,7 +160,7 @@ pub fn parse(bytes: &[u8], path: &Path, read: Read<'_>) -> Result<Config, Config
             policy: Some(PolicyProposal { name: file.policy, chain, roots: None }),
             sessions,
         }),
-        platform: ProviderInput { simulated, initdata, key_file },
+        platform: ProviderInput { simulated, form: file.simulated_form, initdata, key_file },
     })
 }
 

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use sealane_attestation::{Statement, VerifiedPeer};
 use sealane_sidecar_api::control as wire;
-use sealane_types::Reason;
+use sealane_types::{Platform, Reason, SimulatedForm};
 use tokio::sync::Notify;
 
 use crate::context::Context;
@@ -126,6 +127,7 @@ fn evidence(own: OwnEvidence, clock_suspect: bool) -> wire::EvidenceReport {
                 tcb_status: peer.tcb_status().map(|status| status.to_string()).unwrap_or_default(),
                 evidence_time: peer.evidence_time().0,
                 collateral_expires: peer.ends().map_or(0, |ends| ends.0),
+                form: form(&peer).map(|form| form.to_string()).unwrap_or_default(),
                 degraded,
                 ..wire::EvidenceReport::default()
             }
@@ -159,6 +161,17 @@ fn external(observed: externals::Observed) -> wire::ExternalReport {
             ..wire::ExternalReport::default()
         },
     }
+}
+
+/// The platform that simulated evidence resembles.
+fn form(peer: &VerifiedPeer) -> Option<SimulatedForm> {
+    let form = match peer.claims().statement() {
+        Statement::SevSnp(_) => Some(SimulatedForm::SevSnp),
+        Statement::Tdx(_) => Some(SimulatedForm::Tdx),
+        Statement::Nitro(_) => Some(SimulatedForm::Nitro),
+        Statement::Key(_) => None,
+    };
+    form.filter(|_| peer.platform() == Platform::Simulated)
 }
 
 fn session(observed: Observed) -> wire::SessionReport {

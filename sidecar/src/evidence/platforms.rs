@@ -13,7 +13,7 @@ mod sev_guest;
 use std::fmt;
 use std::sync::Arc;
 
-use sealane_types::Provider as ProviderWord;
+use sealane_types::{Provider as ProviderWord, SimulatedForm};
 
 use super::key_file::KeyFile;
 use super::provider::{Provider, ProviderError};
@@ -23,7 +23,9 @@ use super::provider::{Provider, ProviderError};
 pub struct ProviderInput {
     /// JSON of the simulated platform's material (`SEALANE_SIMULATED_PLATFORM`). Not a secret, and it proves nothing.
     pub simulated: Option<String>,
-    /// The initdata file's bytes (`SEALANE_INITDATA`); the simulated platform puts their SHA-256 into HOST_DATA.
+    /// Which real platform the simulated one resembles (`SEALANE_SIMULATED_FORM`).
+    pub form: SimulatedForm,
+    /// The initdata file's bytes (`SEALANE_INITDATA`); the simulated platform measures them.
     pub initdata: Option<Vec<u8>>,
     /// Where the pinned key lies (`SEALANE_KEY_FILE`); read when the provider is chosen.
     pub key_file: Option<KeyFile>,
@@ -33,6 +35,7 @@ impl fmt::Debug for ProviderInput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ProviderInput")
             .field("simulated", &self.simulated.is_some())
+            .field("form", &self.form)
             .field("initdata_bytes", &self.initdata.as_ref().map(Vec::len))
             .field("key_file", &self.key_file)
             .finish()

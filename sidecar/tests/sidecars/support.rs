@@ -20,9 +20,10 @@ use sealane_sidecar::evidence::{
 };
 use sealane_sidecar::handoff::Lanes;
 use sealane_sidecar::node::{Node, NodeError};
-use sealane_simulated::{MEASUREMENT, Material, host_data};
+use sealane_simulated::{Guest, Installation, MEASUREMENT, Material, Request, host_data};
 use sealane_types::{
-    Delivery, PodIdentity, Provider as ProviderWord, RootSource, Roots, SignedChain, UnixSeconds,
+    Delivery, PodIdentity, Provider as ProviderWord, RootSource, Roots, SignedChain, SimulatedForm,
+    UnixSeconds,
 };
 use serde_json::{Value, json};
 
@@ -48,33 +49,37 @@ pub(crate) async fn until(what: &str, mut condition: impl FnMut() -> bool) {
 }
 
 #[derive(Debug)]
-struct Simulated(sealane_simulated::Platform);
+struct Simulated(Guest);
 
 impl Provider for Simulated {
     fn format(&self) -> BoxFuture<'_, Result<Format, ProviderError>> {
-        std::future::ready(Ok(Format::SimulatedSevSnp)).boxed()
+        let format = match self.0.form() {
+            SimulatedForm::SevSnp => Format::SimulatedSevSnp,
+            SimulatedForm::Tdx => Format::SimulatedTdx,
+            SimulatedForm::Nitro => Format::SimulatedNitro,
+        };
+        std::future::ready(Ok(format)).boxed()
     }
 
     fn quote(&self, request: QuoteRequest) -> BoxFuture<'_, Result<Quote, ProviderError>> {
-        let quote = self.0.quote(request.report_data).unwrap();
-        std::future::ready(Ok(Quote {
-            report: quote.report,
-            certificates: quote.certificates,
-            workload: None,
-        }))
-        .boxed()
+        let QuoteRequest { report_data, tree_root, own_static, .. } = request;
+        let quote = self.0.quote(&Request { report_data, tree_root, own_static }).unwrap();
+        let sealane_simulated::Quote { report, certificates } = quote;
+        std::future::ready(Ok(Quote { report, certificates, workload: None })).boxed()
     }
 }
 
 fn open(input: &ProviderInput) -> Result<Arc<dyn Provider>, ProviderError> {
-    let material = Material::from_json(input.simulated.as_deref().unwrap()).unwrap();
-    Ok(provider(&material, input))
+    Ok(guest(&Installation::from_json(input.simulated.as_deref().unwrap()).unwrap(), input))
+}
+
+fn guest(installation: &Installation, input: &ProviderInput) -> Arc<dyn Provider> {
+    Arc::new(Simulated(Guest::new(installation, input.form, input.initdata.as_deref()).unwrap()))
 }
 
 /// A guest on the chip of `material`.
 pub(crate) fn provider(material: &Material, input: &ProviderInput) -> Arc<dyn Provider> {
-    let platform = sealane_simulated::Platform::new(material.clone(), input.initdata.as_deref()).unwrap();
-    Arc::new(Simulated(platform))
+    guest(&Installation::from_json(&material.to_json().unwrap()).unwrap(), input)
 }
 
 pub(crate) fn with_simulation() -> Platforms {
@@ -85,6 +90,13 @@ pub(crate) fn with_simulation() -> Platforms {
 pub(crate) fn material() -> &'static Material {
     static MATERIAL: OnceLock<Material> = OnceLock::new();
     MATERIAL.get_or_init(|| Material::generate().unwrap())
+}
+
+/// The same, and platforms of the other forms.
+pub(crate) fn installation() -> &'static Installation {
+    static INSTALLATION: OnceLock<Installation> = OnceLock::new();
+    let alone = || Installation::from_json(&material().to_json().unwrap()).unwrap();
+    INSTALLATION.get_or_init(|| alone().completed().unwrap())
 }
 
 fn owner(index: u8) -> SigningKey {
@@ -113,6 +125,10 @@ fn start() -> u64 {
 
 fn now() -> u64 {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs()
+}
+
+pub(crate) fn clock() -> Timestamp {
+    UnixSeconds(now()).into()
 }
 
 fn written(seconds: u64) -> String {
@@ -178,6 +194,8 @@ pub(crate) struct Plan {
     pub(crate) uid: &'static str,
     /// The Peer that its evidence is for.
     pub(crate) proves: &'static str,
+    /// The platform whose form its evidence has.
+    pub(crate) form: SimulatedForm,
     pub(crate) listen: SocketAddr,
     pub(crate) chain: SignedChain,
     pub(crate) delivery: Delivery,
@@ -214,6 +232,7 @@ impl Plan {
             pod: "ranker-0",
             uid: "r",
             proves: "ranker",
+            form: SimulatedForm::SevSnp,
             listen: loopback(),
             chain: signed(&document(1), &[1, 2]),
             delivery: Delivery::RoundRobin,
@@ -308,7 +327,8 @@ impl Plan {
             roots: Anchors { roots: vec![roots()], source: RootSource::File },
             fixed: self.control.is_none().then(|| self.desired()),
             platform: ProviderInput {
-                simulated: Some(material().to_json().unwrap()),
+                simulated: Some(installation().to_json().unwrap()),
+                form: self.form,
                 initdata: Some(initdata(self.proves)),
                 key_file: self.key.clone().map(KeyFile::kept),
             },

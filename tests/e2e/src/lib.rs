@@ -14,8 +14,8 @@ mod policy;
 mod wait;
 mod workload;
 
-pub use cluster::{Cluster, Sandbox};
+pub use cluster::{Cluster, Outcome, Sandbox};
 pub use load::{Load, Member, loaded, named, programs};
 pub use policy::{Owners, Signing};
 pub use wait::{PATIENCE, until};
-pub use workload::{Workload, forward, session};
+pub use workload::{Workload, flow, forward, peer, session};

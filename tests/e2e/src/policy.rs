@@ -43,6 +43,19 @@ impl Sandbox {
     /// # Errors
     /// The plugin's words.
     pub async fn policy(&self, signing: Signing, edit: impl FnOnce(&mut Value)) -> Result<Value> {
+        self.policy_with(&[], signing, edit).await
+    }
+
+    /// As [`Self::policy`], with further flags of `policy init`.
+    ///
+    /// # Errors
+    /// The plugin's words.
+    pub async fn policy_with(
+        &self,
+        flags: &[&str],
+        signing: Signing,
+        edit: impl FnOnce(&mut Value),
+    ) -> Result<Value> {
         let plugin = &self.cluster;
         let keys: Vec<String> =
             NAMES.iter().map(|name| self.owners.key(name).to_string_lossy().into_owned()).collect();
@@ -51,6 +64,7 @@ impl Sandbox {
         }
         let mut init = vec!["policy", "init", "--namespace", &self.name, "--name", "trust"];
         init.extend(["--simulated", "--threshold", "2"]);
+        init.extend(flags);
         for key in &keys {
             init.extend(["--owner-key", key]);
         }

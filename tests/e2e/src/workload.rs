@@ -17,6 +17,8 @@ pub struct Workload {
     /// What lies beside the program.
     files: BTreeMap<String, String>,
     host_network: bool,
+    /// The platform that its simulated one resembles, if it says so.
+    form: Option<&'static str>,
 }
 
 impl Workload {
@@ -29,6 +31,7 @@ impl Workload {
             node,
             files: BTreeMap::new(),
             host_network: false,
+            form: None,
         }
     }
 
@@ -46,6 +49,13 @@ impl Workload {
         self
     }
 
+    /// Evidence in the form of this platform.
+    #[must_use]
+    pub fn simulating(mut self, form: &'static str) -> Self {
+        self.form = Some(form);
+        self
+    }
+
     /// The pod and the ConfigMap that holds its program.
     #[must_use]
     pub fn manifests(&self, image: &str) -> Vec<Value> {
@@ -53,6 +63,8 @@ impl Workload {
             "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true,
             "capabilities": {"drop": ["ALL"]},
         });
+        let form = self.form.map(|form| ("sealane.dev/simulated-form", form));
+        let annotations: BTreeMap<_, _> = form.into_iter().collect();
         let mut files = self.files.clone();
         files.insert("program.py".to_owned(), self.program.clone());
         vec![
@@ -62,7 +74,7 @@ impl Workload {
             }),
             json!({
                 "apiVersion": "v1", "kind": "Pod",
-                "metadata": {"name": self.name, "labels": {"app": self.app}},
+                "metadata": {"name": self.name, "labels": {"app": self.app}, "annotations": annotations},
                 "spec": {
                     "restartPolicy": "Never",
                     "terminationGracePeriodSeconds": 10,
@@ -97,25 +109,34 @@ pub fn forward(lane: &str, from: &str, to: &str, listen: u16, target: u16) -> Ve
     declared(lane, from, to, "forward", &json!({"listen": listen, "target": target}))
 }
 
+/// A Peer of the pods with label `app`, whose evidence is simulated.
+#[must_use]
+pub fn peer(name: &str) -> Value {
+    json!({
+        "apiVersion": "sealane.dev/v1alpha1", "kind": "Peer", "metadata": {"name": name},
+        "spec": {
+            "selector": {"matchLabels": {"app": name}},
+            "trustPolicyRef": {"name": "trust"},
+            "attestation": {"provider": "Simulated"},
+        },
+    })
+}
+
+/// The session `lane` between two Peers alone: a stream of tensors.
+#[must_use]
+pub fn flow(lane: &str, from: &str, to: &str) -> Value {
+    transfer(lane, from, to, "stream", &json!({}))
+}
+
+fn transfer(lane: &str, from: &str, to: &str, kind: &str, how: &Value) -> Value {
+    json!({
+        "apiVersion": "sealane.dev/v1alpha1", "kind": "TransferSession", "metadata": {"name": lane},
+        "spec": {"from": {"peer": from}, "to": [{"peer": to}], kind: how},
+    })
+}
+
 fn declared(lane: &str, from: &str, to: &str, kind: &str, how: &Value) -> Vec<Value> {
-    let peer = |name: &str| {
-        json!({
-            "apiVersion": "sealane.dev/v1alpha1", "kind": "Peer", "metadata": {"name": name},
-            "spec": {
-                "selector": {"matchLabels": {"app": name}},
-                "trustPolicyRef": {"name": "trust"},
-                "attestation": {"provider": "Simulated"},
-            },
-        })
-    };
-    vec![
-        peer(from),
-        peer(to),
-        json!({
-            "apiVersion": "sealane.dev/v1alpha1", "kind": "TransferSession", "metadata": {"name": lane},
-            "spec": {"from": {"peer": from}, "to": [{"peer": to}], kind: how},
-        }),
-    ]
+    vec![peer(from), peer(to), transfer(lane, from, to, kind, how)]
 }
 
 impl Sandbox {

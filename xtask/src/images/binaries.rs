@@ -69,6 +69,24 @@ pub(super) fn strip(program: &Path, folder: &Path) -> Result<PathBuf> {
     Ok(copy)
 }
 
+/// What stands in every program that links the simulated platform: the name of its crate, in its symbols.
+const SIMULATION: &[u8] = b"sealane_simulated";
+/// The programs that do: the simulated sidecar, and the benchmarks, which need evidence of something.
+const SIMULATED: [&str; 2] = ["sealane-sidecar-sim", "sealane-bench"];
+
+/// That no image but those whose names say so can simulate a platform. The others are looked at too: a look that finds
+/// nothing there would find nothing anywhere.
+pub(super) fn check_simulation(name: &str, program: &Path) -> Result<()> {
+    let bytes = fs::read(program).with_context(|| format!("read {}", program.display()))?;
+    let simulates = bytes.windows(SIMULATION.len()).any(|window| window == SIMULATION);
+    ensure!(
+        simulates == SIMULATED.contains(&name),
+        "{name} {} the simulated platform; see the table of walls in ARCHITECTURE.md",
+        if simulates { "links" } else { "seems not to link" }
+    );
+    Ok(())
+}
+
 /// That the OS layer has what `program` needs, and that its C library is not older than the one it was linked with.
 pub(super) fn check(program: &Path, os: &Path) -> Result<()> {
     Loader::new(os, &[])?.check(program)
@@ -77,6 +95,19 @@ pub(super) fn check(program: &Path, os: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_images_that_say_so_simulate() {
+        let folder = tempfile::tempdir().unwrap();
+        let (with, without) = (folder.path().join("with"), folder.path().join("without"));
+        fs::write(&with, [b"\0_ZN17".as_slice(), SIMULATION, b"8platform"].concat()).unwrap();
+        fs::write(&without, b"sealane-sidecar-sim is another image").unwrap();
+        assert!(check_simulation("sealane-sidecar", &without).is_ok());
+        assert!(check_simulation("sealane-sidecar-sim", &with).is_ok());
+        let refused = check_simulation("sealane-sidecar", &with).unwrap_err();
+        assert!(refused.to_string().contains("sealane-sidecar links"), "{refused}");
+        assert!(check_simulation("sealane-sidecar-sim", &without).is_err(), "the look itself is looked at");
+    }
 
     #[test]
     fn programs_are_found_in_cargos_messages() {

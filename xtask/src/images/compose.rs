@@ -62,6 +62,7 @@ pub(super) fn all(workspace: &Workspace, names: &[&str]) -> Result<Vec<Image>> {
 
 /// An image of one of our programs: nothing but it and the OS layer.
 fn program_image(folder: &Path, name: &str, program: &Path, layers: &Layers) -> Result<oci::Image> {
+    binaries::check_simulation(name, program)?;
     let stripped = binaries::strip(program, &folder.join("bin"))?;
     binaries::check(&stripped, &layers.os)?;
     let path = format!("/usr/bin/{name}");

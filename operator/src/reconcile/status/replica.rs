@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use sealane_operator_api::ReplicaStatus;
 use sealane_sidecar_api::control::{EvidenceReport, PolicyReport, Report};
-use sealane_types::{PeerName, Platform, Reason, RootSource, TcbStatus, UnixSeconds};
+use sealane_types::{PeerName, Platform, Reason, RootSource, SimulatedForm, TcbStatus, UnixSeconds};
 
 use super::condition::time;
 use crate::control::registry::Registered;
@@ -154,6 +154,8 @@ impl<'a> Replica<'a> {
             assurance: evidence.and_then(|evidence| {
                 known(&evidence.assurance, evidence.assurance.parse::<sealane_types::Assurance>().is_ok())
             }),
+            simulated_form: evidence
+                .and_then(|evidence| known(&evidence.form, evidence.form.parse::<SimulatedForm>().is_ok())),
             root_source: self.policy().and_then(|policy| {
                 known(&policy.root_source, policy.root_source.parse::<RootSource>().is_ok())
             }),

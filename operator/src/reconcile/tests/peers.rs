@@ -154,6 +154,7 @@ fn simulation_is_accepted_and_never_hidden() {
         let evidence = report.evidence.as_mut().unwrap();
         evidence.platform = "Simulated".to_owned();
         evidence.assurance = "Simulated".to_owned();
+        evidence.form = "Tdx".to_owned();
         evidence.degraded = vec!["ReferenceValueMissing".to_owned()];
     });
     let status = embedder(snapshot);
@@ -161,6 +162,8 @@ fn simulation_is_accepted_and_never_hidden() {
     assert_eq!(condition(&status.conditions, "Degraded"), "True SimulatedEvidence");
     assert!(message(&status.conditions, "Degraded").contains("ReferenceValueMissing+SimulatedEvidence"));
     assert_eq!((status.assurance.as_deref(), status.degraded), (Some("Simulated"), Some(1)));
+    assert_eq!(status.platform.as_deref(), Some("Simulated"), "whatever it resembles");
+    assert!(status.replicas.iter().any(|replica| replica.simulated_form.as_deref() == Some("Tdx")));
 }
 
 #[test]

@@ -1,11 +1,13 @@
 //! Pods of every shape: what injection adds, what it leaves, and that it happens once.
 
 use k8s_openapi::api::core::v1::ResourceRequirements;
-use sealane_operator_api::well_known::SIDECAR_CONTAINER;
+use sealane_operator_api::well_known::{SIDECAR_CONTAINER, SIMULATED_FORM_ANNOTATION};
+use sealane_types::SimulatedForm;
 use serde_json::Value;
 
 use super::*;
 use crate::config::SidecarSettings;
+use crate::simulation::Simulation;
 
 fn settings() -> SidecarSettings {
     let resources = json!({"requests": {"cpu": "50m", "memory": "64Mi"}, "limits": {"memory": "1Gi"}});
@@ -342,13 +344,17 @@ fn without_simulation_nothing_of_it_is_there() {
 
 #[test]
 fn the_simulated_platform_measures_initdata_from_an_annotation() {
-    let settings = SidecarSettings { simulation: Some("{\"ark\":\"x\"}".to_owned()), ..settings() };
+    let settings = SidecarSettings { simulation: Some(simulation()), ..settings() };
     let peer = PeerName::new("embedder").unwrap();
     let after = injected_with(&plain(), &context(&settings, Some(&peer)));
     let text = "sealane simulated initdata\nnamespace: demo\npeer: embedder\n";
     assert_eq!(after["metadata"]["annotations"][INITDATA_ANNOTATION], text);
     let sidecar = sidecar(&after);
-    assert_eq!(variable(sidecar, "SEALANE_SIMULATED_PLATFORM").unwrap()["value"], "{\"ark\":\"x\"}");
+    assert_eq!(
+        variable(sidecar, "SEALANE_SIMULATED_PLATFORM").unwrap()["value"],
+        r#"{"sevSnp":{"ark":"x"}}"#
+    );
+    assert_eq!(variable(sidecar, "SEALANE_SIMULATED_FORM").unwrap()["value"], "SevSnp");
     assert_eq!(variable(sidecar, "SEALANE_INITDATA").unwrap()["value"], "/run/sealane-initdata/initdata");
     let item = &after["spec"]["volumes"][2]["downwardAPI"]["items"][0];
     assert_eq!(item["fieldRef"]["fieldPath"], "metadata.annotations['sealane.dev/initdata']");
@@ -378,4 +384,28 @@ fn the_node_agent_is_reached_by_the_sidecar_alone() {
         "volumes": [{"name": "sealane-agent", "emptyDir": {}}],
     }));
     assert_eq!(refused(&taken), InjectError::ReservedVolume("sealane-agent".to_owned()));
+}
+
+fn simulation() -> Simulation {
+    Simulation::parse(r#"{"sevSnp": {"ark": "x"}, "tdx": {"chain": []}}"#).unwrap()
+}
+
+#[test]
+fn a_pod_says_which_platform_its_simulated_one_resembles() {
+    let settings = SidecarSettings { simulation: Some(simulation()), ..settings() };
+    let context = context(&settings, None);
+    let of = |form: &str| {
+        let mut pod = plain();
+        pod["metadata"]["annotations"] = json!({SIMULATED_FORM_ANNOTATION: form});
+        pod
+    };
+    let after = injected_with(&of("Tdx"), &context);
+    let sidecar = sidecar(&after);
+    assert_eq!(variable(sidecar, "SEALANE_SIMULATED_FORM").unwrap()["value"], "Tdx");
+    assert_eq!(variable(sidecar, "SEALANE_SIMULATED_PLATFORM").unwrap()["value"], r#"{"tdx":{"chain":[]}}"#);
+    let refused = |form: &str| inject(&serde_json::from_value(of(form)).unwrap(), &context).unwrap_err();
+    assert_eq!(refused("Sgx"), InjectError::Form("Sgx".to_owned()));
+    assert_eq!(refused("Nitro"), InjectError::FormMissing(SimulatedForm::Nitro));
+    // In earnest the annotation says nothing, and stops nobody.
+    assert!(!injected(&of("Sgx")).to_string().contains("SIMULATED"));
 }

@@ -1,5 +1,7 @@
 //! What can go wrong while simulating; all of it the caller's or the machine's doing.
 
+use sealane_types::SimulatedForm;
+
 /// Material could not be made, read or used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -16,6 +18,10 @@ pub enum SimulationError {
     MaterialSize(usize),
     #[error("the simulated platform's material has not the parts of its kind")]
     MaterialParts,
+    #[error(
+        "the installation has no simulated platform in the form of {0}; `sealane-sidecar-sim root` adds it to the file"
+    )]
+    FormMissing(SimulatedForm),
     #[error("the simulated platform's key does not parse")]
     MaterialKey,
     #[error("the clock stands before 1970 or after 9999")]

@@ -15,6 +15,8 @@ mod certificate;
 mod chip;
 mod error;
 pub mod forge;
+mod guest;
+mod installation;
 mod material;
 pub mod nitro;
 mod platform;
@@ -23,6 +25,8 @@ pub mod tdx;
 
 pub use chip::{Chip, Tcb};
 pub use error::SimulationError;
+pub use guest::{Guest, Request};
+pub use installation::Installation;
 pub use material::Material;
 pub use platform::{Platform, Quote, host_data};
 
