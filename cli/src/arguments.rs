@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::{check, cluster, explain, policy, status, verify};
+use crate::{check, cluster, collateral, explain, policy, status, verify};
 
 /// Attested, post-quantum data lanes between confidential workloads: policies, status, diagnosis and audits.
 #[derive(Debug, Parser)]
@@ -19,6 +19,9 @@ pub(crate) enum Command {
     /// Draft, sign, verify and explain the signed policy of a namespace.
     #[command(subcommand)]
     Policy(policy::Command),
+    /// Revocation lists and TCB information for sidecars that do not fetch them: make, import and look at bundles.
+    #[command(subcommand)]
+    Collateral(collateral::Command),
     /// Peers, TransferSessions and TrustPolicies of a namespace, and why one is not ready.
     Status(status::Arguments),
     /// Ask the replicas of a Peer themselves for their evidence, and verify it here, check by check.

@@ -2,13 +2,15 @@
 //!
 //! Invariant: private keys of owners and auditors are read from files and never leave this process, and nothing that is
 //! signed is changed after the signature. Results go to stdout, everything said to a person goes to stderr.
-//! Deliberately absent: changes to a cluster. What is to be applied is printed, for `kubectl apply`.
+//! `collateral import` applies one ConfigMap; deliberately absent are other changes to a cluster. What is to be applied is
+//! printed, for `kubectl apply`.
 
 mod arguments;
 mod auditor;
 mod check;
 mod clock;
 mod cluster;
+mod collateral;
 mod explain;
 mod lifetime;
 mod output;
@@ -27,6 +29,7 @@ fn main() -> ExitCode {
     let Arguments { connection, command } = Arguments::parse();
     let outcome = match command {
         Command::Policy(command) => policy::run(command, &connection),
+        Command::Collateral(command) => collateral::run(command, &connection),
         Command::Status(arguments) => status::run(&arguments, &connection),
         Command::Verify(arguments) => verify::run(&arguments, &connection),
         Command::Check(arguments) => check::run(&arguments, &connection),

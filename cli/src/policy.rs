@@ -19,6 +19,9 @@ use clap::Subcommand;
 
 use crate::cluster::Connection;
 
+pub(crate) use describe::short;
+pub(crate) use owner::{OwnerKey, read_key};
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Make an owner's signing key, or an auditor's key.

@@ -1,7 +1,7 @@
 //! Files that hold a policy: a draft, a bundle with signatures, or a TrustPolicy manifest.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Write as _};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
@@ -97,13 +97,35 @@ pub(crate) fn is_stdin(path: &Path) -> bool {
 
 /// The text of a file or of stdin, refused when it is too large to be a policy.
 pub(crate) fn read_text(path: &Path) -> Result<String> {
+    let bytes = read_bytes(path, FILE_BYTES_MAX, "it is no policy")?;
+    String::from_utf8(bytes).with_context(|| format!("cannot read {}", shown(path)))
+}
+
+/// The bytes of a file or of stdin; what has more than `most` is refused, since `otherwise`.
+pub(crate) fn read_bytes(path: &Path, most: u64, otherwise: &str) -> Result<Vec<u8>> {
     let cannot = || format!("cannot read {}", shown(path));
-    let mut text = String::new();
+    let mut bytes = Vec::new();
     let reader: &mut dyn Read =
         if is_stdin(path) { &mut io::stdin().lock() } else { &mut File::open(path).with_context(cannot)? };
-    let read = reader.take(FILE_BYTES_MAX + 1).read_to_string(&mut text).with_context(cannot)?;
-    if read as u64 > FILE_BYTES_MAX {
-        bail!("{} has more than {FILE_BYTES_MAX} bytes: it is no policy", shown(path));
+    let read = reader.take(most + 1).read_to_end(&mut bytes).with_context(cannot)?;
+    if read as u64 > most {
+        bail!("{} has more than {most} bytes: {otherwise}", shown(path));
     }
-    Ok(text)
+    Ok(bytes)
+}
+
+/// Replaces a file as a whole, so that an interrupted run leaves the old one; `-` is stdout.
+pub(crate) fn write_bytes(path: &Path, bytes: &[u8]) -> Result<()> {
+    let cannot = || format!("cannot write {}", path.display());
+    if is_stdin(path) {
+        let mut stdout = io::stdout().lock();
+        return stdout.write_all(bytes).and_then(|()| stdout.flush()).context("cannot write to stdout");
+    }
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let mut file = tempfile::Builder::new()
+        .prefix(".sealane-")
+        .tempfile_in(directory.unwrap_or(Path::new(".")))
+        .with_context(cannot)?;
+    file.write_all(bytes).with_context(cannot)?;
+    file.persist(path).map(drop).with_context(cannot)
 }

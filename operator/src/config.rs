@@ -69,6 +69,29 @@ struct SidecarArguments {
     /// PEM of the authorities of an https:// collector.
     #[arg(long, env = "SEALANE_SIDECAR_OTLP_CA")]
     sidecar_otlp_ca: Option<String>,
+    #[command(flatten)]
+    collateral: CollateralArguments,
+}
+
+/// Where injected sidecars get collateral from, beside bundles.
+#[derive(Debug, Clone, clap::Args)]
+struct CollateralArguments {
+    /// Whether injected sidecars ask the vendors' services for collateral: `Vendor`, or `None` of them.
+    #[arg(long, env = "SEALANE_SIDECAR_COLLATERAL_FETCH", default_value = "None",
+          value_parser = ["None", "Vendor"])]
+    sidecar_collateral_fetch: String,
+    /// In place of AMD's key distribution service.
+    #[arg(long, env = "SEALANE_SIDECAR_COLLATERAL_KDS")]
+    sidecar_collateral_kds: Option<String>,
+    /// In place of Intel's provisioning certification service, such as a PCCS.
+    #[arg(long, env = "SEALANE_SIDECAR_COLLATERAL_PCS")]
+    sidecar_collateral_pcs: Option<String>,
+    /// Azure's THIM, asked first for the certificate of a pod's own chip.
+    #[arg(long, env = "SEALANE_SIDECAR_COLLATERAL_THIM")]
+    sidecar_collateral_thim: Option<String>,
+    /// PEM of the authorities of these services, in place of those that the image trusts.
+    #[arg(long, env = "SEALANE_SIDECAR_COLLATERAL_CA")]
+    sidecar_collateral_ca: Option<String>,
 }
 
 fn parse_resources(text: &str) -> Result<ResourceRequirements, serde_json::Error> {
@@ -96,6 +119,8 @@ pub enum ConfigError {
         "--sidecar-otlp-endpoint must be http://HOST:PORT, or https://HOST:PORT together with --sidecar-otlp-ca"
     )]
     Traces,
+    #[error("{flag} must be http://HOST[:PORT] or https://HOST[:PORT]")]
+    Service { flag: &'static str },
 }
 
 /// Everything the operator is told.
@@ -119,6 +144,8 @@ pub struct SidecarSettings {
     pub log: String,
     /// Environment for traces; empty without a collector.
     pub traces: Vec<(&'static str, String)>,
+    /// Environment for services of collateral; empty if none is asked.
+    pub collateral: Vec<(&'static str, String)>,
     /// The simulated platforms that injected sidecars get in their environment; none in earnest.
     pub simulation: Option<Simulation>,
     /// Whether a node agent runs on every node.
@@ -146,6 +173,7 @@ impl Config {
             sidecar_log,
             sidecar_otlp_endpoint,
             sidecar_otlp_ca,
+            collateral: services,
         } = sidecar;
         Ok(Self {
             namespace,
@@ -160,6 +188,7 @@ impl Config {
                 admin_port: sidecar_admin_port,
                 log: sidecar_log,
                 traces: traces(sidecar_otlp_endpoint, sidecar_otlp_ca)?,
+                collateral: collateral(services)?,
                 simulation,
                 node_agent,
             },
@@ -179,6 +208,36 @@ fn traces(
     }
     let authorities = authorities.map(|pem| ("SEALANE_OTLP_CA", pem));
     Ok([("SEALANE_OTLP_ENDPOINT", endpoint)].into_iter().chain(authorities).collect())
+}
+
+fn collateral(arguments: CollateralArguments) -> Result<Vec<(&'static str, String)>, ConfigError> {
+    let CollateralArguments {
+        sidecar_collateral_fetch: fetch,
+        sidecar_collateral_kds: kds,
+        sidecar_collateral_pcs: pcs,
+        sidecar_collateral_thim: thim,
+        sidecar_collateral_ca: authorities,
+    } = arguments;
+    if fetch == "None" {
+        return Ok(Vec::new());
+    }
+    let services = [
+        ("--sidecar-collateral-kds", "SEALANE_COLLATERAL_KDS", kds),
+        ("--sidecar-collateral-pcs", "SEALANE_COLLATERAL_PCS", pcs),
+        ("--sidecar-collateral-thim", "SEALANE_COLLATERAL_THIM", thim),
+    ];
+    let mut environment = vec![("SEALANE_COLLATERAL_FETCH", fetch)];
+    for (flag, variable, address) in services {
+        let Some(address) = address.filter(|text| !text.is_empty()) else { continue };
+        // A sidecar that cannot read it would not start.
+        if !(address.starts_with("http://") || address.starts_with("https://")) {
+            return Err(ConfigError::Service { flag });
+        }
+        environment.push((variable, address));
+    }
+    let authorities = authorities.filter(|text| !text.is_empty());
+    environment.extend(authorities.map(|pem| ("SEALANE_COLLATERAL_CA", pem)));
+    Ok(environment)
 }
 
 fn read_simulation(path: PathBuf) -> Result<Simulation, ConfigError> {
@@ -238,6 +297,24 @@ mod tests {
         std::fs::write(&file, "not json").unwrap();
         assert!(Config::new(parse(&["--simulated", "--simulation-file", path]).unwrap()).is_err());
         std::fs::remove_file(file).unwrap();
+    }
+
+    #[test]
+    fn services_of_collateral_are_asked_only_where_that_is_said() {
+        let environment = |extra: &[&str]| {
+            Config::new(parse(extra)?).map(|config| config.sidecar.collateral).map_err(anyhow::Error::from)
+        };
+        let kds = "http://kds:8080";
+        assert_eq!(environment(&["--sidecar-collateral-kds", kds]).unwrap(), []);
+        let asked = environment(&["--sidecar-collateral-fetch", "Vendor", "--sidecar-collateral-kds", kds]);
+        let expected =
+            [("SEALANE_COLLATERAL_FETCH", "Vendor".to_owned()), ("SEALANE_COLLATERAL_KDS", kds.to_owned())];
+        assert_eq!(asked.unwrap(), expected);
+        for wrong in [["--sidecar-collateral-fetch", "yes"], ["--sidecar-collateral-pcs", "pccs"]] {
+            let both = ["--sidecar-collateral-fetch", "Vendor"].iter().chain(&wrong).copied();
+            let last: Vec<_> = if wrong[1] == "yes" { wrong.to_vec() } else { both.collect() };
+            assert!(environment(&last).is_err(), "{wrong:?}");
+        }
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use sealane_collateral::Sources;
 use sealane_types::{InvalidName, InvalidPort, PodIdentity, RootSource, Roots};
 
 use crate::desired::Desired;
@@ -54,6 +55,16 @@ pub struct Config {
     pub platform: ProviderInput,
     /// Where spans go; none are made without.
     pub traces: Option<Traces>,
+    pub collateral: CollateralSources,
+}
+
+/// Where collateral comes from.
+#[derive(Debug, Clone, Default)]
+pub struct CollateralSources {
+    /// A directory of bundles, which need not be there yet.
+    pub directory: Option<PathBuf>,
+    /// None: no service is asked.
+    pub fetch: Option<Sources>,
 }
 
 /// An OTLP collector.

@@ -154,10 +154,12 @@ fn preferred(floor: &Floor) -> Vec<Cipher> {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use sealane_attestation::VendorRoots;
     use sealane_protocol::keys::MlKem768;
     use sealane_types::{Namespace, RootSource, UnixSeconds};
 
     use super::*;
+    use crate::collateral::CollateralKeeper;
     use crate::config::Anchors;
 
     /// Of a pod that belongs to `peer` and has no policy.
@@ -169,6 +171,9 @@ pub(crate) mod tests {
         let static_key = Arc::new(StaticKey::generate(&mut SystemRandom).unwrap());
         let pod = PodIdentity::new("demo", "ranker-0", "r").unwrap();
         let metrics = Arc::new(Metrics::new(UnixSeconds(0)));
+        let roots = VendorRoots::pinned();
+        let collateral = CollateralKeeper::new(roots, Arc::clone(&clock), None, metrics.collateral.clone());
+        let collateral = Arc::new(collateral);
         Context {
             prover: Prover::start(pod.clone(), *static_key.public(), metrics.proofs.clone()),
             pod,
@@ -176,7 +181,7 @@ pub(crate) mod tests {
             kem: Arc::new(MlKem768),
             clock,
             policy,
-            judge: Arc::new(Judge::new(false, metrics.proofs.clone())),
+            judge: Arc::new(Judge::new(collateral, metrics.proofs.clone())),
             metrics,
             tracer: Tracer::default(),
             reattest: AtomicU64::new(desired::REATTEST_SECONDS),

@@ -5,6 +5,7 @@
 //! exist is decided where the binary is linked: a [`Platforms`] without simulation cannot be talked into it by
 //! configuration.
 
+pub(crate) mod completed;
 pub(crate) mod judge;
 pub(crate) mod key_file;
 pub(crate) mod node_message;

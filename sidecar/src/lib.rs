@@ -14,6 +14,7 @@
 
 mod admin;
 mod agent;
+mod collateral;
 pub mod config;
 mod context;
 pub mod control;

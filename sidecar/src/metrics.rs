@@ -1,5 +1,6 @@
 //! Metrics, prefix `sealane_`; `docs/metrics.md` lists them all. What may be a label is said in [`labels`].
 
+mod collateral;
 mod door;
 mod handshake;
 pub(crate) mod labels;
@@ -20,6 +21,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use sealane_types::UnixSeconds;
 
+pub(crate) use self::collateral::Collateral;
 pub(crate) use self::door::Door;
 pub(crate) use self::handshake::{Handshakes, Proofs};
 use self::labels::{BuildLabels, SessionLabels};
@@ -34,6 +36,7 @@ pub(crate) struct Metrics {
     pub(crate) connections: Connections,
     pub(crate) handshakes: Handshakes,
     pub(crate) proofs: Proofs,
+    pub(crate) collateral: Collateral,
     pub(crate) state: State,
     pub(crate) control: Control,
     pub(crate) lanes: Lanes,
@@ -63,6 +66,7 @@ impl Metrics {
             connections: Connections::new(&mut registry),
             handshakes: Handshakes::new(&mut registry),
             proofs: Proofs::new(&mut registry),
+            collateral: Collateral::new(&mut registry),
             state: State::new(&mut registry),
             control: Control::new(&mut registry),
             lanes: Lanes::new(&mut registry),

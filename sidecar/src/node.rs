@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use sealane_collateral::Fetcher;
 use sealane_protocol::connection::Places;
 use sealane_protocol::keys::{MlKem768, RandomFailed, StaticKey};
 use sealane_types::{InvalidName, Namespace, PeerName, Provider};
@@ -14,11 +15,13 @@ use tokio::net::TcpListener;
 use tokio::sync::{Notify, watch};
 
 use crate::admin::Health;
+use crate::collateral::{CollateralKeeper, Directory};
 use crate::config::Config;
 use crate::context::{Context, SystemRandom};
 use crate::control;
 use crate::control::report::Reporter;
 use crate::desired::Desired;
+use crate::evidence::completed::Completed;
 use crate::evidence::judge::Judge;
 use crate::evidence::own::{Appraisal, Own};
 use crate::evidence::prover::{NoEvidence, Prover};
@@ -83,6 +86,7 @@ pub(crate) struct Shared {
     router: Arc<Router>,
     gate: Arc<Gate>,
     platforms: Platforms,
+    collateral: Arc<CollateralKeeper>,
     input: ProviderInput,
     peer: watch::Sender<Option<PeerName>>,
     applied: Mutex<Option<Desired>>,
@@ -102,6 +106,7 @@ impl Node {
         let own_static = *static_key.public();
         let changed = Arc::new(Notify::new());
         let metrics = Arc::new(Metrics::new(clock.unix()));
+        let collateral = keeper(config, &platforms, &clock, &metrics);
         let (peer, own_peer) = watch::channel(None);
         let (address, listener) = listen(config.listen)?;
         let context = Arc::new(Context {
@@ -111,7 +116,7 @@ impl Node {
             clock: Arc::clone(&clock),
             policy: Arc::clone(&policy),
             prover: Prover::start(config.pod.clone(), own_static, metrics.proofs.clone()),
-            judge: Arc::new(Judge::new(platforms.allow_simulated(), metrics.proofs.clone())),
+            judge: Arc::new(Judge::new(Arc::clone(&collateral), metrics.proofs.clone())),
             tracer: Tracer::start(
                 config.traces.as_ref(),
                 &config.pod,
@@ -151,7 +156,13 @@ impl Node {
             prover: context.prover.clone(),
             judge: Arc::clone(&context.judge),
             peer: own_peer,
+            collateral: collateral.subscribe(),
         };
+        if let Some(directory) = &config.collateral.directory {
+            let directory = Directory::new(directory.clone());
+            tokio::spawn(directory.watch(Arc::clone(&collateral), Arc::clone(&policy)));
+        }
+        tokio::spawn(Arc::clone(&collateral).renew());
         tokio::spawn(async move { own.keep_fresh(appraisal).await });
         tokio::spawn(Arc::clone(&context.tickets).follow(Arc::clone(&policy), Arc::clone(&context.clock)));
         tokio::spawn(async move { policy.watch_expiry().await });
@@ -160,6 +171,7 @@ impl Node {
             router,
             gate,
             platforms,
+            collateral,
             input: config.platform.clone(),
             peer,
             applied: Mutex::new(None),
@@ -249,6 +261,22 @@ fn premises(config: &Config, data: SocketAddr) -> Premises {
     Premises::new(own, config.host_network.then(beside_door), config.arena_bytes)
 }
 
+/// Holds what `platforms` trusts, and fetches where `config` says so.
+fn keeper(
+    config: &Config,
+    platforms: &Platforms,
+    clock: &Arc<Clock>,
+    metrics: &Metrics,
+) -> Arc<CollateralKeeper> {
+    let roots = platforms.roots();
+    let fetcher = config.collateral.fetch.as_ref().and_then(|sources| {
+        let fetcher = Fetcher::new(sources, roots.clone());
+        // Without it evidence of hardware is refused for want of collateral, and everything else goes on.
+        fetcher.inspect_err(|error| tracing::error!("no service is asked for collateral: {error}")).ok()
+    });
+    Arc::new(CollateralKeeper::new(roots, Arc::clone(clock), fetcher, metrics.collateral.clone()))
+}
+
 /// Opens the data port.
 fn listen(address: SocketAddr) -> Result<(SocketAddr, TcpListener), NodeError> {
     let refused = |source| NodeError::Listen { address, source };
@@ -304,7 +332,9 @@ impl Shared {
     }
 
     fn select(&self, word: Provider) {
-        let source = self.platforms.open(word, &self.input).map_err(|error| {
+        let opened = self.platforms.open(word, &self.input);
+        let completed = |provider| Arc::new(Completed::new(provider, Arc::clone(&self.collateral))) as Arc<_>;
+        let source = opened.map(completed).map_err(|error| {
             tracing::error!(reason = %error.reason(), "no evidence can be had: {error}");
             NoEvidence::from(&error)
         });

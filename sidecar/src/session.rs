@@ -22,6 +22,7 @@ pub(crate) mod outgoing;
 mod permission;
 mod phase;
 pub(crate) mod readiness;
+mod rejudging;
 mod rendezvous;
 mod resumption;
 pub(crate) mod tickets;

@@ -174,6 +174,14 @@ def test_traces_are_off_unless_asked_for() -> None:
     assert secured["SEALANE_SIDECAR_OTLP_CA"] == "PEM"
 
 
+def test_services_of_collateral_are_asked_only_where_that_is_said() -> None:
+    assert not [name for name in environment(render("collateral.pcs=https://pccs")) if "COLLATERAL" in name]
+    asked = environment(render("collateral.fetch=Vendor", "collateral.pcs=https://pccs.demo.svc:8081"))
+    assert asked["SEALANE_SIDECAR_COLLATERAL_FETCH"] == "Vendor"
+    assert asked["SEALANE_SIDECAR_COLLATERAL_PCS"] == "https://pccs.demo.svc:8081"
+    assert "SEALANE_SIDECAR_COLLATERAL_KDS" not in asked
+
+
 def promtool(*arguments: str) -> subprocess.CompletedProcess[str]:
     # Go keeps what it built; the first time takes minutes.
     command = ["go", "run", "-trimpath", "-ldflags", "-s -w", PROMTOOL, *arguments]

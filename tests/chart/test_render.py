@@ -204,7 +204,9 @@ def test_a_typo_is_refused_by_name(setting: str, told: str) -> None:
     assert done.returncode != 0 and told in done.stderr, done.stderr
 
 
-@pytest.mark.parametrize("absent", ["tracing", "monitoring.prometheusRule", "monitoring.dashboard", "agent"])
+@pytest.mark.parametrize(
+    "absent", ["tracing", "collateral", "monitoring.prometheusRule", "monitoring.dashboard", "agent"]
+)
 def test_values_of_an_older_release_are_enough(default: list[dict[str, Any]], absent: str) -> None:
     """`helm upgrade --reuse-values` brings the values of the release before, which lack what is new."""
     assert render(f"{absent}=null") == default

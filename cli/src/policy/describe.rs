@@ -38,6 +38,7 @@ pub(crate) fn describe(document: &Document, now: Timestamp) -> String {
         sessions,
         floors,
         limits,
+        collateral,
         auditors,
     } = document;
     let mut lines = Lines::default();
@@ -84,6 +85,7 @@ pub(crate) fn describe(document: &Document, now: Timestamp) -> String {
             "ends after {life}, however often it is attested again, and begins anew with a full handshake"
         ),
     );
+    lines.at(1, describe_grace(collateral.grace_seconds));
     if let Some(auditors) = auditors {
         lines.at(
             1,
@@ -98,6 +100,16 @@ pub(crate) fn describe_entry(entry: &Entry) -> String {
     let mut lines = Lines::default();
     entry::describe(&mut lines, entry);
     lines.0
+}
+
+fn describe_grace(seconds: u64) -> String {
+    match seconds {
+        0 => "revocation lists and TCB information count until they expire".to_owned(),
+        seconds => format!(
+            "revocation lists and TCB information count for {} after they expired, Degraded (CollateralStale)",
+            Lifetime { seconds }
+        ),
+    }
 }
 
 fn remaining(not_before: Timestamp, expires: Timestamp, now: Timestamp) -> String {

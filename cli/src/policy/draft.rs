@@ -82,6 +82,7 @@ impl Draft {
             sessions,
             floors: Floors::default(),
             limits: Limits::default(),
+            collateral: sealane_policy::CollateralRules::default(),
             auditors,
         }
     }

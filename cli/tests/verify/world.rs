@@ -12,7 +12,7 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use sealane_policy::{SigningKey, canonical, sign};
 use sealane_protocol::keys::{Secret, StaticKey};
-use sealane_sidecar::config::{Anchors, Config};
+use sealane_sidecar::config::{Anchors, CollateralSources, Config};
 use sealane_sidecar::desired::{Desired, PolicyProposal};
 use sealane_sidecar::evidence::{
     Format, Platforms, Provider, ProviderError, ProviderInput, Quote, QuoteRequest,
@@ -265,6 +265,7 @@ impl Sidecar {
                 }),
                 sessions: vec![],
             }),
+            collateral: CollateralSources::default(),
             platform: ProviderInput { initdata: Some(initdata(peer)), ..ProviderInput::default() },
             traces: None,
         };

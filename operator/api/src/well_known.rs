@@ -30,6 +30,13 @@ pub const TARGETS_DIRECTORY: &str = "/run/sealane/target";
 pub const DOOR_SOCKET: &str = "/run/sealane/door.sock";
 /// The door for other languages: gRPC, package `sealane.door.v1`.
 pub const GRPC_SOCKET: &str = "/run/sealane/grpc.sock";
+/// ConfigMap of a namespace with bundles of collateral, which `kubectl sealane collateral import` writes and injected
+/// pods mount.
+pub const COLLATERAL_CONFIG_MAP: &str = "sealane-collateral";
+/// Its key.
+pub const COLLATERAL_KEY: &str = "bundle.json";
+/// Where the sidecar finds it.
+pub const COLLATERAL_DIRECTORY: &str = "/etc/sealane/collateral";
 /// Kubernetes' label with the ordinal of a StatefulSet's pod.
 pub const POD_INDEX_LABEL: &str = "apps.kubernetes.io/pod-index";
 /// Audience of the sidecar's projected token.

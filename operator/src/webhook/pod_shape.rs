@@ -13,8 +13,9 @@ pub(super) const INITDATA_VOLUME: &str = "sealane-initdata";
 pub(super) const TARGETS_VOLUME: &str = "sealane-target";
 pub(super) const KEY_VOLUME: &str = "sealane-key";
 pub(super) const AGENT_VOLUME: &str = "sealane-agent";
-const VOLUMES: [&str; 6] =
-    [DOOR_VOLUME, TOKEN_VOLUME, INITDATA_VOLUME, TARGETS_VOLUME, KEY_VOLUME, AGENT_VOLUME];
+pub(super) const COLLATERAL_VOLUME: &str = "sealane-collateral";
+const VOLUMES: [&str; 7] =
+    [DOOR_VOLUME, TOKEN_VOLUME, INITDATA_VOLUME, TARGETS_VOLUME, KEY_VOLUME, AGENT_VOLUME, COLLATERAL_VOLUME];
 
 /// Kubernetes' default of `terminationGracePeriodSeconds`.
 const GRACE_SECONDS: u64 = 30;

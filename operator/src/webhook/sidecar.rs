@@ -5,15 +5,16 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{Pod, PodSpec, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use sealane_operator_api::well_known::{
-    CONTROL_PORT, CPU_LIMIT_ANNOTATION, CPU_REQUEST_ANNOTATION, DOOR_DIRECTORY, DOOR_SOCKET, GRPC_SOCKET,
-    MEMORY_LIMIT_ANNOTATION, MEMORY_REQUEST_ANNOTATION, SIDECAR_CONTAINER, TARGETS_DIRECTORY,
+    COLLATERAL_CONFIG_MAP, COLLATERAL_DIRECTORY, CONTROL_PORT, CPU_LIMIT_ANNOTATION, CPU_REQUEST_ANNOTATION,
+    DOOR_DIRECTORY, DOOR_SOCKET, GRPC_SOCKET, MEMORY_LIMIT_ANNOTATION, MEMORY_REQUEST_ANNOTATION,
+    SIDECAR_CONTAINER, TARGETS_DIRECTORY,
 };
 use serde_json::{Value, json};
 
 use super::context::InjectionContext;
 use super::pod_shape::{
-    AGENT_VOLUME, DOOR_VOLUME, INITDATA_VOLUME, InjectError, KEY_VOLUME, TARGETS_VOLUME, TOKEN_VOLUME,
-    drain_seconds, is_guaranteed, on_host_network, simulated_form,
+    AGENT_VOLUME, COLLATERAL_VOLUME, DOOR_VOLUME, INITDATA_VOLUME, InjectError, KEY_VOLUME, TARGETS_VOLUME,
+    TOKEN_VOLUME, drain_seconds, is_guaranteed, on_host_network, simulated_form,
 };
 use crate::names::control_address;
 
@@ -40,6 +41,7 @@ pub(super) fn container(
     let mut mounts = vec![
         json!({"name": DOOR_VOLUME, "mountPath": DOOR_DIRECTORY}),
         json!({"name": TOKEN_VOLUME, "mountPath": TOKEN_DIRECTORY, "readOnly": true}),
+        json!({"name": COLLATERAL_VOLUME, "mountPath": COLLATERAL_DIRECTORY, "readOnly": true}),
     ];
     if host_network {
         mounts.push(json!({"name": TARGETS_VOLUME, "mountPath": TARGETS_DIRECTORY}));
@@ -94,6 +96,7 @@ fn environment(
         field("SEALANE_POD_UID", "metadata.uid"),
         field("SEALANE_POD_IPS", "status.podIPs"),
         field("SEALANE_NODE_NAME", "spec.nodeName"),
+        plain("SEALANE_COLLATERAL", COLLATERAL_DIRECTORY.to_owned()),
         plain("SEALANE_DOOR", DOOR_SOCKET.to_owned()),
         plain("SEALANE_GRPC", GRPC_SOCKET.to_owned()),
         plain("SEALANE_DATA_PORT", port(settings.data_port)),
@@ -106,7 +109,8 @@ fn environment(
         // 127.0.0.1 is the node's: forwards use sockets on the door volume.
         environment.push(plain("SEALANE_HOST_NETWORK", "true".to_owned()));
     }
-    environment.extend(settings.traces.iter().map(|(name, value)| plain(name, value.clone())));
+    let services = settings.traces.iter().chain(&settings.collateral);
+    environment.extend(services.map(|(name, value)| plain(name, value.clone())));
     if let Some(roots) = &context.roots {
         environment.push(plain("SEALANE_ROOTS", roots.clone()));
     }
@@ -174,6 +178,10 @@ pub(super) fn volumes(spec: &PodSpec, context: &InjectionContext<'_>) -> Vec<Val
     if context.node_agent {
         volumes.push(json!({"name": AGENT_VOLUME, "csi": {"driver": AGENT_DRIVER, "readOnly": true}}));
     }
+    // Optional: without it the pod starts all the same, and it appears in the pod when somebody makes it.
+    volumes.push(
+        json!({"name": COLLATERAL_VOLUME, "configMap": {"name": COLLATERAL_CONFIG_MAP, "optional": true}}),
+    );
     volumes
 }
 

@@ -3,13 +3,16 @@
 mod fit;
 mod verified;
 
+use std::sync::Arc;
+
 use sealane_policy::{Entry, VerifiedPolicy};
 use sealane_types::{PeerName, Platform, UnixSeconds};
 
+use crate::as_of::AsOf;
 use crate::claims::{Claims, Revocation, Statement};
 use crate::collateral::Collateral;
 use crate::expected::{Binding, Expected};
-use crate::inspect::inspect_with;
+use crate::inspect::inspect_as_of;
 use crate::message::EvidenceMessage;
 use crate::rejection::Rejection;
 use crate::snp::ChainCache;
@@ -43,6 +46,8 @@ pub fn appraise(
         assurance,
         degradations,
         evidence_time: now,
+        evidence: None,
+        edition: 0,
     })
 }
 
@@ -87,6 +92,26 @@ pub fn rejudge(
     Ok(VerifiedPeer { assurance, degradations, ..held.clone() })
 }
 
+/// Judges a peer again from the evidence that it showed: what `collateral` says now of its platform may differ from what
+/// was known then. Nothing else is asked of it again; its evidence keeps its age.
+///
+/// # Errors
+/// As [`rejudge`] and [`crate::inspect`].
+pub fn rejudge_with(
+    chains: &mut ChainCache,
+    held: &VerifiedPeer,
+    policy: &VerifiedPolicy,
+    collateral: &Collateral,
+    now: UnixSeconds,
+) -> Result<VerifiedPeer, Rejection> {
+    let claims = match &held.evidence {
+        Some(evidence) => inspect_as_of(chains, evidence, collateral, graced(policy, now))?,
+        None => held.claims.clone(),
+    };
+    let judged = VerifiedPeer { claims, edition: collateral.edition(), ..held.clone() };
+    rejudge(&judged, policy, now)
+}
+
 /// Binds, inspects and appraises a received message: the whole way from bytes to a verdict.
 ///
 /// # Errors
@@ -116,8 +141,14 @@ pub fn judge_with(
     now: UnixSeconds,
 ) -> Result<VerifiedPeer, Rejection> {
     let binding = expected.bind(message)?;
-    let claims = inspect_with(chains, &message.evidence, collateral, now)?;
-    appraise(&claims, peer, policy, &binding, now)
+    let claims = inspect_as_of(chains, &message.evidence, collateral, graced(policy, now))?;
+    let verified = appraise(&claims, peer, policy, &binding, now)?;
+    let evidence = claims.collateral_expires.map(|_| Arc::new(message.evidence.clone()));
+    Ok(VerifiedPeer { evidence, edition: collateral.edition(), ..verified })
+}
+
+fn graced(policy: &VerifiedPolicy, now: UnixSeconds) -> AsOf {
+    AsOf::with_grace(now, policy.document().collateral.grace_seconds)
 }
 
 /// Whether the evidence was made for this handshake. A Nitro document says so three times: REPORT_DATA covers the other
@@ -147,7 +178,7 @@ fn weigh(
     let document = policy.document();
     let rules = document.peers.get(peer).ok_or(Rejection::PeerNotInPolicy)?;
     let claims = shown.claims;
-    if now > claims.expires() {
+    if now > claims.lasts(document.collateral.grace_seconds) {
         return Err(Rejection::CollateralExpired("what the evidence rests on has expired since"));
     }
     let has_lists = !matches!(claims.platform(), Platform::Simulated | Platform::Nitro | Platform::Key);
@@ -156,5 +187,9 @@ fn weigh(
     {
         return Err(Rejection::CollateralMissing("no revocation list of the vendor"));
     }
-    fit::best(shown, &rules.entries, document.floors.complete)
+    let mut verdict = fit::best(shown, &rules.entries, document.floors.complete)?;
+    if now > claims.expires() {
+        verdict.degradations.push(Degradation::CollateralStale);
+    }
+    Ok(verdict)
 }

@@ -98,7 +98,10 @@ pub struct Claims {
     pub(crate) statement: Statement,
     pub(crate) tcb_status: Option<TcbStatus>,
     pub(crate) revocation: Revocation,
+    /// When the first certificate ends.
     pub(crate) expires: UnixSeconds,
+    /// When the first revocation list or statement ends, where there are such.
+    pub(crate) collateral_expires: Option<UnixSeconds>,
 }
 
 /// What the evidence says in the terms of its form. Simulated evidence has the form of a real platform's.
@@ -164,7 +167,12 @@ impl Claims {
 
     /// When the first certificate or revocation list that these claims rest on expires; never for a pinned key.
     #[must_use]
-    pub const fn expires(&self) -> UnixSeconds {
-        self.expires
+    pub fn expires(&self) -> UnixSeconds {
+        self.lasts(0)
+    }
+
+    /// As [`Self::expires`], where lists and statements count for `grace` seconds after their end.
+    pub(crate) fn lasts(&self, grace: u64) -> UnixSeconds {
+        self.collateral_expires.map_or(self.expires, |until| self.expires.min(until.plus(grace)))
     }
 }

@@ -98,13 +98,14 @@ pub struct Collateral {
     nitro_root: Option<Vec<u8>>,
     tdx: Vec<TdxCollateral>,
     allow_simulated: bool,
+    edition: u64,
 }
 
 impl Collateral {
     /// Knows no root and refuses everything.
     #[must_use]
     pub const fn empty() -> Self {
-        Self { anchors: Vec::new(), nitro_root: None, tdx: Vec::new(), allow_simulated: false }
+        Self { anchors: Vec::new(), nitro_root: None, tdx: Vec::new(), allow_simulated: false, edition: 0 }
     }
 
     /// AMD's roots of Milan, Genoa and Turin, for VCEKs and for VLEKs (`collateral/README.md`), without revocation
@@ -125,7 +126,7 @@ impl Collateral {
         // A test holds that each of them parses; one that did not would fail closed here.
         let anchors = PINNED.iter().filter_map(|(ark, ask)| Anchor::new(ark, ask).ok()).collect();
         let nitro_root = Some(include_bytes!("../collateral/aws-nitro-root-g1.der").to_vec());
-        Self { anchors, nitro_root, tdx: Vec::new(), allow_simulated: false }
+        Self { anchors, nitro_root, ..Self::empty() }
     }
 
     /// The same collateral with `anchor` in place of the one for its product and signing key.
@@ -184,6 +185,19 @@ impl Collateral {
     #[must_use]
     pub const fn allows_simulated(&self) -> bool {
         self.allow_simulated
+    }
+
+    /// The same collateral under a number that tells it from what was held before and will be held after, so that a
+    /// verdict can be told from one that other collateral would give.
+    #[must_use]
+    pub const fn with_edition(mut self, edition: u64) -> Self {
+        self.edition = edition;
+        self
+    }
+
+    #[must_use]
+    pub const fn edition(&self) -> u64 {
+        self.edition
     }
 
     #[must_use]

@@ -2,6 +2,7 @@
 
 use sealane_types::{Platform, UnixSeconds};
 
+use crate::as_of::AsOf;
 use crate::claims::Claims;
 use crate::collateral::Collateral;
 use crate::evidence::{Evidence, Format};
@@ -32,16 +33,26 @@ pub fn inspect_with(
     collateral: &Collateral,
     now: UnixSeconds,
 ) -> Result<Claims, Rejection> {
+    inspect_as_of(chains, evidence, collateral, AsOf::strictly(now))
+}
+
+/// As [`inspect_with`], with collateral that may be over by a grace.
+pub(crate) fn inspect_as_of(
+    chains: &mut ChainCache,
+    evidence: &Evidence,
+    collateral: &Collateral,
+    as_of: AsOf,
+) -> Result<Claims, Rejection> {
     evidence.check_sizes()?;
     if evidence.platform() == Platform::Simulated && !collateral.allows_simulated() {
         return Err(Rejection::SimulationNotAllowed);
     }
     match evidence.format {
-        Format::SevSnp => snp::inspect(evidence, collateral, now, chains),
-        Format::SimulatedSevSnp => snp::inspect_simulated(evidence, now, chains),
-        Format::Tdx => tdx::inspect(evidence, collateral, now),
-        Format::SimulatedTdx => tdx::inspect_simulated(evidence, now),
-        Format::Nitro | Format::SimulatedNitro => nitro::inspect(evidence, collateral, now),
+        Format::SevSnp => snp::inspect(evidence, collateral, as_of, chains),
+        Format::SimulatedSevSnp => snp::inspect_simulated(evidence, as_of, chains),
+        Format::Tdx => tdx::inspect(evidence, collateral, as_of),
+        Format::SimulatedTdx => tdx::inspect_simulated(evidence, as_of),
+        Format::Nitro | Format::SimulatedNitro => nitro::inspect(evidence, collateral, as_of.now),
         Format::Key => key::inspect(evidence),
     }
 }

@@ -47,6 +47,7 @@ pub(crate) fn inspect(evidence: &Evidence) -> Result<Claims, Rejection> {
         tcb_status: None,
         revocation: Revocation::NotApplicable,
         expires: UnixSeconds::NEVER,
+        collateral_expires: None,
     })
 }
 

@@ -8,40 +8,48 @@
 //!
 //! [`judge`] does all three on a received [`EvidenceMessage`], [`judge_with`] at less cost where it meets chains of
 //! certificates that it verified before ([`ChainCache`]); [`rejudge`] repeats the last one when a new
-//! policy epoch arrives.
+//! policy epoch arrives, [`rejudge_with`] the last two when other collateral does.
 //!
 //! Invariant: a [`VerifiedPeer`] exists only if genuine, fresh, bound evidence satisfied an entry of a
 //! quorum-signed policy. Everything fails closed, nothing panics on hostile bytes, and every allocation is
 //! bounded by a constant in [`limits`] first.
 //!
-//! Deliberately absent: I/O, clocks, tasks, HTTP, collateral fetching, and any way to produce evidence.
+//! What vendors publish comes in pieces ([`Piece`]): [`VendorRoots`] verifies who signed each, [`Stock`] holds the newest
+//! of each name and puts them together, and [`bundle`] carries them to where there is no network.
+//!
+//! Deliberately absent: I/O, clocks, tasks, HTTP, and any way to produce evidence.
 #![cfg_attr(
     not(test),
     deny(clippy::indexing_slicing, clippy::arithmetic_side_effects, clippy::cast_possible_truncation)
 )]
 
 mod appraise;
+mod as_of;
 mod aspect;
 pub mod binding;
+pub mod bundle;
 mod claims;
 mod codec;
 mod collateral;
 mod der;
 mod evidence;
 mod expected;
+mod forms;
 mod inspect;
 mod key;
 pub mod limits;
 mod message;
 mod nitro;
 mod p384;
+mod piece;
 mod rejection;
 mod snp;
+mod stock;
 mod tdx;
 mod workload;
 
 pub use appraise::{
-    Degradation, Finding, VerifiedPeer, appraise, judge, judge_with, rejudge, review, shortfall,
+    Degradation, Finding, VerifiedPeer, appraise, judge, judge_with, rejudge, rejudge_with, review, shortfall,
 };
 pub use aspect::Aspect;
 pub use claims::{
@@ -54,7 +62,9 @@ pub use expected::{Binding, Expected};
 pub use inspect::{inspect, inspect_with};
 pub use key::{KEY_PAYLOAD_TYPE, key_report};
 pub use message::EvidenceMessage;
+pub use piece::{PckAuthority, Piece, PieceId, SignedStatement, Term, VcekId, VerifiedPiece};
 pub use rejection::{Rejection, TcbVersion};
-pub use snp::ChainCache;
+pub use snp::{ChainCache, vcek_ids};
+pub use stock::{Adoption, Stock, Taken, VendorRoots};
 pub use tdx::{TdxCollateral, TdxRoot};
 pub use workload::{StatedWorkload, Unstatable};

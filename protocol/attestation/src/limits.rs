@@ -46,6 +46,21 @@ pub const NITRO_MODULE_ID_BYTES_MAX: usize = 256;
 pub const TDX_COLLATERAL_BYTES_MAX: usize = 256 * 1024;
 /// TCB info or QE identity; Intel's have up to 6 KiB.
 pub const STATEMENT_BYTES_MAX: usize = 64 * 1024;
+/// Exact signed bytes of a bundle of collateral. With its envelope in base64 it still fits a ConfigMap, which has at
+/// most 1 MiB.
+pub const BUNDLE_BYTES_MAX: usize = 740_000;
+/// A bundle with its signatures.
+pub const BUNDLE_FILE_BYTES_MAX: usize = 1024 * 1024;
+/// Pieces of one bundle.
+pub const BUNDLE_PIECES_MAX: usize = 1024;
+/// Signatures on one bundle, whether they count or not.
+pub const BUNDLE_SIGNATURES_MAX: usize = 16;
+/// How far ahead of the clock a bundle may have been issued, by an owner whose clock is wrong.
+pub const BUNDLE_AHEAD_SECONDS_MAX: u64 = 24 * 60 * 60;
+/// Chips whose certificates are held.
+pub const VCEKS_MAX: usize = 512;
+/// Families of Intel's processors whose TCB info is held.
+pub const FAMILIES_MAX: usize = 64;
 /// How far the clock of a prover may be ahead of the verifier's.
 pub const CLOCK_SKEW_SECONDS_MAX: u64 = 60;
 
@@ -57,4 +72,6 @@ const _: () = {
     assert!(EVIDENCE_BYTES_MAX + largest_header + 4 + WORKLOAD_BYTES_MAX <= MESSAGE_BYTES_MAX);
     assert!(CONTAINERS_MAX <= u8::MAX as usize);
     assert!(MESSAGE_BYTES_MAX < 64 * 1024);
+    // Base64, sixteen signatures of 200 bytes, and the words around them.
+    assert!(BUNDLE_BYTES_MAX.div_ceil(3) * 4 + BUNDLE_SIGNATURES_MAX * 200 + 100 <= BUNDLE_FILE_BYTES_MAX);
 };

@@ -57,6 +57,7 @@ pub(crate) fn inspect(
         tcb_status: Some(TcbStatus::UpToDate),
         revocation: Revocation::NotApplicable,
         expires,
+        collateral_expires: None,
     })
 }
 

@@ -8,13 +8,15 @@ mod cache;
 mod chain;
 mod extensions;
 pub(crate) mod names;
+pub(crate) mod piece;
 mod protections;
 mod pss;
 mod report;
 mod revocation;
 
-use sealane_types::{Platform, UnixSeconds};
+use sealane_types::Platform;
 
+use crate::as_of::AsOf;
 use crate::claims::Claims;
 use crate::collateral::{Collateral, fingerprint, issuers_identity};
 use crate::evidence::Evidence;
@@ -23,6 +25,7 @@ use cache::ChainId;
 use chain::{Issuers, verify_signing_certificate};
 
 pub use cache::ChainCache;
+pub use report::vcek_ids;
 
 /// Which key signs reports. Its certificate has another issuer and other extensions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,14 +40,14 @@ pub(crate) enum SigningKey {
 pub(crate) fn inspect(
     evidence: &Evidence,
     collateral: &Collateral,
-    now: UnixSeconds,
+    as_of: AsOf,
     cache: &mut ChainCache,
 ) -> Result<Claims, Rejection> {
     let signer = evidence.certificates.first().ok_or(Rejection::Malformed("no VCEK"))?;
     let fingerprint = fingerprint(signer);
     let id = |issuers| ChainId { simulated: false, signer: fingerprint, issuers };
     for anchor in collateral.anchors() {
-        if let Some(key) = cache.find(&id(anchor.identity), now) {
+        if let Some(key) = cache.find(&id(anchor.identity), as_of.now) {
             return report::verify(&evidence.report, &key, Platform::SevSnp, anchor.root);
         }
     }
@@ -66,7 +69,7 @@ pub(crate) fn inspect(
         ask: &anchor.ask,
         revocation_list: anchor.revocation_list.as_deref(),
     };
-    let key = verify_signing_certificate(signer, &certificate, &issuers, now)?;
+    let key = verify_signing_certificate(signer, &certificate, &issuers, as_of)?;
     let key = cache.keep(id(anchor.identity), key);
     report::verify(&evidence.report, &key, Platform::SevSnp, anchor.root)
 }
@@ -75,7 +78,7 @@ pub(crate) fn inspect(
 /// Every name of the chain has to say SIM, so that such a root can never be taken for another.
 pub(crate) fn inspect_simulated(
     evidence: &Evidence,
-    now: UnixSeconds,
+    as_of: AsOf,
     cache: &mut ChainCache,
 ) -> Result<Claims, Rejection> {
     let [signer, ask, ark] = evidence.certificates.as_slice() else {
@@ -83,7 +86,7 @@ pub(crate) fn inspect_simulated(
     };
     let issuers = issuers_identity(ark, ask, None);
     let id = ChainId { simulated: true, signer: fingerprint(signer), issuers };
-    if let Some(key) = cache.find(&id, now) {
+    if let Some(key) = cache.find(&id, as_of.now) {
         return report::verify(&evidence.report, &key, Platform::Simulated, fingerprint(ark));
     }
     for certificate in [signer, ask, ark] {
@@ -95,6 +98,6 @@ pub(crate) fn inspect_simulated(
     let (product, signing_key) = names::simulated_issuer_product(&issuer)
         .ok_or(Rejection::Untrusted("the simulated ASK names no product"))?;
     let issuers = Issuers { product, signing_key, ark, ask, revocation_list: None };
-    let key = cache.keep(id, verify_signing_certificate(signer, &chain::parse(signer)?, &issuers, now)?);
+    let key = cache.keep(id, verify_signing_certificate(signer, &chain::parse(signer)?, &issuers, as_of)?);
     report::verify(&evidence.report, &key, Platform::Simulated, fingerprint(ark))
 }

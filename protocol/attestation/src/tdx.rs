@@ -4,6 +4,7 @@
 //! reports; "SGX PCK Certificate and CRL Profile Specification" for certificates; the API of Intel's provisioning
 //! certification service, version 4, for collateral.
 
+pub(crate) mod answer;
 mod chain;
 mod collateral;
 mod documents;
@@ -12,6 +13,7 @@ mod identity;
 mod levels;
 mod names;
 mod pem;
+pub(crate) mod piece;
 mod platform;
 mod provisioning;
 mod quote;
@@ -20,8 +22,9 @@ mod root;
 mod statement;
 mod tcb_info;
 
-use sealane_types::{TcbStatus, UnixSeconds};
+use sealane_types::TcbStatus;
 
+use crate::as_of::AsOf;
 use crate::claims::{Claims, Revocation, Statement, TdxClaims};
 use crate::collateral::Collateral;
 use crate::evidence::Evidence;
@@ -39,7 +42,7 @@ pub use root::TdxRoot;
 pub(crate) fn inspect(
     evidence: &Evidence,
     collateral: &Collateral,
-    now: UnixSeconds,
+    as_of: AsOf,
 ) -> Result<Claims, Rejection> {
     if !evidence.certificates.is_empty() {
         return Err(Rejection::Malformed("certificates beside a quote, which brings its own"));
@@ -52,12 +55,12 @@ pub(crate) fn inspect(
         .find(|collateral| collateral.root_certificate() == provisioning.root())
         .or_else(|| of_family().next())
         .ok_or(Rejection::CollateralMissing("no TDX collateral for this platform"))?;
-    verify(evidence, &quote, &provisioning, collateral, now)
+    verify(evidence, &quote, &provisioning, collateral, as_of)
 }
 
 /// Simulated evidence: the same checks under the root and with the statements that it brings. The policy pins the root,
 /// and every name of every chain has to say SIM, so that such a root can never be taken for another.
-pub(crate) fn inspect_simulated(evidence: &Evidence, now: UnixSeconds) -> Result<Claims, Rejection> {
+pub(crate) fn inspect_simulated(evidence: &Evidence, as_of: AsOf) -> Result<Claims, Rejection> {
     let [signer, info, info_signature, identity, identity_signature, root_list, list] =
         evidence.certificates.as_slice()
     else {
@@ -79,7 +82,7 @@ pub(crate) fn inspect_simulated(evidence: &Evidence, now: UnixSeconds) -> Result
     if !provisioning.belongs_to(&collateral) {
         return Err(Rejection::CollateralMissing("the simulated collateral is for another platform"));
     }
-    verify(evidence, &quote, &provisioning, &collateral, now)
+    verify(evidence, &quote, &provisioning, &collateral, as_of)
 }
 
 fn verify(
@@ -87,10 +90,10 @@ fn verify(
     quote: &Quote<'_>,
     provisioning: &Provisioning,
     collateral: &TdxCollateral,
-    now: UnixSeconds,
+    as_of: AsOf,
 ) -> Result<Claims, Rejection> {
-    collateral.check_dates(now)?;
-    let key = provisioning.verify(collateral, now)?;
+    collateral.check_dates(as_of)?;
+    let key = provisioning.verify(collateral, as_of.now)?;
     let enclave = enclave::verify(quote, &key.point, collateral.identity())?;
     // From here on the TD report is the platform's own word.
     let report = TdReport::parse(quote)?;
@@ -123,6 +126,7 @@ fn verify(
         }),
         tcb_status: Some(tcb_status),
         revocation: Revocation::Checked,
-        expires: key.expires.min(collateral.expires()),
+        expires: key.expires.min(collateral.certificates_expire()),
+        collateral_expires: Some(collateral.statements_expire()),
     })
 }

@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 use sealane_types::{Carrier, Cipher, PeerName, PublicKey};
 
 use crate::document::{
-    Auditors, Authorities, Document, Floors, Limits, PolicyPeer, SessionKind, SessionRule,
+    Auditors, Authorities, CollateralRules, Document, Floors, Limits, PolicyPeer, SessionKind, SessionRule,
 };
 use crate::field::{Field, FieldError, Object, Problem};
 use crate::json::Tree;
 use crate::limits::{
-    AUDITOR_KEYS_MAX, AUTHORITY_KEYS_MAX, ENTRIES_MAX, FORWARD_TARGETS_MAX, INTEGER_MAX, PEERS_MAX,
-    RECEIVERS_MAX, SESSION_SECONDS_MAX, SESSION_SECONDS_MIN, SESSIONS_MAX,
+    AUDITOR_KEYS_MAX, AUTHORITY_KEYS_MAX, COLLATERAL_GRACE_SECONDS_MAX, ENTRIES_MAX, FORWARD_TARGETS_MAX,
+    INTEGER_MAX, PEERS_MAX, RECEIVERS_MAX, SESSION_SECONDS_MAX, SESSION_SECONDS_MIN, SESSIONS_MAX,
 };
 
 /// Of the document format.
@@ -25,6 +25,7 @@ pub(crate) const DIGEST: &str = "64 lower-case hex digits (SHA-256)";
 const KEY: &str = "64 lower-case hex digits (a 32-byte public key)";
 
 const PEERS_EXAMPLE: &str = r#""peers": {"embedder": {"entries": [{"kind": "SevSnp", …}]}}"#;
+const COLLATERAL_EXAMPLE: &str = r#""collateral": {"graceSeconds": 86400}"#;
 const FORWARD_EXAMPLE: &str = r#""forward": {"targets": [8001]}"#;
 const SESSIONS_EXAMPLE: &str = r#""sessions": [{"from": "embedder", "to": "ranker", "stream": {}}]"#;
 
@@ -53,6 +54,8 @@ pub(crate) fn document(tree: &Tree) -> Result<Document, FieldError> {
     let floors = floors.map(floors_of).transpose()?.unwrap_or_default();
     let limits = object.optional("limits", r#""limits": {"sessionSeconds": 86400}"#);
     let limits = limits.map(limits_of).transpose()?.unwrap_or_default();
+    let collateral = object.optional("collateral", COLLATERAL_EXAMPLE);
+    let collateral = collateral.map(collateral_of).transpose()?.unwrap_or_default();
     let auditors = object.optional("auditors", r#""auditors": {"publicKeys": ["<hex>"]}"#);
     let auditors = auditors.map(auditors_of).transpose()?;
     later(&mut object, "heartbeat")?;
@@ -70,6 +73,7 @@ pub(crate) fn document(tree: &Tree) -> Result<Document, FieldError> {
         sessions,
         floors,
         limits,
+        collateral,
         auditors,
     })
 }
@@ -194,6 +198,14 @@ fn limits_of(field: Field<'_>) -> Result<Limits, FieldError> {
     let session = session.map(|field| field.integer(SESSION_SECONDS_MIN, SESSION_SECONDS_MAX)).transpose()?;
     object.close()?;
     Ok(Limits { session_seconds: session.unwrap_or(default.session_seconds) })
+}
+
+fn collateral_of(field: Field<'_>) -> Result<CollateralRules, FieldError> {
+    let mut object = field.object()?;
+    let grace = object.required("graceSeconds", COLLATERAL_EXAMPLE)?;
+    let grace_seconds = grace.integer(0, COLLATERAL_GRACE_SECONDS_MAX)?;
+    object.close()?;
+    Ok(CollateralRules { grace_seconds })
 }
 
 fn auditors_of(field: Field<'_>) -> Result<Auditors, FieldError> {

@@ -36,6 +36,8 @@ pub struct Document {
     pub sessions: Vec<SessionRule>,
     pub floors: Floors,
     pub limits: Limits,
+    /// How long collateral that is over still counts.
+    pub collateral: CollateralRules,
     /// Who may ask a sidecar for evidence without a session.
     pub auditors: Option<Auditors>,
 }
@@ -91,6 +93,14 @@ impl Default for Limits {
     fn default() -> Self {
         Self { session_seconds: SESSION_SECONDS_DEFAULT }
     }
+}
+
+/// What holds for revocation lists and TCB information, beside what their vendors say.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CollateralRules {
+    /// How long after their end they still count, and whoever rests on them is Degraded. Zero unless the document says
+    /// otherwise.
+    pub grace_seconds: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,7 +8,9 @@ use std::fmt::Display;
 
 use sealane_types::ForwardPort;
 
-use crate::document::{Authorities, Document, Floors, Limits, PolicyPeer, SessionKind, SessionRule};
+use crate::document::{
+    Authorities, CollateralRules, Document, Floors, Limits, PolicyPeer, SessionKind, SessionRule,
+};
 use crate::json::Tree;
 
 /// Members in the making; absent and empty values leave no trace.
@@ -82,6 +84,7 @@ pub(crate) fn document(document: &Document) -> Tree {
         .put("sessions", Tree::List(document.sessions.iter().map(session).collect()))
         .put("floors", floors(&document.floors))
         .optional("limits", limits(&document.limits))
+        .optional("collateral", collateral(document.collateral))
         .optional("auditors", auditors)
         .done()
 }
@@ -111,6 +114,12 @@ fn session(rule: &SessionRule) -> Tree {
         .put("to", list(&rule.to))
         .put(kind, carried.done())
         .done()
+}
+
+fn collateral(rules: CollateralRules) -> Option<Tree> {
+    let CollateralRules { grace_seconds } = rules;
+    let grace = || Members::default().put("graceSeconds", Tree::Integer(grace_seconds)).done();
+    (grace_seconds > 0).then(grace)
 }
 
 fn floors(floors: &Floors) -> Tree {

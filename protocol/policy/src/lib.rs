@@ -28,16 +28,16 @@ mod verify;
 pub use advice::{Advice, advice};
 pub use diff::{Change, diff};
 pub use document::{
-    Auditors, Authorities, Document, Entry, Floors, Flow, Limits, NitroMeasurement, NitroPermissions,
-    NitroReference, Pinnable, PolicyPeer, Reference, SessionKind, SessionRule, SnpIdentity, SnpPermissions,
-    SnpReference, Tcb, TdxMeasurement, TdxPermissions, TdxReference, Workload,
+    Auditors, Authorities, CollateralRules, Document, Entry, Floors, Flow, Limits, NitroMeasurement,
+    NitroPermissions, NitroReference, Pinnable, PolicyPeer, Reference, SessionKind, SessionRule, SnpIdentity,
+    SnpPermissions, SnpReference, Tcb, TdxMeasurement, TdxPermissions, TdxReference, Workload,
 };
 pub use error::{Owners, Part, PolicyError};
 pub use field::{FieldError, Problem};
 pub use json::{Fault, JsonError};
 pub use lint::{Finding, lint};
 pub use quorum::Tally;
-pub use sign::{PAYLOAD_TYPE, SigningKey, digest_of, key_id, pae, pae_as, sign};
+pub use sign::{PAYLOAD_TYPE, SigningKey, digest_of, key_id, pae, pae_as, sign, sign_as};
 pub use time::{InvalidTimestamp, Timestamp};
 pub use verified::VerifiedPolicy;
 pub use verify::{parse, read, verify};

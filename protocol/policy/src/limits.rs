@@ -38,6 +38,8 @@ pub const TEXT_BYTES_MAX: usize = 512;
 pub const SESSIONS_MAX: usize = 4096;
 /// Receiving Peers of one session rule.
 pub const RECEIVERS_MAX: usize = 256;
+/// How long collateral may be used after its end, where owners permit it at all.
+pub const COLLATERAL_GRACE_SECONDS_MAX: u64 = 7 * 24 * 60 * 60;
 /// Ports that one session rule permits to forward to.
 pub const FORWARD_TARGETS_MAX: usize = 64;
 pub const AUDITOR_KEYS_MAX: usize = 64;

@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use sealane_types::{KeyId, PublicKey, Signature};
 
 use crate::limits::INVALID_SIGNATURES_MAX;
-use crate::sign::{key_id, pae};
+use crate::sign::{PAYLOAD_TYPE, key_id, pae_as};
 
 const SIGNATURE_BYTES: usize = 64;
 
@@ -25,10 +25,21 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Counts the signatures over the exact bytes `document`.
+    /// Counts the signatures over the exact bytes of a policy document.
     pub(crate) fn count(document: &[u8], signatures: &[Signature], keys: &BTreeSet<PublicKey>) -> Self {
+        Self::count_as(PAYLOAD_TYPE, document, signatures, keys)
+    }
+
+    /// Counts the signatures over the exact bytes of a document of this type. The caller bounds their number.
+    #[must_use]
+    pub fn count_as(
+        payload_type: &str,
+        document: &[u8],
+        signatures: &[Signature],
+        keys: &BTreeSet<PublicKey>,
+    ) -> Self {
         let registered: BTreeMap<KeyId, &PublicKey> = keys.iter().map(|key| (key_id(key), key)).collect();
-        let signed = pae(document);
+        let signed = pae_as(payload_type, document);
         let mut tally = Self::default();
         let mut failed: BTreeMap<KeyId, usize> = BTreeMap::new();
         for signature in signatures {

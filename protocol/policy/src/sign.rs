@@ -15,14 +15,14 @@ use crate::PolicyError;
 /// The DSSE payload type under which documents are signed.
 pub const PAYLOAD_TYPE: &str = "application/vnd.sealane.policy.v1+json";
 
-/// The bytes that are signed for `payload` (DSSE v1, PAE): type and length are part of them, so a signature
-/// for another purpose never counts here.
+/// The bytes that are signed for a policy document ([`pae_as`]).
 #[must_use]
 pub fn pae(payload: &[u8]) -> Vec<u8> {
     pae_as(PAYLOAD_TYPE, payload)
 }
 
-/// As [`pae`], of a payload of another type.
+/// The bytes that are signed for `payload` (DSSE v1, PAE): type and length are part of them, so a signature
+/// for another purpose never counts.
 #[must_use]
 pub fn pae_as(payload_type: &str, payload: &[u8]) -> Vec<u8> {
     let head = format!("DSSEv1 {} {payload_type} {} ", payload_type.len(), payload.len());
@@ -50,7 +50,13 @@ fn sha256(bytes: &[u8]) -> [u8; 32] {
 /// Signs the exact bytes of a document.
 #[must_use]
 pub fn sign(document: &[u8], key: &SigningKey) -> Signature {
-    let signature = key.0.sign(&pae(document));
+    sign_as(PAYLOAD_TYPE, document, key)
+}
+
+/// Signs the exact bytes of something else that owners vouch for.
+#[must_use]
+pub fn sign_as(payload_type: &str, document: &[u8], key: &SigningKey) -> Signature {
+    let signature = key.0.sign(&pae_as(payload_type, document));
     Signature { key_id: key.key_id(), signature: STANDARD.encode(signature.as_ref()) }
 }
 

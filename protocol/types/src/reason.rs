@@ -88,6 +88,9 @@ words!(
         // Audits.
         /// Whoever asks for evidence is no auditor of the policy.
         AuditorUnknown,
+        // Collateral.
+        /// A revocation list or TCB information is over and counts within the grace that the policy signs.
+        CollateralStale,
     }
 );
 

@@ -5,11 +5,12 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use sealane_collateral::{KDS, PCS, Sources};
 use sealane_types::{PodIdentity, RootSource, Roots, SimulatedForm};
 
 use super::{
-    ADMIN_PORT, ARENA_BYTES, Anchors, Config, ConfigError, Control, DATA_PORT, DOOR, DRAIN, GRPC, Traces,
-    read,
+    ADMIN_PORT, ARENA_BYTES, Anchors, CollateralSources, Config, ConfigError, Control, DATA_PORT, DOOR,
+    DRAIN, GRPC, Traces, read,
 };
 use crate::evidence::{KeyFile, ProviderInput};
 
@@ -40,6 +41,7 @@ pub fn parse(lookup: Lookup<'_>) -> Result<Config, ConfigError> {
         fixed: None,
         platform: platform(lookup)?,
         traces: traces(lookup)?,
+        collateral: collateral(lookup)?,
     })
 }
 
@@ -65,6 +67,29 @@ pub fn traces(lookup: Lookup<'_>) -> Result<Option<Traces>, ConfigError> {
         });
     }
     Ok(Some(Traces { endpoint, authorities }))
+}
+
+/// The volume of an optional ConfigMap exists, empty, when there is none.
+fn collateral(lookup: Lookup<'_>) -> Result<CollateralSources, ConfigError> {
+    let set = |name: &'static str| lookup(name).filter(|value| !value.is_empty());
+    let name = "SEALANE_COLLATERAL_FETCH";
+    let fetch = match set(name).as_deref() {
+        None | Some("None") => None,
+        Some("Vendor") => Some(Sources {
+            kds: set("SEALANE_COLLATERAL_KDS").unwrap_or_else(|| KDS.to_owned()),
+            pcs: set("SEALANE_COLLATERAL_PCS").unwrap_or_else(|| PCS.to_owned()),
+            thim: set("SEALANE_COLLATERAL_THIM"),
+            authorities: set("SEALANE_COLLATERAL_CA"),
+        }),
+        Some(found) => {
+            return Err(ConfigError::Malformed {
+                name,
+                expected: "`None` or `Vendor`",
+                found: found.to_owned(),
+            });
+        }
+    };
+    Ok(CollateralSources { directory: set("SEALANE_COLLATERAL").map(PathBuf::from), fetch })
 }
 
 fn required(lookup: Lookup<'_>, name: &'static str) -> Result<String, ConfigError> {
@@ -221,6 +246,23 @@ mod tests {
         let tdx =
             |name| if name == "SEALANE_SIMULATED_FORM" { Some("Tdx".to_owned()) } else { complete(name) };
         assert_eq!(parse(&tdx).unwrap().platform.form, SimulatedForm::Tdx);
+    }
+
+    #[test]
+    fn services_are_asked_only_where_that_is_said() {
+        let set = |values: &'static [(&str, &str)]| {
+            collateral(&|asked| {
+                values.iter().find(|(name, _)| *name == asked).map(|(_, value)| (*value).to_owned())
+            })
+        };
+        assert!(set(&[]).unwrap().fetch.is_none(), "off by default");
+        assert!(set(&[("SEALANE_COLLATERAL_KDS", "http://kds")]).unwrap().fetch.is_none());
+        let vendor =
+            set(&[("SEALANE_COLLATERAL_FETCH", "Vendor"), ("SEALANE_COLLATERAL_PCS", "http://pccs")]);
+        let sources = vendor.unwrap().fetch.unwrap();
+        assert_eq!((sources.kds.as_str(), sources.pcs.as_str()), (KDS, "http://pccs"));
+        let error = set(&[("SEALANE_COLLATERAL_FETCH", "yes")]).unwrap_err();
+        assert!(error.to_string().contains("SEALANE_COLLATERAL_FETCH"), "{error}");
     }
 
     #[test]

@@ -4,13 +4,14 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use sealane_collateral::Sources;
 use sealane_types::{
     Cipher, Delivery, ForwardPort, PeerName, PodIdentity, PolicyName, Provider, RootSource, Roots,
     SessionName, SignedChain, SimulatedForm,
 };
 use serde::Deserialize;
 
-use super::{ARENA_BYTES, Anchors, Config, ConfigError, DRAIN, read};
+use super::{ARENA_BYTES, Anchors, CollateralSources, Config, ConfigError, DRAIN, read};
 use crate::desired::{
     Desired, Direction, FANOUT_MAX, Forward, Kind, PolicyProposal, REATTEST_SECONDS, REMOTES_MAX,
     REPLICAS_MAX, Rekey, Remote, Replica, SESSIONS_MAX, Session,
@@ -56,8 +57,30 @@ struct File {
     initdata: Option<PathBuf>,
     /// The private key of a Peer without a TEE, as `keygen` makes it; with `provider: Key`.
     key_file: Option<PathBuf>,
+    /// Where evidence of hardware finds what it is judged by.
+    #[serde(default)]
+    collateral: FileCollateral,
     #[serde(default)]
     sessions: Vec<FileSession>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct FileCollateral {
+    /// Of bundles, as `kubectl sealane collateral bundle` writes them.
+    directory: Option<PathBuf>,
+    /// Ask the vendors' services too.
+    fetch: Option<FileFetch>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct FileFetch {
+    kds: Option<String>,
+    pcs: Option<String>,
+    thim: Option<String>,
+    /// PEM, in place of the system's authorities.
+    authorities: Option<PathBuf>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -136,6 +159,9 @@ pub fn parse(bytes: &[u8], path: &Path, read: Read<'_>) -> Result<Config, Config
     let simulated = file.simulated_platform.as_deref().map(|name| text(&beside(name), read)).transpose()?;
     let initdata = file.initdata.as_deref().map(|name| read(&beside(name))).transpose()?;
     let key_file = key_file(file.provider, file.key_file.as_deref().map(beside))?;
+    let directory = file.collateral.directory.as_deref().map(beside);
+    let fetch = file.collateral.fetch.map(|fetch| sources(fetch, &beside, read)).transpose()?;
+    let collateral = CollateralSources { directory, fetch };
     let sessions = sessions(file.sessions)?;
     Ok(Config {
         pod,
@@ -151,6 +177,7 @@ pub fn parse(bytes: &[u8], path: &Path, read: Read<'_>) -> Result<Config, Config
         control: None,
         roots: Anchors { roots, source: RootSource::File },
         traces: None,
+        collateral,
         fixed: Some(Desired {
             generation: 1,
             peer: Some(file.peer),
@@ -172,6 +199,17 @@ fn key_file(provider: Provider, path: Option<PathBuf>) -> Result<Option<KeyFile>
         (_, Some(_)) => "keyFile names a key, and provider is not Key, which alone would use it",
     };
     Err(ConfigError::Key { problem })
+}
+
+fn sources(
+    fetch: FileFetch,
+    beside: &dyn Fn(&Path) -> PathBuf,
+    read: Read<'_>,
+) -> Result<Sources, ConfigError> {
+    let FileFetch { kds, pcs, thim, authorities } = fetch;
+    let authorities = authorities.as_deref().map(|name| text(&beside(name), read)).transpose()?;
+    let default = Sources::default();
+    Ok(Sources { kds: kds.unwrap_or(default.kds), pcs: pcs.unwrap_or(default.pcs), thim, authorities })
 }
 
 fn text(path: &Path, read: Read<'_>) -> Result<String, ConfigError> {

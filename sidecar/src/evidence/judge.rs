@@ -3,11 +3,15 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use sealane_attestation::{ChainCache, Collateral, EvidenceMessage, VerifiedPeer, judge_with, rejudge};
+use sealane_attestation::{
+    ChainCache, Collateral, Evidence, EvidenceMessage, Rejection, VerifiedPeer, judge_with, rejudge,
+    rejudge_with,
+};
 use sealane_protocol::connection::EvidenceReceived;
 use sealane_types::{Digest, PeerName, Reason, UnixSeconds};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 
+use crate::collateral::CollateralKeeper;
 use crate::metrics::Proofs;
 use crate::metrics::labels::VerdictLabels;
 use crate::policy::Held;
@@ -15,11 +19,10 @@ use crate::policy::Held;
 /// Verifications at once; each is a few hundred microseconds of signature checks.
 const AT_ONCE: usize = 2;
 
-/// Holds the collateral, and the chains of certificates that were verified before. The only place where evidence is
-/// judged.
+/// Holds the chains of certificates that were verified before. The only place where evidence is judged.
 #[derive(Debug)]
 pub(crate) struct Judge {
-    collateral: Arc<Collateral>,
+    keeper: Arc<CollateralKeeper>,
     /// One for each verification at once, so that none waits for another's.
     chains: Arc<Mutex<Vec<ChainCache>>>,
     at_once: Semaphore,
@@ -27,17 +30,16 @@ pub(crate) struct Judge {
 }
 
 impl Judge {
-    /// Looks at simulated evidence only where the binary was linked for it.
+    /// Judges by what `keeper` holds at each time.
     #[must_use]
-    pub(crate) fn new(allow_simulated: bool, metrics: Proofs) -> Self {
-        let collateral = Collateral::builtin();
-        let collateral = if allow_simulated { collateral.allowing_simulated() } else { collateral };
-        Self {
-            collateral: Arc::new(collateral),
-            chains: Arc::default(),
-            at_once: Semaphore::new(AT_ONCE),
-            metrics,
-        }
+    pub(crate) fn new(keeper: Arc<CollateralKeeper>, metrics: Proofs) -> Self {
+        Self { keeper, chains: Arc::default(), at_once: Semaphore::new(AT_ONCE), metrics }
+    }
+
+    /// The collateral that is judged by, and every later one.
+    #[must_use]
+    pub(crate) fn collateral(&self) -> watch::Receiver<Arc<Collateral>> {
+        self.keeper.subscribe()
     }
 
     /// Judges what a peer sent in a handshake.
@@ -53,6 +55,7 @@ impl Judge {
     ) -> Result<VerifiedPeer, Reason> {
         let peer = received.introduction.peer.clone();
         let began = Instant::now();
+        let received = self.completed(received, |received| &received.message.evidence).await;
         let verdict = self.work(move |Verifier { collateral, chains }| {
             let expected = received.expected(&acceptable);
             judge_with(chains, &received.message, &expected, &peer, &held.policy, collateral, now).map_err(|rejection| {
@@ -78,6 +81,7 @@ impl Judge {
         held: Arc<Held>,
         now: UnixSeconds,
     ) -> Result<VerifiedPeer, (Reason, String)> {
+        let message = self.completed(message, |message| &message.evidence).await;
         self.work(move |Verifier { collateral, chains }| {
             let policies = [held.policy.digest()];
             let expected = sealane_attestation::Expected {
@@ -92,10 +96,44 @@ impl Judge {
         .await
     }
 
+    /// `carrier`, once what a verdict on its evidence needs is held, or did not come soon.
+    async fn completed<T: Send + 'static>(
+        &self,
+        carrier: T,
+        evidence: impl FnOnce(&T) -> &Evidence + Send + 'static,
+    ) -> T {
+        let Some(roots) = self.keeper.looks_for() else { return carrier };
+        // Nobody is asked for the sake of a stranger's word, and to tell takes signatures.
+        let needs = move |_: Verifier<'_>| {
+            let needed = roots.needs(evidence(&carrier));
+            (carrier, needed)
+        };
+        let (carrier, needed) = self.work(needs).await;
+        self.keeper.complete(needed).await;
+        carrier
+    }
+
+    /// Judges the evidence of a peer that was accepted once more, by the collateral that is held now.
+    ///
+    /// # Errors
+    /// The reason why the peer is no longer accepted.
+    pub(crate) async fn judge_again_with(
+        &self,
+        peer: VerifiedPeer,
+        held: Arc<Held>,
+        now: UnixSeconds,
+    ) -> Result<VerifiedPeer, Reason> {
+        self.work(move |Verifier { collateral, chains }| {
+            let verdict = rejudge_with(chains, &peer, &held.policy, collateral, now);
+            verdict.map_err(|rejection| lost(&peer, &rejection))
+        })
+        .await
+    }
+
     async fn work<T: Send + 'static>(&self, work: impl FnOnce(Verifier<'_>) -> T + Send + 'static) -> T {
         // The semaphore is never closed, so there is always a permit in the end.
         let _permit = self.at_once.acquire().await;
-        let (collateral, pool) = (Arc::clone(&self.collateral), Arc::clone(&self.chains));
+        let (collateral, pool) = (self.keeper.current(), Arc::clone(&self.chains));
         let work = move || {
             let known = pool.lock().unwrap_or_else(PoisonError::into_inner).pop();
             let mut chains = known.unwrap_or_default();
@@ -136,22 +174,34 @@ pub(crate) fn judge_again(
     held: &Held,
     now: UnixSeconds,
 ) -> Result<VerifiedPeer, Reason> {
-    rejudge(peer, &held.policy, now).map_err(|rejection| {
-        tracing::warn!(peer = %peer.peer(), pod = %peer.pod(), reason = %rejection.reason(), "no longer accepted: {rejection}");
-        rejection.reason()
-    })
+    rejudge(peer, &held.policy, now).map_err(|rejection| lost(peer, &rejection))
+}
+
+fn lost(peer: &VerifiedPeer, rejection: &Rejection) -> Reason {
+    let reason = rejection.reason();
+    tracing::warn!(peer = %peer.peer(), pod = %peer.pod(), %reason, "no longer accepted: {rejection}");
+    reason
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
+    use sealane_attestation::VendorRoots;
+
     use super::*;
     use crate::metrics::Metrics;
 
+    fn judge() -> Judge {
+        let metrics = Metrics::new(UnixSeconds(0));
+        let keeper =
+            CollateralKeeper::new(VendorRoots::pinned(), Arc::default(), None, metrics.collateral.clone());
+        Judge::new(Arc::new(keeper), metrics.proofs)
+    }
+
     #[tokio::test]
     async fn evidence_is_verified_two_at_a_time() {
-        let judge = Judge::new(false, Metrics::new(UnixSeconds(0)).proofs);
+        let judge = judge();
         let (running, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let verify = || {
             let (running, most) = (Arc::clone(&running), Arc::clone(&most));
@@ -168,7 +218,7 @@ mod tests {
 
     #[tokio::test]
     async fn known_chains_are_kept_between_verifications_and_for_no_more_than_run_at_once() {
-        let judge = Judge::new(false, Metrics::new(UnixSeconds(0)).proofs);
+        let judge = judge();
         let begun = Arc::new(std::sync::Barrier::new(AT_ONCE));
         let verify = || {
             let begun = Arc::clone(&begun);

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use sealane_attestation::VerifiedPeer;
 use sealane_attestation::binding::{Leaf, Purpose, Role};
+use sealane_attestation::{Collateral, VerifiedPeer};
 use sealane_types::{PeerName, Reason};
 use tokio::sync::{Notify, watch};
 
@@ -42,6 +42,7 @@ pub(crate) struct Appraisal {
     pub(crate) judge: Arc<Judge>,
     /// Which Peer this pod belongs to; the value changes when provider or Peer do.
     pub(crate) peer: watch::Receiver<Option<PeerName>>,
+    pub(crate) collateral: watch::Receiver<Arc<Collateral>>,
 }
 
 impl Own {
@@ -60,7 +61,7 @@ impl Own {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Appraises on every change of policy, Peer or provider, and from time to time. Runs for the life of the process.
+    /// Appraises on every change of policy, collateral, Peer or provider, and from time to time. Runs for the life of the process.
     pub(crate) async fn keep_fresh(&self, mut appraisal: Appraisal) {
         let mut standing = appraisal.policy.subscribe();
         loop {
@@ -76,6 +77,7 @@ impl Own {
                 () = tokio::time::sleep(wait) => {}
                 changed = standing.changed() => if changed.is_err() { return },
                 changed = appraisal.peer.changed() => if changed.is_err() { return },
+                changed = appraisal.collateral.changed() => if changed.is_err() { return },
             }
         }
     }
@@ -83,6 +85,7 @@ impl Own {
 
 impl Appraisal {
     async fn appraise(&mut self, standing: &Standing) -> OwnEvidence {
+        self.collateral.mark_unchanged();
         let peer = self.peer.borrow_and_update().clone();
         let held = match standing {
             Standing::InForce(held) => Arc::clone(held),

@@ -13,6 +13,7 @@ mod sev_guest;
 use std::fmt;
 use std::sync::Arc;
 
+use sealane_attestation::VendorRoots;
 use sealane_types::{Provider as ProviderWord, SimulatedForm};
 
 use super::key_file::KeyFile;
@@ -49,6 +50,8 @@ pub type OpenProvider = fn(&ProviderInput) -> Result<Arc<dyn Provider>, Provider
 #[derive(Debug, Clone, Default)]
 pub struct Platforms {
     simulated: Option<OpenProvider>,
+    /// None: those that are pinned.
+    roots: Option<VendorRoots>,
 }
 
 impl Platforms {
@@ -61,13 +64,20 @@ impl Platforms {
     /// Adds simulation. Called by `sealane-sidecar-sim` and by tests, never from configuration.
     #[must_use]
     pub fn with_simulated(self, open: OpenProvider) -> Self {
-        Self { simulated: Some(open) }
+        Self { simulated: Some(open), ..self }
     }
 
-    /// Whether simulated evidence of others may be looked at; the policy must still name its root.
+    /// Trusts other roots of vendors than those that are pinned. Called by tests, never from configuration.
     #[must_use]
-    pub fn allow_simulated(&self) -> bool {
-        self.simulated.is_some()
+    pub fn with_roots(self, roots: VendorRoots) -> Self {
+        Self { roots: Some(roots), ..self }
+    }
+
+    /// Under which roots evidence of others is verified, simulated evidence beside it only where the binary was linked
+    /// for it; the policy must still name its root.
+    pub(crate) fn roots(&self) -> VendorRoots {
+        let roots = self.roots.clone().unwrap_or_else(VendorRoots::pinned);
+        if self.simulated.is_some() { roots.allowing_simulated() } else { roots }
     }
 
     /// Opens the provider that `word` asks for. `Auto` means neither simulation nor a key.

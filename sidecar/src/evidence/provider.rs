@@ -49,6 +49,10 @@ pub enum ProviderError {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    #[error(
+        "the host gave no certificate (VCEK) for chip {chip}, and no collateral holds it: add it to a bundle (`kubectl sealane collateral bundle`) or let sidecars fetch it"
+    )]
+    CertificateMissing { chip: String },
     #[error("{what} could not be used")]
     Device {
         what: &'static str,
@@ -68,6 +72,7 @@ impl ProviderError {
     pub fn reason(&self) -> Reason {
         match self {
             Self::SimulationNotLinked => Reason::SimulationNotAllowed,
+            Self::CertificateMissing { .. } => Reason::CollateralMissing,
             Self::Unavailable
             | Self::MaterialMissing { .. }
             | Self::MaterialMalformed { .. }

@@ -177,6 +177,14 @@ pub(crate) struct KindLabel {
     pub(crate) kind: &'static str,
 }
 
+/// What was fetched of a vendor, and whether it came.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct FetchLabels {
+    pub(crate) kind: &'static str,
+    /// `fetched` or `failed`.
+    pub(crate) outcome: &'static str,
+}
+
 /// `put` or `take`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct SideLabel {

@@ -25,6 +25,7 @@ fn touched() -> Metrics {
         connections,
         handshakes,
         proofs,
+        collateral,
         state,
         control,
         lanes,
@@ -48,6 +49,12 @@ fn touched() -> Metrics {
     quote_handshakes.observe(3.0);
     verdicts.get_or_create(&VerdictLabels::of::<()>(&Err(Reason::TcbTooLow))).inc();
     verification_seconds.observe(0.001);
+    let Collateral { bundles, fetches: _, pieces, expires, issued } = collateral;
+    collateral.fetched(&sealane_attestation::PieceId::QeIdentity, true);
+    bundles.get_or_create(&OutcomeLabel { outcome: "taken" }).inc();
+    pieces.get_or_create(&KindLabel { kind: "snp_list" }).set(1);
+    expires.get_or_create(&KindLabel { kind: "snp_list" }).set(1_800_000_000);
+    tell(issued, Some(1_800_000_000.0));
     touch_state(state);
     let Control { connected, streams, generation, configurations } = control;
     connected.set(1);

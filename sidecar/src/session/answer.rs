@@ -4,8 +4,11 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use sealane_attestation::{EvidenceMessage, VerifiedPeer};
+use sealane_protocol::connection::Connection;
 use sealane_types::{Reason, SignedChain};
 
+use super::traffic::Traffic;
+use crate::context::view;
 use crate::evidence::prover::NoEvidence;
 use crate::policy::{Held, PolicyKeeper};
 
@@ -15,6 +18,15 @@ pub(super) enum Answer {
     Proved(Result<Box<EvidenceMessage>, NoEvidence>),
     Judged(Box<Result<VerifiedPeer, Reason>>),
     Adopted(Result<Arc<Held>, Reason>),
+    Rejudged(Box<Rejudged>),
+}
+
+/// A verdict that was given again.
+#[derive(Debug)]
+pub(super) struct Rejudged {
+    /// The evidence that it is on, by what it was made for: the connection may have been attested again meanwhile.
+    pub(super) of: Option<[u8; 64]>,
+    pub(super) verdict: Result<VerifiedPeer, Reason>,
 }
 
 /// Verifies a chain that a peer handed over, when its turn comes and away from the threads that move bytes: it may be
@@ -37,6 +49,38 @@ pub(super) fn adopt(keeper: Arc<PolicyKeeper>, chain: Vec<u8>) -> BoxFuture<'sta
             Err(failed) => std::panic::resume_unwind(failed.into_panic()),
         }
     })
+}
+
+/// Gives the protocol what it asked for.
+pub(super) fn give(answer: Answer, connection: &mut Connection, traffic: &mut dyn Traffic) {
+    let given = match answer {
+        Answer::Proved(Ok(message)) => connection.supply_evidence(&message),
+        Answer::Judged(verdict) => {
+            // What arrives is dealt with by the first verdict; a later one changes nothing about it.
+            if let (Ok(peer), false) = (verdict.as_ref(), connection.is_established()) {
+                traffic.verified(peer);
+            }
+            connection.judged(*verdict)
+        }
+        Answer::Adopted(Ok(held)) => {
+            connection.policy_adopted(view(&held));
+            Ok(())
+        }
+        Answer::Proved(Err(missing)) => {
+            connection.close(missing.reason);
+            Ok(())
+        }
+        Answer::Adopted(Err(reason)) => {
+            connection.close(reason);
+            Ok(())
+        }
+        // Nobody asked for it: whoever began it deals with it.
+        Answer::Rejudged(_) => Ok(()),
+    };
+    if let Err(misuse) = given {
+        // The connection closed while the answer was being made: there is nobody to give it to.
+        tracing::debug!(%misuse, "an answer came too late");
+    }
 }
 
 #[cfg(test)]

@@ -15,10 +15,11 @@ use sealane_types::Reason;
 use tokio::sync::watch;
 use tokio::time::Interval;
 
-use super::answer::{self, Answer};
+use super::answer::{self, Answer, Rejudged};
 use super::auditing::Auditing;
 use super::externals::Meeting;
 use super::offers::Offers;
+use super::rejudging::Rejudging;
 use super::resumption::Resumption;
 use super::tickets::Turn;
 use super::traffic::{Established, Traffic};
@@ -41,6 +42,7 @@ const OVERDUE: Duration = Duration::from_secs(60);
 pub(super) enum News {
     Answer(Answer),
     Policy { alive: bool },
+    Collateral,
     Time,
 }
 
@@ -66,6 +68,7 @@ pub(super) struct Trust<'a> {
     offers: Offers,
     /// With a replica outside of the cluster.
     meeting: Option<Meeting>,
+    rejudging: Rejudging,
 }
 
 impl<'a> Trust<'a> {
@@ -94,6 +97,7 @@ impl<'a> Trust<'a> {
             remote_epoch: 0,
             offers: Offers::default(),
             meeting: None,
+            rejudging: Rejudging::new(&context.judge),
         }
     }
 
@@ -211,6 +215,7 @@ impl<'a> Trust<'a> {
         tokio::select! {
             Some(answer) = self.answers.next() => News::Answer(answer),
             changed = self.standing.changed() => News::Policy { alive: changed.is_ok() },
+            () = self.rejudging.changed() => News::Collateral,
             _ = self.recheck.tick() => News::Time,
             () = due => News::Time,
         }
@@ -218,6 +223,7 @@ impl<'a> Trust<'a> {
 
     pub(super) fn on_news(&mut self, news: News, connection: &mut Connection, traffic: &mut dyn Traffic) {
         match news {
+            News::Answer(Answer::Rejudged(rejudged)) => self.on_rejudged(*rejudged, connection, traffic),
             News::Answer(answer) => {
                 if matches!(answer, Answer::Adopted(_))
                     && let Some(chain) = self.offers.looked()
@@ -230,11 +236,13 @@ impl<'a> Trust<'a> {
                 {
                     self.miss(connection, *reason);
                 }
-                on_answer(answer, connection, traffic);
+                answer::give(answer, connection, traffic);
             }
             News::Policy { alive: true } => self.on_standing(connection, traffic),
             News::Policy { alive: false } => connection.close(Reason::Draining),
+            News::Collateral => self.rejudge(connection),
             News::Time => {
+                self.rejudge(connection);
                 self.reconsider(connection, traffic);
                 self.reattest(connection);
                 self.auditing.dismiss(self.context.clock.moment(), connection);
@@ -315,6 +323,7 @@ impl<'a> Trust<'a> {
                 self.trace.end(Step::Verification, verdict.as_ref().as_ref().err().copied());
             }
             Answer::Adopted(adopted) => self.trace.end(Step::Policy, adopted.as_ref().err().copied()),
+            Answer::Rejudged(_) => {}
         }
     }
 
@@ -372,9 +381,34 @@ impl<'a> Trust<'a> {
         self.trace.established(suite, self.resumption.resumes);
         self.resumption.issue(&held, connection);
         self.meet(connection);
-        // The policy may have changed since the verdict.
+        // Policy and collateral may have changed since the verdict.
         self.reconsider(connection, traffic);
+        self.rejudge(connection);
         Ok(())
+    }
+
+    /// Begins to judge the remote's evidence again if its verdict is of other collateral than there is now.
+    fn rejudge(&mut self, connection: &Connection) {
+        if !self.established || connection.is_closed() {
+            return;
+        }
+        let standing = self.standing.borrow().clone();
+        let (Ok(held), Some(peer)) = (standing.held(), connection.peer()) else { return };
+        let work = self.rejudging.due(peer, held, self.context.clock.unix());
+        self.answers.extend(work);
+    }
+
+    fn on_rejudged(&mut self, rejudged: Rejudged, connection: &mut Connection, traffic: &dyn Traffic) {
+        let Some(verdict) = self.rejudging.done(rejudged, connection.peer()) else { return };
+        // The policy may be another than the one that the verdict was given under.
+        let verdict = verdict.and_then(|peer| {
+            let held = self.permitted(connection, traffic)?;
+            judge_again(&peer, &held, self.context.clock.unix())
+        });
+        if let Err(misuse) = connection.reconsidered(verdict) {
+            tracing::debug!(%misuse, "a verdict came too late");
+        }
+        self.rejudge(connection);
     }
 
     fn on_standing(&mut self, connection: &mut Connection, traffic: &dyn Traffic) {
@@ -422,34 +456,5 @@ impl<'a> Trust<'a> {
         if let Err(misuse) = connection.reconsidered(verdict) {
             tracing::debug!(%misuse, "a verdict came too late");
         }
-    }
-}
-
-fn on_answer(answer: Answer, connection: &mut Connection, traffic: &mut dyn Traffic) {
-    let given = match answer {
-        Answer::Proved(Ok(message)) => connection.supply_evidence(&message),
-        Answer::Judged(verdict) => {
-            // What arrives is dealt with by the first verdict; a later one changes nothing about it.
-            if let (Ok(peer), false) = (verdict.as_ref(), connection.is_established()) {
-                traffic.verified(peer);
-            }
-            connection.judged(*verdict)
-        }
-        Answer::Adopted(Ok(held)) => {
-            connection.policy_adopted(view(&held));
-            Ok(())
-        }
-        Answer::Proved(Err(missing)) => {
-            connection.close(missing.reason);
-            Ok(())
-        }
-        Answer::Adopted(Err(reason)) => {
-            connection.close(reason);
-            Ok(())
-        }
-    };
-    if let Err(misuse) = given {
-        // The connection closed while the answer was being made: there is nobody to give it to.
-        tracing::debug!(%misuse, "an answer came too late");
     }
 }

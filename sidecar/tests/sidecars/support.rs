@@ -10,8 +10,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use sealane_collateral::Sources;
 use sealane_policy::{SigningKey, Timestamp, canonical, sign};
-use sealane_sidecar::config::{Anchors, Config, Control, Traces};
+use sealane_sidecar::config::{Anchors, CollateralSources, Config, Control, Traces};
 use sealane_sidecar::desired::{
     Desired, Direction, Forward, Kind, PolicyProposal, Rekey, Remote, Replica, Session,
 };
@@ -216,6 +217,10 @@ pub(crate) struct Plan {
     pub(crate) traces: Option<Traces>,
     /// A pinned key in place of the simulated platform.
     pub(crate) key: Option<PathBuf>,
+    /// Where its bundles of collateral are.
+    pub(crate) collateral: Option<PathBuf>,
+    /// Which services it asks.
+    pub(crate) fetch: Option<Sources>,
 }
 
 /// An address of its own for every sidecar: dialling sockets take their ports from 127.0.0.1, and none of them shall have
@@ -238,6 +243,8 @@ impl Plan {
             delivery: Delivery::RoundRobin,
             remotes: vec![],
             traces: None,
+            collateral: None,
+            fetch: None,
             platforms: with_simulation(),
             control: None,
             door: "/nowhere/door.sock".into(),
@@ -333,6 +340,7 @@ impl Plan {
                 key_file: self.key.clone().map(KeyFile::kept),
             },
             traces: self.traces.clone(),
+            collateral: CollateralSources { directory: self.collateral.clone(), fetch: self.fetch.clone() },
         };
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();

@@ -19,7 +19,7 @@ use sealane_support::world::{Counter, Who};
 use serde_json::Value;
 
 use crate::edit::encode;
-use crate::targets::{nitro, policy, tdx};
+use crate::targets::{bundle, nitro, policy, tdx};
 
 static FRAME: LazyLock<Value> = LazyLock::new(|| vectors(include_str!("../../vectors/frame.json")));
 static POLICY: LazyLock<Value> = LazyLock::new(|| vectors(include_str!("../../vectors/policy.json")));
@@ -55,6 +55,7 @@ pub fn of(target: &str) -> Vec<Vec<u8>> {
         "nitro" => nitro::seeds(),
         "tdx" => tdx::quotes(),
         "tdx_collateral" => tdx::collaterals(),
+        "bundle" => bundle::seeds(),
         "door" => door(),
         "configuration" => vec![configuration().encode_to_vec(), Configuration::default().encode_to_vec()],
         "registration" => vec![register().encode_to_vec()],

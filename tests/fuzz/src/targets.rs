@@ -1,5 +1,6 @@
 //! The targets, and what each may cost.
 
+pub(crate) mod bundle;
 mod configuration;
 mod control;
 mod door;
@@ -64,6 +65,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "nitro", run: nitro::document, memory: memory(64, 256 << 10), mutations: 1_500 },
     Target { name: "tdx", run: tdx::quote, memory: memory(64, 512 << 10), mutations: 1_500 },
     Target { name: "tdx_collateral", run: tdx::collateral, memory: memory(64, 512 << 10), mutations: 800 },
+    Target { name: "bundle", run: bundle::run, memory: memory(64, 1 << 20), mutations: 800 },
     Target { name: "door", run: door::packet, memory: memory(64, 64 << 10), mutations: 20_000 },
     Target {
         name: "configuration",

@@ -63,6 +63,7 @@ macro_rules! replays {
 }
 
 replays!(
+    bundle,
     collateral,
     configuration,
     door,

@@ -155,6 +155,7 @@ pub fn chain_with(
         }],
         floors: floors.clone(),
         limits: Limits::default(),
+        collateral: sealane_policy::CollateralRules::default(),
         auditors: None,
     };
     change(&mut document);

@@ -34,9 +34,15 @@ const WALLS: &[Wall] = &[
     },
     Wall { name: "sealane-sidecar-api", ours: &[], never: &["kube", "k8s-openapi"] },
     Wall {
+        name: "sealane-collateral",
+        ours: &["sealane-attestation", "sealane-types"],
+        never: &["kube", "k8s-openapi", "snow"],
+    },
+    Wall {
         name: "sealane-sidecar",
         ours: &[
             "sealane-attestation",
+            "sealane-collateral",
             "sealane-policy",
             "sealane-protocol",
             "sealane-sidecar-api",
@@ -59,6 +65,7 @@ const WALLS: &[Wall] = &[
         name: "kubectl-sealane",
         ours: &[
             "sealane-attestation",
+            "sealane-collateral",
             "sealane-operator-api",
             "sealane-policy",
             "sealane-protocol",

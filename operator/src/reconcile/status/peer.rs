@@ -132,7 +132,32 @@ pub(super) fn nothing_attested(type_: &'static str) -> Finding {
     Finding::unknown(type_, Reason::EvidenceMissing.as_str(), "no replica has verified evidence")
 }
 
+/// Words of a replica whose evidence cannot be judged for want of collateral, or is judged by what is over.
+const COLLATERAL_REASONS: [Reason; 3] =
+    [Reason::CollateralMissing, Reason::CollateralExpired, Reason::CollateralStale];
+
+/// Why one of the replicas has no fresh collateral, if it says so itself.
+fn collateral_problem(replicas: &[Replica<'_>]) -> Option<(Reason, String)> {
+    replicas.iter().filter(|replica| replica.silence().is_none()).find_map(|replica| {
+        let evidence = replica.evidence()?;
+        let told = |reason: &Reason| {
+            let word = reason.as_str();
+            (!evidence.verified && evidence.reason == word) || evidence.degraded.iter().any(|one| one == word)
+        };
+        let reason = COLLATERAL_REASONS.into_iter().find(told)?;
+        let said = if evidence.verified {
+            "its collateral is over, within the policy's grace"
+        } else {
+            &evidence.message
+        };
+        Some((reason, format!("pod `{}`: {said}", replica.pod.name)))
+    })
+}
+
 fn collateral(now: UnixSeconds, replicas: &[Replica<'_>]) -> Finding {
+    if let Some((reason, message)) = collateral_problem(replicas) {
+        return Finding::no(COLLATERAL_FRESH, reason.as_str(), message);
+    }
     let mut attested = replicas.iter().filter_map(|replica| Some((replica, replica.attested()?))).peekable();
     if attested.peek().is_none() {
         return nothing_attested(COLLATERAL_FRESH);

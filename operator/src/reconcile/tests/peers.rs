@@ -183,6 +183,24 @@ fn stale_collateral_and_an_old_tcb_are_conditions() {
 }
 
 #[test]
+fn collateral_that_a_replica_misses_is_a_condition() {
+    let told = |verified: bool, reason: &str, degraded: &[&str]| {
+        let mut snapshot = snapshot();
+        rereport(&mut snapshot.sidecars[0], |report| {
+            let evidence = report.evidence.as_mut().unwrap();
+            evidence.verified = verified;
+            evidence.reason = reason.to_owned();
+            evidence.degraded = degraded.iter().map(|word| (*word).to_owned()).collect();
+        });
+        condition(&embedder(snapshot).conditions, "CollateralFresh")
+    };
+    assert_eq!(told(false, "CollateralMissing", &[]), "False CollateralMissing");
+    assert_eq!(told(false, "CollateralExpired", &[]), "False CollateralExpired");
+    assert_eq!(told(true, "", &["CollateralStale"]), "False CollateralStale");
+    assert_ne!(told(false, "MeasurementMismatch", &[]), "False CollateralMissing");
+}
+
+#[test]
 fn at_most_fifty_replicas_are_listed_and_the_unready_come_first() {
     let mut snapshot = snapshot();
     snapshot.pods = (1..=60).map(|number| pod("embedder", number)).collect();

@@ -21,6 +21,7 @@ fn settings() -> SidecarSettings {
         admin_port: 14711,
         log: "info".to_owned(),
         traces: vec![("SEALANE_OTLP_ENDPOINT", "http://collector:4317".to_owned())],
+        collateral: vec![("SEALANE_COLLATERAL_FETCH", "Vendor".to_owned())],
         simulation: None,
         node_agent: false,
     }
@@ -109,7 +110,7 @@ fn a_plain_pod_gets_a_native_sidecar_and_its_application_the_door() {
     assert_eq!(variable(sidecar, "SEALANE_ROOTS").unwrap()["value"], "[]");
     assert_eq!(variable(sidecar, "SEALANE_OTLP_ENDPOINT").unwrap()["value"], "http://collector:4317");
     assert_eq!(after["metadata"]["labels"], json!({INJECTED_LABEL: "true"}));
-    assert_eq!(names(&after["spec"]["volumes"]), ["sealane-door", "sealane-token"]);
+    assert_eq!(names(&after["spec"]["volumes"]), ["sealane-door", "sealane-token", "sealane-collateral"]);
     assert_eq!(after["spec"]["volumes"][0]["emptyDir"]["medium"], "Memory");
     let source = &after["spec"]["volumes"][1]["projected"]["sources"][0]["serviceAccountToken"];
     assert_eq!(source["audience"], "sealane.dev/control");
@@ -134,7 +135,7 @@ fn the_sidecar_satisfies_the_restricted_pod_security_standard() {
     assert_eq!(security["readOnlyRootFilesystem"], true);
     assert_eq!(security["capabilities"], json!({"drop": ["ALL"]}));
     assert_eq!(security["seccompProfile"], json!({"type": "RuntimeDefault"}));
-    let allowed = ["emptyDir", "projected", "downwardAPI"];
+    let allowed = ["emptyDir", "projected", "downwardAPI", "configMap"];
     for volume in after["spec"]["volumes"].as_array().unwrap() {
         assert!(allowed.iter().any(|kind| volume[kind].is_object()), "{volume}");
     }
@@ -174,7 +175,8 @@ fn with_init_containers() -> Value {
 fn the_sidecar_starts_first_and_every_container_gets_the_door() {
     let after = injected(&with_init_containers());
     assert_eq!(names(&after["spec"]["initContainers"]), ["sealane", "prepare", "other-sidecar"]);
-    assert_eq!(names(&after["spec"]["volumes"]), ["data", "sealane-door", "sealane-token"]);
+    let volumes = ["data", "sealane-door", "sealane-token", "sealane-collateral"];
+    assert_eq!(names(&after["spec"]["volumes"]), volumes);
     let all = after["spec"]["initContainers"].as_array().unwrap().iter().skip(1);
     for container in all.chain(after["spec"]["containers"].as_array().unwrap()) {
         assert_eq!(names(&container["volumeMounts"]), ["sealane-door"], "{container}");
@@ -340,6 +342,21 @@ fn without_simulation_nothing_of_it_is_there() {
     for word in ["SIMULATED", "INITDATA", "initdata"] {
         assert!(!after.contains(word), "{word}");
     }
+}
+
+#[test]
+fn collateral_is_mounted_where_there_is_some() {
+    let after = injected(&plain());
+    let volume = after["spec"]["volumes"].as_array().unwrap();
+    let volume = volume.iter().find(|volume| volume["name"] == "sealane-collateral").unwrap();
+    assert_eq!(volume["configMap"], json!({"name": "sealane-collateral", "optional": true}));
+    let sidecar = sidecar(&after);
+    assert_eq!(variable(sidecar, "SEALANE_COLLATERAL_FETCH").unwrap()["value"], "Vendor");
+    let place = &variable(sidecar, "SEALANE_COLLATERAL").unwrap()["value"];
+    let mounts = sidecar["volumeMounts"].as_array().unwrap();
+    let mount = mounts.iter().find(|mount| mount["name"] == "sealane-collateral").unwrap();
+    assert_eq!((&mount["mountPath"], &mount["readOnly"]), (place, &json!(true)));
+    assert_eq!(names(&after["spec"]["containers"][0]["volumeMounts"]), ["sealane-door"]);
 }
 
 #[test]

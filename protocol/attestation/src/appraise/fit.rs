@@ -208,6 +208,7 @@ mod tests {
             tcb_status: Some(TcbStatus::UpToDate),
             revocation: Revocation::Checked,
             expires: UnixSeconds(0),
+            collateral_expires: None,
         }
     }
 

@@ -1,6 +1,7 @@
 //! The proof that a peer was verified.
 
 use std::fmt;
+use std::sync::Arc;
 
 use sealane_policy::Pinnable;
 use sealane_types::{
@@ -8,6 +9,7 @@ use sealane_types::{
 };
 
 use crate::claims::Claims;
+use crate::evidence::Evidence;
 use crate::workload::StatedWorkload;
 
 /// Something that the policy tolerates and that has to be shown wherever the peer is.
@@ -18,6 +20,8 @@ pub enum Degradation {
     ReferenceValueMissing(Pinnable),
     /// The evidence proves the node only, and nobody states which workload runs there.
     WorkloadUnverified,
+    /// A revocation list or statement is over, and counts within the grace that the policy signs.
+    CollateralStale,
 }
 
 impl Degradation {
@@ -26,6 +30,7 @@ impl Degradation {
         match self {
             Self::ReferenceValueMissing(_) => Reason::ReferenceValueMissing,
             Self::WorkloadUnverified => Reason::WorkloadUnverified,
+            Self::CollateralStale => Reason::CollateralStale,
         }
     }
 }
@@ -35,6 +40,7 @@ impl fmt::Display for Degradation {
         match self {
             Self::ReferenceValueMissing(value) => write!(f, "the policy leaves {value} open"),
             Self::WorkloadUnverified => f.write_str("the evidence proves the node, not the workload"),
+            Self::CollateralStale => f.write_str("its collateral is over, within the policy's grace"),
         }
     }
 }
@@ -52,6 +58,9 @@ pub struct VerifiedPeer {
     pub(super) assurance: Assurance,
     pub(super) degradations: Vec<Degradation>,
     pub(super) evidence_time: UnixSeconds,
+    /// What was judged, where collateral that changes later may change the verdict.
+    pub(super) evidence: Option<Arc<Evidence>>,
+    pub(super) edition: u64,
 }
 
 impl VerifiedPeer {
@@ -116,7 +125,7 @@ impl VerifiedPeer {
     /// When the first certificate or revocation list under the evidence expires. The policy's own expiry and
     /// the re-attestation interval bound a session besides.
     #[must_use]
-    pub const fn expires(&self) -> UnixSeconds {
+    pub fn expires(&self) -> UnixSeconds {
         self.claims.expires()
     }
 
@@ -124,6 +133,12 @@ impl VerifiedPeer {
     #[must_use]
     pub fn ends(&self) -> Option<UnixSeconds> {
         Some(self.expires()).filter(|expires| *expires != UnixSeconds::NEVER)
+    }
+
+    /// The edition of the collateral that it was judged by ([`crate::Collateral::edition`]).
+    #[must_use]
+    pub const fn edition(&self) -> u64 {
+        self.edition
     }
 
     #[must_use]

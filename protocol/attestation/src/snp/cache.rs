@@ -91,6 +91,7 @@ mod tests {
             revocation: Revocation::Checked,
             from: UnixSeconds(10),
             expires: UnixSeconds(20),
+            list_expires: None,
         }
     }
 

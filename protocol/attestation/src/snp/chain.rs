@@ -11,6 +11,7 @@ use webpki::{
 use x509_cert::Certificate;
 
 use super::{SigningKey, extensions, pss::ALGORITHMS, revocation};
+use crate::as_of::AsOf;
 use crate::claims::{Revocation, Tcb};
 use crate::der;
 use crate::p384::{self, Point};
@@ -37,14 +38,17 @@ pub(super) struct VerifiedKey {
     pub(super) revocation: Revocation,
     /// Since when all of its chain and its list are valid.
     pub(super) from: UnixSeconds,
+    /// When the first certificate of its chain ends.
     pub(super) expires: UnixSeconds,
+    /// When its list ends.
+    pub(super) list_expires: Option<UnixSeconds>,
 }
 
 impl VerifiedKey {
     /// Whether the chain would verify at `now` as it did. The last second counts to none: a list is over with it, a
     /// certificate not before it.
     pub(super) fn holds_at(&self, now: UnixSeconds) -> bool {
-        self.from <= now && now < self.expires
+        self.from <= now && now < self.expires && self.list_expires.is_none_or(|until| now < until)
     }
 }
 
@@ -52,13 +56,14 @@ pub(super) fn parse(certificate: &[u8]) -> Result<Certificate, Rejection> {
     der::decode(certificate).ok_or(Rejection::Malformed("a certificate"))
 }
 
-/// Verifies the DER certificate `signer`, which is `certificate`, under `issuers` at `now`.
+/// Verifies the DER certificate `signer`, which is `certificate`, under `issuers`.
 pub(super) fn verify_signing_certificate(
     signer: &[u8],
     certificate: &Certificate,
     issuers: &Issuers<'_>,
-    now: UnixSeconds,
+    as_of: AsOf,
 ) -> Result<VerifiedKey, Rejection> {
+    let now = as_of.now;
     let [ask, ark] = [parse(issuers.ask)?, parse(issuers.ark)?];
     let (mut from, mut expires) = (UnixSeconds(0), UnixSeconds(u64::MAX));
     let mut narrow = |(begins, ends): (UnixSeconds, UnixSeconds)| {
@@ -67,10 +72,11 @@ pub(super) fn verify_signing_certificate(
     for (certificate, name) in [(&ark, "the ARK"), (&ask, "the ASK"), (certificate, "the VCEK")] {
         narrow(check_dates(certificate, name, now)?);
     }
-    let mut revocation = Revocation::Unchecked;
+    let (mut revocation, mut list_expires) = (Revocation::Unchecked, None);
     if let Some(list) = issuers.revocation_list {
-        narrow(revocation::covers(list, &ark.tbs_certificate.subject, now)?);
-        revocation = Revocation::Checked;
+        let (begins, ends) = revocation::covers(list, &ark.tbs_certificate.subject, as_of)?;
+        from = from.max(begins);
+        (revocation, list_expires) = (Revocation::Checked, Some(ends));
     }
     let public_key = verify_path(signer, issuers, now)?;
     let point = p384::point(&public_key).ok_or(Rejection::Untrusted("the VCEK's key is not on P-384"))?;
@@ -85,6 +91,7 @@ pub(super) fn verify_signing_certificate(
         revocation,
         from,
         expires,
+        list_expires,
     })
 }
 
@@ -109,7 +116,8 @@ fn verify_path(signer: &[u8], issuers: &Issuers<'_>, now: UnixSeconds) -> Result
             .with_depth(RevocationCheckDepth::Chain)
             // The ARK's list covers ASK and ASVK, and AMD issues none for VCEKs.
             .with_status_policy(UnknownStatusPolicy::Allow)
-            .with_expiration_policy(ExpirationPolicy::Enforce)
+            // Whether it is over was asked before, with the grace that owners may sign.
+            .with_expiration_policy(ExpirationPolicy::Ignore)
             .build()
     });
     let now = UnixTime::since_unix_epoch(Duration::from_secs(now.0));
@@ -127,7 +135,6 @@ fn rejection(error: &webpki::Error) -> Rejection {
             Rejection::Expired("a certificate of the evidence")
         }
         webpki::Error::CertRevoked => Rejection::Revoked("a certificate of the evidence"),
-        webpki::Error::CrlExpired { .. } => Rejection::CollateralExpired("the revocation list"),
         webpki::Error::InvalidCrlSignatureForPublicKey | webpki::Error::IssuerNotCrlSigner => {
             Rejection::CollateralMissing("the revocation list is not signed by the ARK")
         }

@@ -31,6 +31,11 @@ const IDENTIFIER: AlgorithmIdentifier = AlgorithmIdentifier::from_slice(&[
     0xa3, 0x03, 0x02, 0x01, 0x01,
 ]);
 
+/// Whether the key (RSAPublicKey, DER) signed `message` as AMD signs.
+pub(super) fn verifies(public_key: &[u8], message: &[u8], signature: &[u8]) -> bool {
+    UnparsedPublicKey::new(&RSA_PSS_2048_8192_SHA384, public_key).verify(message, signature).is_ok()
+}
+
 impl SignatureVerificationAlgorithm for AmdPssSha384 {
     fn verify_signature(
         &self,
@@ -38,9 +43,7 @@ impl SignatureVerificationAlgorithm for AmdPssSha384 {
         message: &[u8],
         signature: &[u8],
     ) -> Result<(), InvalidSignature> {
-        UnparsedPublicKey::new(&RSA_PSS_2048_8192_SHA384, public_key)
-            .verify(message, signature)
-            .map_err(|_| InvalidSignature)
+        if verifies(public_key, message, signature) { Ok(()) } else { Err(InvalidSignature) }
     }
 
     fn public_key_alg_id(&self) -> AlgorithmIdentifier {

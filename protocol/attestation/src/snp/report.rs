@@ -10,6 +10,7 @@ use super::SigningKey;
 use super::chain::VerifiedKey;
 use super::protections;
 use crate::claims::{Claims, GuestIdentity, Mitigations, Revocation, SnpClaims, Statement, Tcb, TcbVersions};
+use crate::piece::VcekId;
 use crate::rejection::Rejection;
 
 const REPORT_BYTES: usize = 0x4a0;
@@ -89,7 +90,33 @@ pub(super) fn verify(
             _ => key.revocation,
         },
         expires: key.expires,
+        collateral_expires: key.list_expires,
     })
+}
+
+/// The keys that may have signed a report, unverified: for whoever looks for the certificate. Reports of version 2 do not
+/// say which product they are of. None where the chip hides its id, or a cloud provider's key signed.
+#[must_use]
+pub fn vcek_ids(report: &[u8]) -> Vec<VcekId> {
+    ids(report).unwrap_or_default()
+}
+
+fn ids(bytes: &[u8]) -> Result<Vec<VcekId>, Rejection> {
+    let report = Report::parse(bytes)?;
+    let word = report.u32(0x48)?;
+    let chip: [u8; 64] = report.field(0x1a0)?;
+    if word & KEY_MASKED != 0 || (word >> KEY_KIND_FROM) & 0b111 != 0 || chip == [0; 64] {
+        return Ok(Vec::new());
+    }
+    let products = if report.version >= 3 {
+        let [family, model] = report.field(0x188)?;
+        product_of(family, model).into_iter().collect()
+    } else {
+        vec![Product::Milan, Product::Genoa]
+    };
+    let tcb: [u8; 8] = report.field(0x180)?;
+    let id = |product| Some(VcekId { product, chip: ChipId::new(chip), tcb: read_tcb(tcb, product).ok()? });
+    Ok(products.into_iter().filter_map(id).collect())
 }
 
 /// A report of the right length and layout.

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1, UnparsedPublicKey};
 use rustls_pki_types::{CertificateDer, UnixTime};
 use sealane_types::UnixSeconds;
 use webpki::{
@@ -39,6 +40,18 @@ pub(super) fn dates(certificate: &Certificate) -> Dates {
     let [from, until] =
         [validity.not_before, validity.not_after].map(|time| UnixSeconds(time.to_unix_duration().as_secs()));
     Dates { from, until }
+}
+
+/// The key of a certificate, if it is an uncompressed point on P-256.
+pub(super) fn point(certificate: &Certificate) -> Option<[u8; P256_POINT_BYTES]> {
+    let key = &certificate.tbs_certificate.subject_public_key_info;
+    key.subject_public_key.raw_bytes().try_into().ok()
+}
+
+/// Whether the key of `issuer` signed this certificate or list (DER). Names, dates and revocations are not looked at.
+pub(super) fn is_signed_by(signed: &[u8], issuer: &Certificate) -> bool {
+    let Some((key, signed)) = point(issuer).zip(der::signed(signed)) else { return false };
+    UnparsedPublicKey::new(&ECDSA_P256_SHA256_ASN1, key).verify(signed.content, signed.signature).is_ok()
 }
 
 /// A revocation list that speaks for everything that its issuer certified. Its signature is verified when it is used.
@@ -100,7 +113,8 @@ pub(super) fn verify(
         .map_err(|_| Rejection::CollateralMissing("no revocation list of Intel's"))?
         .with_depth(RevocationCheckDepth::Chain)
         .with_status_policy(UnknownStatusPolicy::Deny)
-        .with_expiration_policy(ExpirationPolicy::Enforce)
+        // Whether they are over is asked of all parts of the collateral alike ([`super::collateral`]).
+        .with_expiration_policy(ExpirationPolicy::Ignore)
         .build();
     let now = UnixTime::since_unix_epoch(Duration::from_secs(now.0));
     // None of the certificates restricts extended usage, so any would do.
@@ -124,7 +138,6 @@ fn rejection(error: &webpki::Error, name: &'static str) -> Rejection {
     match error {
         webpki::Error::CertExpired { .. } | webpki::Error::CertNotValidYet { .. } => Rejection::Expired(name),
         webpki::Error::CertRevoked => Rejection::Revoked(name),
-        webpki::Error::CrlExpired { .. } => Rejection::CollateralExpired("a revocation list"),
         webpki::Error::InvalidCrlSignatureForPublicKey | webpki::Error::IssuerNotCrlSigner => {
             Rejection::CollateralMissing("a revocation list is not signed by its issuer")
         }

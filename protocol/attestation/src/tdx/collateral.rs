@@ -13,6 +13,7 @@ use super::names::{self, Role};
 use super::root::TdxRoot;
 use super::statement::Dates;
 use super::tcb_info::TcbInfo;
+use crate::as_of::AsOf;
 use crate::limits::{CERTIFICATE_BYTES_MAX, STATEMENT_BYTES_MAX};
 use crate::rejection::Rejection;
 
@@ -121,8 +122,22 @@ impl TdxCollateral {
     /// When the first of its parts expires.
     #[must_use]
     pub fn expires(&self) -> UnixSeconds {
-        let dates = self.0.dated.iter().map(|(_, dates)| dates.until);
-        dates.min().unwrap_or(UnixSeconds(0))
+        self.certificates_expire().min(self.statements_expire())
+    }
+
+    /// When the first certificate above its statements expires.
+    pub(super) fn certificates_expire(&self) -> UnixSeconds {
+        self.end(Part::is_certificate)
+    }
+
+    /// When the first statement or list expires.
+    pub(super) fn statements_expire(&self) -> UnixSeconds {
+        self.end(|part| !part.is_certificate())
+    }
+
+    fn end(&self, counts: impl Fn(Part) -> bool) -> UnixSeconds {
+        let dated = self.0.dated.iter().filter(|(part, _)| counts(*part));
+        dated.map(|(_, dates)| dates.until).min().unwrap_or(UnixSeconds(0))
     }
 
     /// Whether evidence of the platforms of `other` is judged by this as well.
@@ -133,13 +148,15 @@ impl TdxCollateral {
             && self.0.list.issuer == other.0.list.issuer
     }
 
-    /// That every part holds at `now`.
-    pub(super) fn check_dates(&self, now: UnixSeconds) -> Result<(), Rejection> {
+    /// That every part holds.
+    pub(super) fn check_dates(&self, as_of: AsOf) -> Result<(), Rejection> {
+        let now = as_of.now;
         for (part, dates) in &self.0.dated {
             if now < dates.from {
                 return Err(Rejection::CollateralExpired(part.not_yet_valid()));
             }
-            if now > dates.until {
+            let until = if part.is_certificate() { dates.until } else { as_of.lasting(dates.until) };
+            if now > until {
                 return Err(Rejection::CollateralExpired(part.expired()));
             }
         }
@@ -190,6 +207,10 @@ impl Signer {
 }
 
 impl Part {
+    const fn is_certificate(self) -> bool {
+        matches!(self, Self::Root | Self::Signer)
+    }
+
     const fn expired(self) -> &'static str {
         match self {
             Self::Root => "Intel's root",

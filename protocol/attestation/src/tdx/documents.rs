@@ -4,6 +4,7 @@ use serde::Deserialize;
 
 use super::pem;
 use crate::limits::TDX_COLLATERAL_BYTES_MAX;
+use crate::piece::{Piece, SignedStatement};
 use crate::rejection::Rejection;
 
 /// Certificates and lists in DER, signatures as r ‖ s, statements as the exact text that was signed.
@@ -63,6 +64,24 @@ impl Stored {
             return Err(Rejection::CollateralMissing("the TDX collateral is under another root"));
         }
         Ok(())
+    }
+
+    /// The same, piece by piece.
+    pub(super) fn into_pieces(self) -> Vec<Piece> {
+        let Self { info, info_signature, info_chain, identity, identity_signature, .. } = self;
+        let [info_signer, _] = info_chain;
+        let [identity_signer, _] = self.identity_chain;
+        let [authority, _] = self.list_chain;
+        vec![
+            Piece::TdxRootList(self.root_list),
+            Piece::TdxList { list: self.list, authority },
+            Piece::QeIdentity(SignedStatement {
+                text: identity,
+                signature: identity_signature,
+                signer: identity_signer,
+            }),
+            Piece::TcbInfo(SignedStatement { text: info, signature: info_signature, signer: info_signer }),
+        ]
     }
 
     pub(super) fn documents(&self) -> Documents<'_> {

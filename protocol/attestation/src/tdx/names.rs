@@ -1,11 +1,16 @@
 //! Subject names of Intel's hierarchy. Simulated ones put `SIM ` in front.
 
 use x509_cert::Certificate;
+use x509_cert::name::Name;
 
+use crate::piece::PckAuthority;
 use crate::rejection::Rejection;
 use crate::snp::names::{common_name, mention_simulation};
 
 const SIMULATED_PREFIX: &str = "SIM ";
+
+const PLATFORM_AUTHORITY: &str = "Intel SGX PCK Platform CA";
+const PROCESSOR_AUTHORITY: &str = "Intel SGX PCK Processor CA";
 
 /// What a certificate is for. Intel's say it in their common names alone: extensions do not tell a key for collateral
 /// from one for platforms.
@@ -25,9 +30,19 @@ impl Role {
         match self {
             Self::Root => &["Intel SGX Root CA"],
             Self::Signer => &["Intel SGX TCB Signing"],
-            Self::Authority => &["Intel SGX PCK Platform CA", "Intel SGX PCK Processor CA"],
+            Self::Authority => &[PLATFORM_AUTHORITY, PROCESSOR_AUTHORITY],
             Self::Platform => &["Intel SGX PCK Certificate"],
         }
+    }
+}
+
+/// Which authority over platforms is named so, in a simulation or by Intel.
+pub(super) fn authority(name: &Name) -> Option<PckAuthority> {
+    let name = common_name(name)?;
+    match name.strip_prefix(SIMULATED_PREFIX).unwrap_or(name) {
+        PLATFORM_AUTHORITY => Some(PckAuthority::Platform),
+        PROCESSOR_AUTHORITY => Some(PckAuthority::Processor),
+        _ => None,
     }
 }
 

@@ -8,7 +8,9 @@ use super::collateral::TdxCollateral;
 use super::names::{self, Role};
 use super::pem;
 use super::platform::Platform;
+use super::root::TdxRoot;
 use crate::limits::CERTIFICATE_BYTES_MAX;
+use crate::piece::PckAuthority;
 use crate::rejection::Rejection;
 
 /// A chain whose certificates are named for their places. Nothing of it is verified yet.
@@ -50,6 +52,19 @@ impl Provisioning {
     pub(super) fn root(&self) -> &[u8] {
         let [_, _, root] = &self.certificates;
         root
+    }
+
+    pub(super) fn authority(&self) -> Option<PckAuthority> {
+        names::authority(&self.authority.tbs_certificate.subject)
+    }
+
+    /// Whether each certificate is signed by the next, up to `root`. Dates and revocations are not looked at.
+    pub(super) fn is_under(&self, root: &TdxRoot) -> bool {
+        let [leaf, authority, last] = &self.certificates;
+        let Ok(certificate) = root.certificate() else { return false };
+        last == root.der()
+            && chain::is_signed_by(authority, &certificate)
+            && chain::is_signed_by(leaf, &self.authority)
     }
 
     /// Whether `collateral` is for this platform: of its family, and with the list of the authority that certified it.

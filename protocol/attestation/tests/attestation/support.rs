@@ -146,6 +146,7 @@ pub(crate) fn policy_of_epoch(epoch: u64, entries: Vec<Entry>, floors: Floors) -
         }],
         floors,
         limits: Limits::default(),
+        collateral: sealane_policy::CollateralRules::default(),
         auditors: None,
     };
     let bytes = document.to_bytes();

@@ -92,6 +92,7 @@ fn of_entry(entry: Entry, floors: Floors) -> VerifiedPolicy {
         }],
         floors,
         limits: Limits::default(),
+        collateral: sealane_policy::CollateralRules::default(),
         auditors: None,
     };
     let bytes = document.to_bytes();

@@ -61,6 +61,20 @@ fn a_connection_lives_a_day_unless_the_document_says_otherwise() {
 }
 
 #[test]
+fn collateral_counts_until_it_is_over_unless_owners_sign_a_grace() {
+    assert_eq!(read(&document(1)).unwrap().collateral.grace_seconds, 0);
+    let most = limits::COLLATERAL_GRACE_SECONDS_MAX;
+    for seconds in [0, 1, most] {
+        let document = read(&with("/collateral", json!({"graceSeconds": seconds}))).unwrap();
+        assert_eq!(document.collateral.grace_seconds, seconds);
+        assert_eq!(parse(&document.to_bytes()).unwrap(), document);
+    }
+    refused("/collateral", json!({"graceSeconds": most + 1}), "collateral.graceSeconds", "604800");
+    refused("/collateral", json!({}), "collateral", "graceSeconds");
+    refused("/collateral", json!({"graceSeconds": 1, "grace": 1}), "collateral", "grace");
+}
+
+#[test]
 fn floors_default_to_the_safe_side() {
     let floors = read(&document(1)).unwrap().floors;
     assert!(floors.post_quantum && !floors.complete);

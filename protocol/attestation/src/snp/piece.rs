@@ -1,0 +1,81 @@
+//! AMD's collateral: revocation lists and the certificates of chips, verified before they are kept.
+
+use sealane_types::{ChipId, Product, UnixSeconds};
+use x509_cert::crl::CertificateList;
+
+use super::chain::{self, Issuers, verify_signing_certificate};
+use super::{SigningKey, names, pss, revocation};
+use crate::as_of::AsOf;
+use crate::collateral::Anchor;
+use crate::der;
+use crate::limits::{CERTIFICATE_BYTES_MAX, REVOCATION_LIST_BYTES_MAX};
+use crate::piece::{Term, VcekId};
+use crate::rejection::Rejection;
+
+/// A list that one of the roots of `anchors` signed, and of which product.
+pub(crate) fn verify_list(list: &[u8], anchors: &[Anchor]) -> Result<(Product, Term), Rejection> {
+    const MALFORMED: Rejection = Rejection::CollateralMissing("the revocation list cannot be parsed");
+    if list.len() > REVOCATION_LIST_BYTES_MAX {
+        return Err(Rejection::CollateralMissing("the revocation list is too large"));
+    }
+    let parsed: CertificateList = der::decode(list).ok_or(MALFORMED)?;
+    let product = names::root_product(&parsed.tbs_cert_list.issuer)
+        .ok_or(Rejection::CollateralMissing("the revocation list is of another issuer"))?;
+    let anchor = anchors.iter().find(|anchor| anchor.product == product);
+    let anchor = anchor.ok_or(Rejection::CollateralMissing("no root for this product"))?;
+    let root = chain::parse(&anchor.ark)?.tbs_certificate;
+    let (from, until) = revocation::term(list, &root.subject)?;
+    let signed = der::signed(list).ok_or(MALFORMED)?;
+    let key = root.subject_public_key_info.subject_public_key.raw_bytes();
+    if !pss::verifies(key, signed.content, signed.signature) {
+        return Err(Rejection::CollateralMissing("the revocation list is not signed by the ARK"));
+    }
+    Ok((product, Term { from, until }))
+}
+
+/// The certificate of a chip under one of `anchors`, and of which chip.
+pub(crate) fn verify_vcek(
+    certificate: &[u8],
+    anchors: &[Anchor],
+    now: UnixSeconds,
+) -> Result<(VcekId, Term), Rejection> {
+    if certificate.len() > CERTIFICATE_BYTES_MAX {
+        return Err(Rejection::Malformed("size of a certificate"));
+    }
+    let parsed = chain::parse(certificate)?;
+    if names::mention_simulation(&parsed.tbs_certificate.subject) {
+        return Err(Rejection::Untrusted("a simulated certificate in place of a real one"));
+    }
+    let Some((product, SigningKey::Vcek)) = names::issuer_product(&parsed.tbs_certificate.issuer) else {
+        return Err(Rejection::Untrusted("the VCEK's issuer is none of AMD's"));
+    };
+    let anchor =
+        anchors.iter().find(|anchor| (anchor.product, anchor.signing_key) == (product, SigningKey::Vcek));
+    let anchor = anchor.ok_or(Rejection::CollateralMissing("no root for this product"))?;
+    let issuers = Issuers {
+        product,
+        signing_key: SigningKey::Vcek,
+        ark: &anchor.ark,
+        ask: &anchor.ask,
+        // Whether its issuer is revoked is asked when it vouches for a report.
+        revocation_list: None,
+    };
+    let key = verify_signing_certificate(certificate, &parsed, &issuers, AsOf::strictly(now))?;
+    let id = key.hardware_id.as_deref().and_then(chip_id);
+    let chip = id.ok_or(Rejection::Untrusted("hardware or provider id of the VCEK"))?;
+    Ok((VcekId { product, chip, tcb: key.tcb }, Term { from: key.from, until: key.expires }))
+}
+
+/// The product whose root a signing certificate claims, unverified: there are three, each with one list.
+pub(crate) fn issuer_of(certificate: &[u8]) -> Option<Product> {
+    let fits = certificate.len() <= CERTIFICATE_BYTES_MAX;
+    let parsed = fits.then(|| chain::parse(certificate).ok()).flatten()?;
+    names::issuer_product(&parsed.tbs_certificate.issuer).map(|(product, _)| product)
+}
+
+/// As reports write it: what a chip's fuses leave open is zero.
+fn chip_id(hardware_id: &[u8]) -> Option<ChipId> {
+    let mut id = [0; 64];
+    id.get_mut(..hardware_id.len())?.copy_from_slice(hardware_id);
+    Some(ChipId::new(id))
+}

@@ -1,0 +1,294 @@
+//! Collateral that a verifier holds, piece by piece: who may vouch for pieces, and which of two is kept.
+//!
+//! Invariant: every held piece was verified under the pinned roots, and none ever gives way to an older one. Whether a
+//! piece holds is asked at each use; what is over is kept until something newer comes, because owners may sign a grace.
+
+use std::sync::Arc;
+
+use sealane_types::{Digest, UnixSeconds};
+
+use crate::bundle::{BundleError, VerifiedBundle};
+use crate::collateral::Collateral;
+use crate::evidence::{Evidence, Format};
+use crate::limits::{FAMILIES_MAX, VCEKS_MAX};
+use crate::piece::{PckAuthority, Piece, PieceId, VerifiedPiece};
+use crate::rejection::Rejection;
+use crate::snp;
+use crate::tdx::{self, TdxRoot};
+
+/// The roots of the vendors, under which pieces are verified.
+#[derive(Debug, Clone)]
+pub struct VendorRoots(Arc<Roots>);
+
+#[derive(Debug)]
+struct Roots {
+    collateral: Collateral,
+    tdx: TdxRoot,
+}
+
+impl VendorRoots {
+    /// Those that this crate pins.
+    #[must_use]
+    pub fn pinned() -> Self {
+        Self::new(Collateral::builtin(), TdxRoot::intel())
+    }
+
+    /// Roots that the caller vouches for: those of `collateral` for SEV-SNP and Nitro, and `tdx`.
+    #[must_use]
+    pub fn new(collateral: Collateral, tdx: TdxRoot) -> Self {
+        Self(Arc::new(Roots { collateral, tdx }))
+    }
+
+    /// The same roots, beside which simulated evidence is inspected rather than refused
+    /// ([`Collateral::allowing_simulated`]).
+    #[must_use]
+    pub fn allowing_simulated(&self) -> Self {
+        let Roots { collateral, tdx } = &*self.0;
+        Self::new(collateral.clone().allowing_simulated(), tdx.clone())
+    }
+
+    /// Verifies who signed `piece`, and reads what it is.
+    ///
+    /// # Errors
+    /// [`Rejection`] when it is malformed, too large, or not signed under these roots.
+    pub fn verify(&self, piece: Piece, now: UnixSeconds) -> Result<VerifiedPiece, Rejection> {
+        let Roots { collateral, tdx } = &*self.0;
+        let (id, term, evaluation) = match &piece {
+            Piece::SnpList(list) => {
+                let (product, term) = snp::piece::verify_list(list, collateral.anchors())?;
+                (PieceId::SnpList(product), term, None)
+            }
+            Piece::Vcek(certificate) => {
+                let (id, term) = snp::piece::verify_vcek(certificate, collateral.anchors(), now)?;
+                (PieceId::Vcek(id), term, None)
+            }
+            Piece::TcbInfo(statement) => {
+                let (fmspc, evaluation, term) = tdx::piece::verify_tcb_info(statement, tdx)?;
+                (PieceId::TcbInfo(fmspc), term, Some(evaluation))
+            }
+            Piece::QeIdentity(statement) => {
+                let (evaluation, term) = tdx::piece::verify_identity(statement, tdx)?;
+                (PieceId::QeIdentity, term, Some(evaluation))
+            }
+            Piece::TdxRootList(list) => {
+                (PieceId::TdxRootList, tdx::piece::verify_root_list(list, tdx)?, None)
+            }
+            Piece::TdxList { list, authority } => {
+                let (authority, term) = tdx::piece::verify_authority_list(list, authority, tdx)?;
+                (PieceId::TdxList(authority), term, None)
+            }
+        };
+        Ok(VerifiedPiece { id, term, evaluation, piece })
+    }
+
+    /// The pieces that a verdict on `evidence` rests on, beside roots. Nothing for evidence that leads to no root: it is
+    /// a stranger's word.
+    #[must_use]
+    pub fn needs(&self, evidence: &Evidence) -> Vec<PieceId> {
+        match evidence.format {
+            Format::SevSnp => {
+                let issuer = evidence.certificates.first().and_then(|signer| snp::piece::issuer_of(signer));
+                issuer.map(PieceId::SnpList).into_iter().collect()
+            }
+            Format::Tdx => match tdx::piece::platform_of(&evidence.report, &self.0.tdx) {
+                Some((fmspc, authority)) => vec![
+                    PieceId::TdxRootList,
+                    PieceId::TdxList(authority),
+                    PieceId::QeIdentity,
+                    PieceId::TcbInfo(fmspc),
+                ],
+                None => Vec::new(),
+            },
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// What became of a piece that was offered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Taken {
+    /// It is held from now on, in the place of an older one if there was one.
+    New,
+    /// It is the one that is held.
+    Known,
+    /// What is held is newer.
+    Older,
+}
+
+/// What became of a bundle.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Adoption {
+    /// Pieces that are held now and were not before.
+    pub new: usize,
+    /// Whether what is held differs from before.
+    pub changed: bool,
+    /// Pieces that are not kept, by their place in the bundle.
+    pub refused: Vec<(usize, Rejection)>,
+}
+
+/// The newest verified piece of each name, and the newest bundle that was adopted.
+#[derive(Debug, Clone)]
+pub struct Stock {
+    roots: VendorRoots,
+    held: Vec<VerifiedPiece>,
+    bundle: Option<(UnixSeconds, Digest)>,
+    evaluation_floor: u32,
+}
+
+impl Stock {
+    /// Holds nothing.
+    #[must_use]
+    pub const fn new(roots: VendorRoots) -> Self {
+        Self { roots, held: Vec::new(), bundle: None, evaluation_floor: 0 }
+    }
+
+    #[must_use]
+    pub const fn roots(&self) -> &VendorRoots {
+        &self.roots
+    }
+
+    #[must_use]
+    pub fn pieces(&self) -> &[VerifiedPiece] {
+        &self.held
+    }
+
+    #[must_use]
+    pub fn find(&self, id: &PieceId) -> Option<&VerifiedPiece> {
+        self.held.iter().find(|held| held.id == *id)
+    }
+
+    /// When the bundle that was adopted last was issued.
+    #[must_use]
+    pub fn bundle_issued(&self) -> Option<UnixSeconds> {
+        self.bundle.map(|(issued, _)| issued)
+    }
+
+    /// Keeps `piece` unless something newer of its name is held.
+    ///
+    /// # Errors
+    /// [`Rejection`] when its tcbEvaluationDataNumber is below the floor of the bundle, or there is no place for more.
+    pub fn take(&mut self, piece: VerifiedPiece, now: UnixSeconds) -> Result<Taken, Rejection> {
+        if let Some(found) = piece.evaluation.filter(|found| *found < self.evaluation_floor) {
+            return Err(Rejection::TcbEvaluation { found });
+        }
+        let Some(held) = self.held.iter_mut().find(|held| held.id == piece.id) else {
+            self.check_room(&piece)?;
+            self.held.push(piece);
+            return Ok(Taken::New);
+        };
+        if held.piece == piece.piece {
+            return Ok(Taken::Known);
+        }
+        if !supersedes(&piece, held, now) {
+            return Ok(Taken::Older);
+        }
+        *held = piece;
+        Ok(Taken::New)
+    }
+
+    /// Takes every piece of `bundle`, and its floor. A piece that is not in order is left out: the rest is no worse for
+    /// it, and what is missing fails closed.
+    ///
+    /// # Errors
+    /// [`BundleError::RolledBack`] and [`BundleError::Conflict`]; what is held stays.
+    pub fn adopt(&mut self, bundle: &VerifiedBundle, now: UnixSeconds) -> Result<Adoption, BundleError> {
+        let (issued, digest) = (bundle.bundle().issued, *bundle.digest());
+        match self.bundle {
+            Some((held, _)) if issued < held => return Err(BundleError::RolledBack { issued, held }),
+            Some((held, known)) if issued == held && digest != known => {
+                return Err(BundleError::Conflict { issued });
+            }
+            _ => {}
+        }
+        self.bundle = Some((issued, digest));
+        self.evaluation_floor = bundle.bundle().min_tcb_evaluation.unwrap_or(0);
+        let (floor, before) = (self.evaluation_floor, self.held.len());
+        self.held.retain(|held| held.evaluation.is_none_or(|evaluation| evaluation >= floor));
+        let mut adoption = Adoption { changed: self.held.len() != before, ..Adoption::default() };
+        for (place, piece) in bundle.bundle().pieces.iter().enumerate() {
+            let verified = self.roots.verify(piece.clone(), now);
+            match verified.and_then(|piece| self.take(piece, now)) {
+                Ok(Taken::New) => adoption.new = adoption.new.saturating_add(1),
+                Ok(Taken::Known | Taken::Older) => {}
+                Err(rejection) => adoption.refused.push((place, rejection)),
+            }
+        }
+        adoption.changed |= adoption.new > 0;
+        Ok(adoption)
+    }
+
+    /// The certificate (DER) of the key that signed an SEV-SNP report, if it is held.
+    #[must_use]
+    pub fn vcek(&self, report: &[u8]) -> Option<&[u8]> {
+        let ids = snp::vcek_ids(report);
+        self.held.iter().find_map(|held| match (&held.id, &held.piece) {
+            (PieceId::Vcek(id), Piece::Vcek(certificate)) if ids.contains(id) => Some(certificate.as_slice()),
+            _ => None,
+        })
+    }
+
+    /// What evidence is judged by, put together from all pieces; and why some of them could not be: a signer of Intel's
+    /// that a newer list revokes takes the statements with it.
+    #[must_use]
+    pub fn assemble(&self, edition: u64) -> (Collateral, Vec<Rejection>) {
+        let Roots { collateral, tdx } = &*self.roots.0;
+        let mut assembled = collateral.clone().with_edition(edition);
+        let mut problems = Vec::new();
+        for anchor in collateral.anchors() {
+            if let Some(Piece::SnpList(list)) = self.piece(&PieceId::SnpList(anchor.product())) {
+                match anchor.clone().with_revocation_list(list) {
+                    Ok(anchor) => assembled = assembled.with_anchor(anchor),
+                    // No list that was verified is too large.
+                    Err(_) => problems.push(Rejection::CollateralMissing("the revocation list is too large")),
+                }
+            }
+        }
+        let (Some(Piece::TdxRootList(root_list)), Some(Piece::QeIdentity(identity))) =
+            (self.piece(&PieceId::TdxRootList), self.piece(&PieceId::QeIdentity))
+        else {
+            return (assembled, problems);
+        };
+        for authority in PckAuthority::ALL {
+            let Some(Piece::TdxList { list, .. }) = self.piece(&PieceId::TdxList(authority)) else {
+                continue;
+            };
+            for info in self.held.iter().filter_map(|held| match &held.piece {
+                Piece::TcbInfo(info) => Some(info),
+                _ => None,
+            }) {
+                match tdx::piece::assemble(info, identity, root_list, list, tdx) {
+                    Ok(family) => assembled = assembled.with_tdx(family),
+                    Err(rejection) => problems.push(rejection),
+                }
+            }
+        }
+        (assembled, problems)
+    }
+
+    fn piece(&self, id: &PieceId) -> Option<&Piece> {
+        self.find(id).map(|held| &held.piece)
+    }
+
+    fn check_room(&self, piece: &VerifiedPiece) -> Result<(), Rejection> {
+        let (kind, most): (fn(&PieceId) -> bool, _) = match piece.id {
+            PieceId::Vcek(_) => (|id| matches!(id, PieceId::Vcek(_)), VCEKS_MAX),
+            PieceId::TcbInfo(_) => (|id| matches!(id, PieceId::TcbInfo(_)), FAMILIES_MAX),
+            // As many as there are words for.
+            _ => return Ok(()),
+        };
+        if self.held.iter().filter(|held| kind(&held.id)).count() >= most {
+            return Err(Rejection::CollateralMissing(
+                "there is no place for more chips or processor families",
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Whether `new` takes the place of `held`. Intel publishes two series of statements at a time, of which the early one
+/// has the higher tcbEvaluationDataNumber: that one is kept for as long as it holds.
+fn supersedes(new: &VerifiedPiece, held: &VerifiedPiece, now: UnixSeconds) -> bool {
+    let order = |piece: &VerifiedPiece| (piece.evaluation, piece.term.from);
+    let over = held.term.until < now && new.term.from > held.term.from && new.term.until > held.term.until;
+    order(new) > order(held) || over
+}

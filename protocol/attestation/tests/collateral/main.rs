@@ -1,0 +1,14 @@
+//! Collateral piece by piece: who may vouch for it, which of two is kept, how it travels, and what it changes.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "helpers of tests fail the test, and say what was skipped"
+)]
+
+mod bundle;
+mod forms;
+mod grace;
+mod rejudged;
+mod stock;
+mod support;

@@ -1,0 +1,78 @@
+//! When pieces are asked for again, and how long somebody waits for one.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use sealane_attestation::{PieceId, Stock, Term};
+use sealane_collateral::Fetcher;
+use sealane_types::UnixSeconds;
+
+/// How often it is looked whether a piece is due.
+pub(super) const LOOK: Duration = Duration::from_secs(60);
+/// How long a handshake waits for what its verdict needs; it comes to be held later all the same. Both sides may wait in
+/// turn, and a handshake has ten seconds.
+pub(super) const VERDICT_WAIT: Duration = Duration::from_secs(2);
+/// How long a quote waits for the certificate of its chip: less than a quote may take.
+pub(super) const QUOTE_WAIT: Duration = Duration::from_secs(6);
+/// Vendors revoke and rate anew before what they said is over, so that even a fresh piece is asked for this often.
+const REFRESH: Duration = Duration::from_secs(12 * 60 * 60);
+/// One that is about to end is asked for this often.
+const REFRESH_LATE: Duration = Duration::from_secs(10 * 60);
+/// The part of its term in which a piece is about to end.
+const LATE_PART: u64 = 8;
+
+/// Asks services, and remembers when it did.
+#[derive(Debug)]
+pub(super) struct Fetching {
+    pub(super) fetcher: Fetcher,
+    asked: Mutex<HashMap<PieceId, Instant>>,
+}
+
+impl Fetching {
+    pub(super) fn new(fetcher: Fetcher) -> Self {
+        Self { fetcher, asked: Mutex::default() }
+    }
+
+    /// Lists and statements of `stock` that are to be asked for now. The certificate of a chip never changes.
+    pub(super) fn due(&self, stock: &Stock, now: UnixSeconds, moment: Instant) -> Vec<PieceId> {
+        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        let dated = stock.pieces().iter().filter(|piece| !matches!(piece.id(), PieceId::Vcek(_)));
+        let due = dated.filter(|piece| {
+            // One that came in a bundle counts as asked for when it is seen first.
+            let last = *asked.entry(piece.id()).or_insert(moment);
+            is_due(piece.term(), now, moment.saturating_duration_since(last))
+        });
+        let due: Vec<_> = due.map(sealane_attestation::VerifiedPiece::id).collect();
+        asked.extend(due.iter().map(|id| (*id, moment)));
+        due
+    }
+}
+
+fn is_due(term: Term, now: UnixSeconds, since: Duration) -> bool {
+    let Term { from, until } = term;
+    let late = until.0.saturating_sub(until.0.saturating_sub(from.0) / LATE_PART);
+    since >= if now.0 >= late { REFRESH_LATE } else { REFRESH }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_piece_is_asked_for_twice_a_day_and_more_often_towards_its_end() {
+        let term = Term { from: UnixSeconds(1_000_000), until: UnixSeconds(1_800_000) };
+        let minutes = |minutes: u64| Duration::from_secs(60 * minutes);
+        for (now, since, due) in [
+            (1_000_001, minutes(11), false),
+            (1_000_001, minutes(719), false),
+            (1_000_001, minutes(720), true),
+            (1_699_999, minutes(11), false),
+            (1_700_000, minutes(11), true),
+            (1_700_000, minutes(9), false),
+            (1_900_000, minutes(10), true),
+        ] {
+            assert_eq!(is_due(term, UnixSeconds(now), since), due, "{now} {since:?}");
+        }
+    }
+}
