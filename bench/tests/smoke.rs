@@ -57,8 +57,15 @@ fn assert_rows(outcome: &Outcome, expected: &[&str]) {
 #[test]
 fn handshake() {
     let outcome = run(Suite::Handshake, &[], PathBuf::new());
-    assert_rows(&outcome, &["C1/fresh", "C1/hybrid", "C1/attested"]);
-    assert!(outcome.missing.iter().any(|missing| missing.id.0 == "C1/resumed"));
+    assert_rows(&outcome, &["C1/fresh", "C1/hybrid", "C1/attested", "C1/resumed"]);
+}
+
+#[test]
+fn evidence() {
+    let outcome = run(Suite::Evidence, &[], PathBuf::new());
+    assert_rows(&outcome, &["verify/snp", "verify/tdx", "verify/nitro", "quotes/1000"]);
+    let fleet = outcome.rows.iter().find(|row| row.id.0 == "quotes/1000").unwrap();
+    assert!(fleet.note.contains("quotes for them all"), "{}", fleet.note);
 }
 
 #[test]
