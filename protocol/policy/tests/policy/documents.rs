@@ -70,8 +70,8 @@ fn collateral_counts_until_it_is_over_unless_owners_sign_a_grace() {
         assert_eq!(parse(&document.to_bytes()).unwrap(), document);
     }
     refused("/collateral", json!({"graceSeconds": most + 1}), "collateral.graceSeconds", "604800");
-    refused("/collateral", json!({}), "collateral", "graceSeconds");
-    refused("/collateral", json!({"graceSeconds": 1, "grace": 1}), "collateral", "grace");
+    refused("/collateral", json!({}), "collateral.graceSeconds", "is missing");
+    refused("/collateral", json!({"graceSeconds": 1, "grace": 1}), "collateral.grace", "");
 }
 
 #[test]
