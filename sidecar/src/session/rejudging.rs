@@ -33,6 +33,11 @@ impl Rejudging {
         }
     }
 
+    /// Whether the verdict on `peer` is of other collateral than is held now.
+    pub(super) fn is_stale(&self, peer: &VerifiedPeer) -> bool {
+        self.collateral.borrow().edition() != peer.edition()
+    }
+
     /// The work of judging `peer` again, if its verdict is not of the collateral that is held now.
     pub(super) fn due(
         &mut self,
@@ -40,7 +45,7 @@ impl Rejudging {
         held: &Arc<Held>,
         now: UnixSeconds,
     ) -> Option<BoxFuture<'static, Answer>> {
-        if self.under_way || self.collateral.borrow().edition() == peer.edition() {
+        if self.under_way || !self.is_stale(peer) {
             return None;
         }
         self.under_way = true;

@@ -285,6 +285,10 @@ impl<'a> Trust<'a> {
         connection: &mut Connection,
         traffic: &mut dyn Traffic,
     ) -> Result<(), Reason> {
+        // Claims do not tell of a revocation; whoever was judged by other collateral shows its evidence again.
+        if self.rejudging.is_stale(past) {
+            return Err(Reason::TicketRefused);
+        }
         let held = self.permitted(connection, traffic)?;
         let judged = judge_again(past, &held, self.context.clock.unix());
         let peer = judged.inspect_err(|reason| self.miss(connection, *reason))?;
