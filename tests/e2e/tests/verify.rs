@@ -33,8 +33,9 @@ async fn e2e_auditors_verify_replicas_themselves() -> Result<()> {
     for (app, node) in [("embedder", "node1"), ("ranker", "node2")] {
         sandbox.start(&Workload::new(app, node, IDLE)).await?;
     }
-    for peer in ["peer/embedder", "peer/ranker"] {
-        sandbox.condition(peer, "Ready", "True").await?;
+    // A Peer is ready with its sidecars; a port is forwarded to pods that run.
+    for object in ["peer/embedder", "peer/ranker", "pod/embedder"] {
+        sandbox.condition(object, "Ready", "True").await?;
     }
 
     let verify = ["verify", "embedder", "-n", &sandbox.name, "--simulated", "-o", "json", "--key"];
