@@ -6,6 +6,7 @@
 mod audit;
 mod check;
 mod examine;
+mod held;
 mod reach;
 mod report;
 mod seen;
@@ -65,6 +66,10 @@ pub(crate) struct Arguments {
     /// Whose signatures count: a TrustPolicy or the JSON of roots. By default the roots of the policy itself.
     #[arg(long, value_name = "FILE")]
     roots: Option<PathBuf>,
+    /// Revocation lists and TCB information, as `collateral bundle` writes them and an owner of the policy signs: evidence of
+    /// SEV-SNP and TDX hardware is judged by them.
+    #[arg(long, value_name = "BUNDLE")]
+    collateral: Option<PathBuf>,
     /// Judge simulated evidence, which proves nothing, instead of refusing it.
     #[arg(long)]
     simulated: bool,
@@ -151,8 +156,8 @@ impl Plan<'_> {
                 "warning: policy and owners are those that the cluster names, so this trusts its control plane. --policy FILE --roots FILE judge by what the owners gave you.",
             );
         }
-        let collateral = Collateral::builtin();
-        let collateral = if self.arguments.simulated { collateral.allowing_simulated() } else { collateral };
+        let Arguments { collateral, simulated, .. } = self.arguments;
+        let collateral = held::collateral(collateral.as_deref(), &trust.policy, *simulated)?;
         let mut asked = Vec::new();
         for Target { pod, way } in targets {
             let name = pod.clone().unwrap_or_else(|| shown(&way));
