@@ -245,6 +245,8 @@ async fn node_agent_states_what_pods_run() -> Result<()> {
     // The next epoch lists other images than the program's.
     sandbox.apply(vec![policy(&sandbox, &[&sidecar]).await?]).await?;
     sandbox.because("peer/left", "EvidenceVerified", "False", "WorkloadMismatch").await?;
+    // Without the agent no kubelet could take the pods' volumes away, and they would never end.
+    sandbox.kubectl(&["delete", "pods", "--all", "--grace-period=1", "--timeout=120s"]).await?;
     sandbox.remove().await?;
     release(&cluster, &["agent.enabled=false".to_owned()]).await
 }
