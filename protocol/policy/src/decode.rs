@@ -15,6 +15,7 @@ use crate::limits::{
     AUDITOR_KEYS_MAX, AUTHORITY_KEYS_MAX, COLLATERAL_GRACE_SECONDS_MAX, ENTRIES_MAX, FORWARD_TARGETS_MAX,
     INTEGER_MAX, PEERS_MAX, RECEIVERS_MAX, SESSION_SECONDS_MAX, SESSION_SECONDS_MIN, SESSIONS_MAX,
 };
+use crate::weak;
 
 /// Of the document format.
 pub(crate) const VERSION: u64 = 1;
@@ -92,7 +93,7 @@ fn authorities(field: Field<'_>) -> Result<Authorities, FieldError> {
     let threshold_field = object.required("threshold", r#""threshold": 2"#)?;
     let threshold = threshold_field.integer(1, AUTHORITY_KEYS_MAX as u64)?;
     let keys = object.required("keys", r#""keys": ["<64 hex digits of an Ed25519 public key>"]"#)?;
-    let keys = keys.set(AUTHORITY_KEYS_MAX, |key| key.parse::<PublicKey>(KEY))?;
+    let keys = keys.set(AUTHORITY_KEYS_MAX, |key| public_key(key, weak::signs_for_anybody))?;
     if threshold > keys.len() as u64 {
         return Err(threshold_field.refuse(Problem::Unreachable { threshold, keys: keys.len() }));
     }
@@ -211,7 +212,14 @@ fn collateral_of(field: Field<'_>) -> Result<CollateralRules, FieldError> {
 fn auditors_of(field: Field<'_>) -> Result<Auditors, FieldError> {
     let mut object = field.object()?;
     let keys = object.required("publicKeys", r#""publicKeys": ["<64 hex digits>"]"#)?;
-    let public_keys = keys.set(AUDITOR_KEYS_MAX, |key| key.parse(KEY))?;
+    let public_keys = keys.set(AUDITOR_KEYS_MAX, |key| public_key(key, weak::agrees_with_anybody))?;
     object.close()?;
     Ok(Auditors { public_keys })
+}
+
+/// A key that binds its owner. Unlike a rule of lint this holds for rotations too: one that lists a weak key would hand the
+/// rest of the chain to anybody.
+fn public_key(field: &Field<'_>, weak: impl Fn(&PublicKey) -> bool) -> Result<PublicKey, FieldError> {
+    let key = field.parse(KEY)?;
+    if weak(&key) { Err(field.refuse(Problem::WeakKey)) } else { Ok(key) }
 }

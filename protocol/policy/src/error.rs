@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use sealane_types::{Digest, Namespace, PeerName, PolicyName, Reason, SessionName};
+use sealane_types::{Digest, Namespace, PeerName, PolicyName, PublicKey, Reason, SessionName};
 
 use crate::document::Flow;
 use crate::field::FieldError;
@@ -35,6 +35,8 @@ pub enum PolicyError {
     // Who signed them.
     #[error("the roots are unusable: a threshold of {threshold} signatures from {keys} distinct keys")]
     Roots { threshold: u32, keys: usize },
+    #[error("the roots list {key}, a point of small order for which anybody can sign")]
+    WeakRoot { key: PublicKey },
     #[error("{part} carries no signature; `kubectl sealane policy sign` adds one")]
     Unsigned { part: Part },
     #[error("{part} has {} of the {needed} valid signatures that {owners} must give{tally}", tally.counted.len())]
@@ -141,7 +143,7 @@ impl PolicyError {
             Self::ChainTooLarge | Self::TooManyRotations { .. } | Self::TooManySignatures { .. } => {
                 Reason::LimitExceeded
             }
-            Self::Roots { .. } => Reason::PolicyRootsMissing,
+            Self::Roots { .. } | Self::WeakRoot { .. } => Reason::PolicyRootsMissing,
             Self::Unsigned { .. } => Reason::PolicyUnsigned,
             Self::UnderSigned { .. } => Reason::PolicyUnderSigned,
             Self::ForAnother { .. } => Reason::PolicyMismatch,

@@ -48,6 +48,8 @@ pub enum Problem {
     NotAfter { other: &'static str },
     #[error("asks for {threshold} signatures from {keys} keys")]
     Unreachable { threshold: u64, keys: usize },
+    #[error("is a point of small order, with which anybody passes for its owner; no key generator made it")]
+    WeakKey,
 }
 
 /// Longest quotation of a refused value in a message.

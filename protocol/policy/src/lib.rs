@@ -24,6 +24,7 @@ mod sign;
 mod time;
 mod verified;
 mod verify;
+mod weak;
 
 pub use advice::{Advice, advice};
 pub use diff::{Change, diff};

@@ -2,12 +2,12 @@
 //! from; owners see the same text before they sign.
 
 mod overlap;
-mod weak;
 
 use sealane_types::{Assurance, PeerName, PublicKey};
 
 use crate::document::{Document, Entry, NitroMeasurement, Pinnable, Reference, SessionKind, SnpReference};
 use crate::limits::FINDINGS_MAX;
+use crate::weak;
 
 /// A rule that a document breaks, where, and what to do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -132,7 +132,7 @@ fn lint_entry(peer: &PeerName, index: usize, entry: &Entry, complete: bool, find
         findings.push(Finding::NoPublicKey { peer, entry });
     }
     if let Reference::Key(keys) = &entry.reference {
-        let weak = keys.iter().filter(|key| weak::is_weak(key));
+        let weak = keys.iter().filter(|key| weak::signs_for_anybody(key));
         findings.extend(weak.map(|key| Finding::WeakPublicKey {
             peer: peer.clone(),
             entry: index,

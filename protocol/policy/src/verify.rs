@@ -11,7 +11,7 @@ use crate::error::{Owners, Part};
 use crate::limits::{AUTHORITY_KEYS_MAX, CHAIN_BYTES_MAX, DOCUMENT_BYTES_MAX, ROTATIONS_MAX, SIGNATURES_MAX};
 use crate::quorum::Tally;
 use crate::sign::digest_of;
-use crate::{JsonError, PolicyError, Timestamp, VerifiedPolicy, decode, json, lint};
+use crate::{JsonError, PolicyError, Timestamp, VerifiedPolicy, decode, json, lint, weak};
 
 /// Verifies `chain` from `roots` and, where the caller holds a policy already, against that.
 ///
@@ -92,6 +92,9 @@ fn anchor(roots: &Roots) -> Result<Authorities, PolicyError> {
     let distinct = keys.len() == roots.keys.len() && keys.len() <= AUTHORITY_KEYS_MAX;
     if roots.threshold == 0 || !reachable || !distinct {
         return Err(PolicyError::Roots { threshold: roots.threshold, keys: keys.len() });
+    }
+    if let Some(key) = keys.iter().find(|key| weak::signs_for_anybody(key)) {
+        return Err(PolicyError::WeakRoot { key: *key });
     }
     Ok(Authorities { threshold: roots.threshold, keys })
 }

@@ -1,6 +1,7 @@
 //! Rules across fields. Each test breaks one rule of a document that is otherwise clean.
 
-use sealane_policy::{Finding, PolicyError, Reference, limits, parse};
+use sealane_policy::{Finding, PolicyError, Problem, Reference, limits, parse, verify};
+use sealane_types::{Reason, Roots};
 use serde_json::{Value, json};
 
 use crate::support::*;
@@ -226,7 +227,40 @@ fn a_key_for_which_anybody_can_sign_is_refused() {
         weak["peers"]["ranker"]["entries"] = json!([{"kind": "Key", "publicKeys": ["0a".repeat(32), key]}]);
         let found = findings(&weak);
         assert!(matches!(&found[..], [Finding::WeakPublicKey { entry: 0, .. }]), "{found:?}");
+        for member in ["/authorities/keys", "/auditors/publicKeys"] {
+            let mut weak = document(1);
+            weak["auditors"] = json!({"publicKeys": []});
+            let keys = weak.pointer_mut(member).unwrap().as_array_mut().unwrap();
+            keys.insert(0, json!(key));
+            let Err(PolicyError::Field(error)) = parse(&bytes(&weak)) else { panic!("{member}: {key}") };
+            assert_eq!(error.problem, Problem::WeakKey);
+            assert_eq!(format!("/{}", error.path.replace('.', "/")), format!("{member}[0]"));
+        }
+        let weak = Roots { keys: [public(&[1]), vec![key.parse().unwrap()]].concat(), ..roots() };
+        let error = verify(&chain(&document(1), &[1, 2]), &weak, now(), None).unwrap_err();
+        assert_eq!(error, PolicyError::WeakRoot { key: key.parse().unwrap() });
+        assert_eq!(error.reason(), Reason::PolicyRootsMissing);
     }
+}
+
+/// Keys of auditors agree rather than sign, so that other points are weak.
+#[test]
+fn an_auditor_s_key_binds_the_auditor() {
+    let order_eight = "5f9c95bca3508c24b1d0b1559c83ef5b04445cc4581c8e86d8224eddd09f1157";
+    let mut weak = document(1);
+    weak["auditors"] = json!({"publicKeys": [order_eight]});
+    let Err(PolicyError::Field(error)) = parse(&bytes(&weak)) else { panic!() };
+    assert_eq!(error.problem, Problem::WeakKey);
+}
+
+/// What lint says of a rotation is passed over, since an earlier release may have signed it; a weak key is not.
+#[test]
+fn a_rotation_to_a_key_for_which_anybody_can_sign_is_refused() {
+    let mut weak = document(1);
+    weak["authorities"] = json!({"threshold": 1, "keys": ["00".repeat(32)]});
+    let chain = rotated(vec![signed(&weak, &[1, 2])], &document(2), &[1, 2]);
+    let Err(PolicyError::Field(error)) = verify(&chain, &roots(), now(), None) else { panic!() };
+    assert_eq!(error.problem, Problem::WeakKey);
 }
 
 #[test]
