@@ -1,7 +1,8 @@
 //! Collateral that a verifier holds, piece by piece: who may vouch for pieces, and which of two is kept.
 //!
-//! Invariant: every held piece was verified under the pinned roots, and none ever gives way to an older one. Whether a
-//! piece holds is asked at each use; what is over is kept until something newer comes, because owners may sign a grace.
+//! Invariant: every held piece was verified under the pinned roots, and none ever gives way to an older one of its name.
+//! Whether a piece holds is asked at each use; what is over is kept until something newer comes, because owners may sign a
+//! grace.
 
 use std::sync::Arc;
 
@@ -163,26 +164,35 @@ impl Stock {
         self.bundle.map(|(issued, _)| issued)
     }
 
-    /// Keeps `piece` unless something newer of its name is held.
+    /// Keeps `piece` unless something newer of its name is held. Statements by a signer of Intel's that its root's list
+    /// revokes are neither taken nor kept: they would hold the place of those by another.
     ///
     /// # Errors
-    /// [`Rejection`] when its tcbEvaluationDataNumber is below the floor of the bundle, or there is no place for more.
+    /// [`Rejection`] when its tcbEvaluationDataNumber is below the floor of the bundle, its signer is revoked, or there is
+    /// no place for more.
     pub fn take(&mut self, piece: VerifiedPiece, now: UnixSeconds) -> Result<Taken, Rejection> {
         if let Some(found) = piece.evaluation.filter(|found| *found < self.evaluation_floor) {
             return Err(Rejection::TcbEvaluation { found });
         }
-        let Some(held) = self.held.iter_mut().find(|held| held.id == piece.id) else {
-            self.check_room(&piece)?;
+        if self.root_list().is_some_and(|list| tdx::piece::is_revoked(&piece.piece, list)) {
+            return Err(Rejection::Revoked("the signer of Intel's collateral"));
+        }
+        let revokes = piece.id == PieceId::TdxRootList;
+        if let Some(held) = self.held.iter_mut().find(|held| held.id == piece.id) {
+            if held.piece == piece.piece {
+                return Ok(Taken::Known);
+            }
+            if !supersedes(&piece, held, now) {
+                return Ok(Taken::Older);
+            }
+            *held = piece;
+        } else {
+            self.make_room(&piece.id)?;
             self.held.push(piece);
-            return Ok(Taken::New);
-        };
-        if held.piece == piece.piece {
-            return Ok(Taken::Known);
         }
-        if !supersedes(&piece, held, now) {
-            return Ok(Taken::Older);
+        if let Some(list) = self.root_list().filter(|_| revokes).map(<[u8]>::to_vec) {
+            self.held.retain(|held| !tdx::piece::is_revoked(&held.piece, &list));
         }
-        *held = piece;
         Ok(Taken::New)
     }
 
@@ -227,8 +237,7 @@ impl Stock {
         })
     }
 
-    /// What evidence is judged by, put together from all pieces; and why some of them could not be: a signer of Intel's
-    /// that a newer list revokes takes the statements with it.
+    /// What evidence is judged by, put together from all pieces; and why some of them could not be.
     #[must_use]
     pub fn assemble(&self, edition: u64) -> (Collateral, Vec<Rejection>) {
         let Roots { collateral, tdx } = &*self.roots.0;
@@ -243,8 +252,8 @@ impl Stock {
                 }
             }
         }
-        let (Some(Piece::TdxRootList(root_list)), Some(Piece::QeIdentity(identity))) =
-            (self.piece(&PieceId::TdxRootList), self.piece(&PieceId::QeIdentity))
+        let (Some(root_list), Some(Piece::QeIdentity(identity))) =
+            (self.root_list(), self.piece(&PieceId::QeIdentity))
         else {
             return (assembled, problems);
         };
@@ -269,25 +278,42 @@ impl Stock {
         self.find(id).map(|held| &held.piece)
     }
 
-    fn check_room(&self, piece: &VerifiedPiece) -> Result<(), Rejection> {
-        let (kind, most): (fn(&PieceId) -> bool, _) = match piece.id {
-            PieceId::Vcek(_) => (|id| matches!(id, PieceId::Vcek(_)), VCEKS_MAX),
-            PieceId::TcbInfo(_) => (|id| matches!(id, PieceId::TcbInfo(_)), FAMILIES_MAX),
-            // As many as there are words for.
-            _ => return Ok(()),
-        };
-        if self.held.iter().filter(|held| kind(&held.id)).count() >= most {
-            return Err(Rejection::CollateralMissing(
-                "there is no place for more chips or processor families",
-            ));
+    /// The list of Intel's root, in DER.
+    fn root_list(&self) -> Option<&[u8]> {
+        match self.piece(&PieceId::TdxRootList) {
+            Some(Piece::TdxRootList(list)) => Some(list),
+            _ => None,
         }
-        Ok(())
+    }
+
+    /// Of chips, which come and go with machines and firmware, the one that is held for longest gives way.
+    fn make_room(&mut self, id: &PieceId) -> Result<(), Rejection> {
+        let is_chip = |held: &VerifiedPiece| matches!(held.id, PieceId::Vcek(_));
+        let is_family = |held: &VerifiedPiece| matches!(held.id, PieceId::TcbInfo(_));
+        let count = |kind: fn(&VerifiedPiece) -> bool| self.held.iter().filter(|held| kind(held)).count();
+        match id {
+            PieceId::Vcek(_) if count(is_chip) >= VCEKS_MAX => {
+                if let Some(oldest) = self.held.iter().position(is_chip) {
+                    self.held.remove(oldest);
+                }
+                Ok(())
+            }
+            PieceId::TcbInfo(_) if count(is_family) >= FAMILIES_MAX => {
+                Err(Rejection::CollateralMissing("there is no place for more processor families"))
+            }
+            // As many as there are words for.
+            _ => Ok(()),
+        }
     }
 }
 
 /// Whether `new` takes the place of `held`. Intel publishes two series of statements at a time, of which the early one
-/// has the higher tcbEvaluationDataNumber: that one is kept for as long as it holds.
+/// has the higher tcbEvaluationDataNumber: that one is kept for as long as it holds. What is over never takes the place of
+/// what is not.
 fn supersedes(new: &VerifiedPiece, held: &VerifiedPiece, now: UnixSeconds) -> bool {
+    if new.term.until < now && held.term.until >= now {
+        return false;
+    }
     let order = |piece: &VerifiedPiece| (piece.evaluation, piece.term.from);
     let over = held.term.until < now && new.term.from > held.term.from && new.term.until > held.term.until;
     order(new) > order(held) || over

@@ -1,7 +1,7 @@
 //! Intel's collateral, piece by piece: verified under the pinned root before it is kept.
 //!
-//! A key that signs here may be revoked by a list that is held as well. That is asked when pieces are put together
-//! ([`TdxCollateral`]), since lists and statements come at different times.
+//! A key that signs here may be revoked by a list that is held as well. That is asked whenever either comes
+//! ([`is_revoked`]), and again when pieces are put together ([`TdxCollateral`]).
 
 use sealane_types::Fmspc;
 use x509_cert::Certificate;
@@ -18,7 +18,7 @@ use super::root::TdxRoot;
 use super::statement::Dates;
 use super::tcb_info::TcbInfo;
 use crate::limits::{CERTIFICATE_BYTES_MAX, STATEMENT_BYTES_MAX};
-use crate::piece::{PckAuthority, SignedStatement, Term};
+use crate::piece::{PckAuthority, Piece, SignedStatement, Term};
 use crate::rejection::Rejection;
 
 /// TCB info, for which family, and its tcbEvaluationDataNumber.
@@ -55,6 +55,16 @@ pub(crate) fn verify_authority_list(
     let kind = names::authority(&authority.tbs_certificate.subject)
         .ok_or(Rejection::Untrusted("a certificate of Intel's hierarchy in another's place"))?;
     Ok((kind, verify_list(list, &authority)?))
+}
+
+/// Whether the root's list names the certificate of whoever signed a statement. Both were verified under one root; what of
+/// them could not be read would count as revoked.
+pub(crate) fn is_revoked(piece: &Piece, root_list: &[u8]) -> bool {
+    let (Piece::TcbInfo(statement) | Piece::QeIdentity(statement)) = piece else { return false };
+    let (Ok(list), Some(signer)) = (RevocationList::parse(root_list), chain::parse(&statement.signer)) else {
+        return true;
+    };
+    list.revokes(&signer)
 }
 
 /// Puts pieces together into what quotes of one family are judged by.

@@ -134,11 +134,18 @@ fn the_higher_number_is_kept_for_as_long_as_it_holds() {
         put(&mut stock, piece).unwrap();
     }
     assert_eq!(held(&stock), [21, 21], "the early series has the higher number");
-    let mut stock = holding(issued(200, -100, 21));
+    let over = issued(200, -100, 21);
+    let mut stock = holding(over.clone());
     for piece in issued(50, 3600, 20) {
         put(&mut stock, piece).unwrap();
     }
     assert_eq!(held(&stock), [20, 20], "what is over gives way");
+    let statements =
+        over.into_iter().filter(|piece| matches!(piece, Piece::TcbInfo(_) | Piece::QeIdentity(_)));
+    for piece in statements {
+        assert_eq!(put(&mut stock, piece), Ok(Taken::Older), "and does not come back");
+    }
+    assert_eq!(held(&stock), [20, 20]);
 }
 
 #[test]
@@ -156,10 +163,46 @@ fn a_signer_that_a_newer_list_revokes_takes_its_statements_along() {
     let newer = pieces(&INTEL.issue(&recipe).unwrap());
     let list = newer.into_iter().find(|piece| matches!(piece, Piece::TdxRootList(_))).unwrap();
     assert_eq!(put(&mut stock, list), Ok(Taken::New));
-    let (collateral, problems) = stock.assemble(2);
-    assert!(!problems.is_empty());
-    let refused = judged(&message, &policy, &collateral, now()).unwrap_err();
+    assert!(stock.pieces().iter().all(|piece| piece.evaluation().is_none()), "{:?}", stock.pieces());
+    let refused = judged(&message, &policy, &stock.assemble(2).0, now()).unwrap_err();
     assert_eq!(refused.reason(), Reason::CollateralMissing, "{refused}");
+}
+
+#[test]
+fn statements_of_a_revoked_signer_keep_none_of_another_out() {
+    let policy = policy(0);
+    let is_statement = |piece: &Piece| matches!(piece, Piece::TcbInfo(_) | Piece::QeIdentity(_));
+    let revoking = tdx::forge::Recipe { revoked: vec![tdx::forge::Place::Signer], ..intel_recipe() };
+    // With the higher number, so that nothing but the list is in their way.
+    let (revoked, mut others): (Vec<_>, Vec<_>) = intel(&revoking, 30).into_iter().partition(is_statement);
+    others.retain(|piece| matches!(piece, Piece::TdxRootList(_) | Piece::TdxList { .. }));
+    let successor = |place, certificate: &mut x509_cert::certificate::TbsCertificate| {
+        if place == tdx::forge::Place::Signer {
+            certificate.serial_number = x509_cert::serial_number::SerialNumber::new(&[9]).unwrap();
+        }
+    };
+    let edits = tdx::forge::Edits { certificate: &successor, ..tdx::forge::Edits::default() };
+    let good = pieces(&INTEL.issue_edited(&intel_recipe(), edits).unwrap());
+    let good: Vec<_> = good.into_iter().filter(is_statement).collect();
+    for pieces in [[revoked.clone(), others.clone()].concat(), [others, revoked].concat()] {
+        let mut stock = Stock::new(ROOTS.clone());
+        for piece in pieces {
+            let outcome = put(&mut stock, piece.clone());
+            let known = stock.find(&PieceId::TdxRootList).is_some() && is_statement(&piece);
+            let expected = if known {
+                Err(Rejection::Revoked("the signer of Intel's collateral"))
+            } else {
+                Ok(Taken::New)
+            };
+            assert_eq!(outcome, expected, "{piece:?}");
+        }
+        for piece in good.clone() {
+            assert_eq!(put(&mut stock, piece), Ok(Taken::New));
+        }
+        let (collateral, problems) = stock.assemble(1);
+        assert_eq!(problems, []);
+        judged(&tdx_message(&policy), &policy, &collateral, now()).unwrap();
+    }
 }
 
 #[test]
@@ -189,13 +232,15 @@ fn the_certificate_of_a_report_s_signer_is_found() {
 fn there_is_room_for_so_many_chips() {
     use sealane_attestation::limits::VCEKS_MAX;
     let mut stock = Stock::new(ROOTS.clone());
-    let mut last = Ok(Taken::New);
-    // One root certifies all of them; each has its own id.
-    for _ in 0..=VCEKS_MAX {
-        let chip = AMD.issue(&amd_recipe()).unwrap();
-        last = put(&mut stock, Piece::Vcek(chip.certificates()[0].to_vec()));
-    }
-    assert!(matches!(last, Err(Rejection::CollateralMissing(_))), "{last:?}");
-    assert_eq!(stock.pieces().len(), VCEKS_MAX);
     assert_eq!(put(&mut stock, snp_list(60, false)), Ok(Taken::New));
+    // One root certifies all of them; each has its own id.
+    let mut chips = Vec::new();
+    for _ in 0..=VCEKS_MAX {
+        let chip = Piece::Vcek(AMD.issue(&amd_recipe()).unwrap().certificates()[0].to_vec());
+        assert_eq!(put(&mut stock, chip.clone()), Ok(Taken::New));
+        chips.push(chip);
+    }
+    let held: Vec<_> = stock.pieces().iter().skip(1).map(sealane_attestation::VerifiedPiece::piece).collect();
+    assert_eq!(held, chips.iter().skip(1).collect::<Vec<_>>(), "the newest are held, and the oldest went");
+    assert!(stock.find(&PieceId::SnpList(Product::Genoa)).is_some());
 }
