@@ -1,5 +1,7 @@
 //! What evidence is verified with, beside the evidence itself.
 
+use std::sync::Arc;
+
 use aws_lc_rs::digest::{Context, SHA256, digest};
 use sealane_types::{Digest, Product};
 use x509_cert::Certificate;
@@ -7,7 +9,7 @@ use x509_cert::Certificate;
 use crate::codec::length_prefix;
 use crate::der;
 use crate::limits::{CERTIFICATE_BYTES_MAX, NITRO_CERTIFICATE_BYTES_MAX, REVOCATION_LIST_BYTES_MAX};
-use crate::snp::{SigningKey, names};
+use crate::snp::{Issuer, SigningKey, names};
 use crate::tdx::TdxCollateral;
 
 /// A pair of certificates that cannot serve as a root of real hardware.
@@ -22,6 +24,8 @@ pub enum AnchorError {
         "the certificates are not those of a vendor: an ARK with its ASK or ASVK of one product, or Intel's SGX root"
     )]
     Names,
+    #[error("a key of the certificates is not RSA")]
+    Key,
     #[error("a root whose names contain SIM is simulated, and never stands for hardware")]
     Simulated,
 }
@@ -32,8 +36,8 @@ pub struct Anchor {
     pub(crate) product: Product,
     pub(crate) signing_key: SigningKey,
     pub(crate) root: Digest,
-    pub(crate) ark: Vec<u8>,
-    pub(crate) ask: Vec<u8>,
+    pub(crate) ark: Arc<Issuer>,
+    pub(crate) ask: Arc<Issuer>,
     pub(crate) revocation_list: Option<Vec<u8>>,
     /// Of everything above that a chain is verified with.
     pub(crate) identity: Digest,
@@ -49,20 +53,21 @@ impl Anchor {
         if ark.len() > CERTIFICATE_BYTES_MAX || ask.len() > CERTIFICATE_BYTES_MAX {
             return Err(AnchorError::Size);
         }
-        let [root, issuer] = [ark, ask].map(der::decode::<Certificate>);
-        let root = root.ok_or(AnchorError::Certificate)?.tbs_certificate.subject;
-        let issuer = issuer.ok_or(AnchorError::Certificate)?.tbs_certificate.subject;
-        if names::mention_simulation(&root) || names::mention_simulation(&issuer) {
+        let read = |der| der::decode::<Certificate>(der).ok_or(AnchorError::Certificate);
+        let [root_certificate, issuer_certificate] = [read(ark)?, read(ask)?];
+        let root = &root_certificate.tbs_certificate.subject;
+        let issuer = &issuer_certificate.tbs_certificate.subject;
+        if names::mention_simulation(root) || names::mention_simulation(issuer) {
             return Err(AnchorError::Simulated);
         }
-        let product = names::root_product(&root).ok_or(AnchorError::Names)?;
-        let (issues, signing_key) = names::issuer_product(&issuer).ok_or(AnchorError::Names)?;
+        let product = names::root_product(root).ok_or(AnchorError::Names)?;
+        let (issues, signing_key) = names::issuer_product(issuer).ok_or(AnchorError::Names)?;
         if issues != product {
             return Err(AnchorError::Names);
         }
-        let root = fingerprint(ark);
-        let (ark, ask) = (ark.to_vec(), ask.to_vec());
-        let identity = issuers_identity(&ark, &ask, None);
+        let (root, identity) = (fingerprint(ark), issuers_identity(ark, ask, None));
+        let issuer = |der, certificate| Issuer::new(der, certificate).map(Arc::new).ok_or(AnchorError::Key);
+        let [ark, ask] = [issuer(ark, root_certificate)?, issuer(ask, issuer_certificate)?];
         Ok(Self { product, signing_key, root, ark, ask, revocation_list: None, identity })
     }
 
@@ -74,7 +79,7 @@ impl Anchor {
         if revocation_list.len() > REVOCATION_LIST_BYTES_MAX {
             return Err(AnchorError::Size);
         }
-        self.identity = issuers_identity(&self.ark, &self.ask, Some(revocation_list));
+        self.identity = issuers_identity(&self.ark.der, &self.ask.der, Some(revocation_list));
         self.revocation_list = Some(revocation_list.to_vec());
         Ok(self)
     }
@@ -241,7 +246,7 @@ mod tests {
         assert_eq!([pairs(SigningKey::Vcek), pairs(SigningKey::Vlek)], [Product::ALL.len(); 2]);
         assert!(roots.iter().all(|root| readme.contains(root.as_str())), "{roots:?}");
         let issuers: Vec<String> =
-            builtin.anchors().iter().map(|anchor| fingerprint(&anchor.ask).to_string()).collect();
+            builtin.anchors().iter().map(|anchor| fingerprint(&anchor.ask.der).to_string()).collect();
         assert!(issuers.iter().all(|issuer| readme.contains(issuer.as_str())), "{issuers:?}");
         assert!(!builtin.allows_simulated());
     }

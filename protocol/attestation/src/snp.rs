@@ -7,6 +7,7 @@
 mod cache;
 mod chain;
 mod extensions;
+mod issuer;
 pub(crate) mod names;
 pub(crate) mod piece;
 mod protections;
@@ -25,6 +26,7 @@ use cache::ChainId;
 use chain::{Issuers, verify_signing_certificate};
 
 pub use cache::ChainCache;
+pub(crate) use issuer::Issuer;
 pub use report::vcek_ids;
 
 /// Which key signs reports. Its certificate has another issuer and other extensions.
@@ -89,15 +91,19 @@ pub(crate) fn inspect_simulated(
     if let Some(key) = cache.find(&id, as_of.now) {
         return report::verify(&evidence.report, &key, Platform::Simulated, fingerprint(ark));
     }
-    for certificate in [signer, ask, ark] {
-        if !names::mention_simulation(&chain::parse(certificate)?.tbs_certificate.subject) {
+    let read = |certificate: &[u8]| {
+        let parsed = chain::parse(certificate)?;
+        if !names::mention_simulation(&parsed.tbs_certificate.subject) {
             return Err(Rejection::Untrusted("a simulated certificate whose name does not say SIM"));
         }
-    }
-    let issuer = chain::parse(ask)?.tbs_certificate.subject;
-    let (product, signing_key) = names::simulated_issuer_product(&issuer)
+        Ok(parsed)
+    };
+    let [certificate, ask_certificate, ark_certificate] = [read(signer)?, read(ask)?, read(ark)?];
+    let (product, signing_key) = names::simulated_issuer_product(&ask_certificate.tbs_certificate.subject)
         .ok_or(Rejection::Untrusted("the simulated ASK names no product"))?;
-    let issuers = Issuers { product, signing_key, ark, ask, revocation_list: None };
-    let key = cache.keep(id, verify_signing_certificate(signer, &chain::parse(signer)?, &issuers, as_of)?);
+    let issuer = |der: &[u8], certificate| Issuer::new(der, certificate).ok_or(chain::UNTRUSTED);
+    let [root, issuing] = [issuer(ark, ark_certificate)?, issuer(ask, ask_certificate)?];
+    let issuers = Issuers { product, signing_key, ark: &root, ask: &issuing, revocation_list: None };
+    let key = cache.keep(id, verify_signing_certificate(signer, &certificate, &issuers, as_of)?);
     report::verify(&evidence.report, &key, Platform::Simulated, fingerprint(ark))
 }

@@ -10,19 +10,24 @@ use webpki::{
 };
 use x509_cert::Certificate;
 
-use super::{SigningKey, extensions, pss::ALGORITHMS, revocation};
+use super::issuer::{Issuer, term};
+use super::pss::Algorithm;
+use super::{SigningKey, extensions, revocation};
 use crate::as_of::AsOf;
 use crate::claims::{Revocation, Tcb};
 use crate::der;
 use crate::p384::{self, Point};
+use crate::piece::Term;
 use crate::rejection::Rejection;
+
+pub(super) const UNTRUSTED: Rejection = Rejection::Untrusted("the certificates are no chain to the root");
 
 /// The certificates that vouch for a signing key. `ark` is trusted by whoever calls.
 pub(super) struct Issuers<'a> {
     pub(super) product: Product,
     pub(super) signing_key: SigningKey,
-    pub(super) ark: &'a [u8],
-    pub(super) ask: &'a [u8],
+    pub(super) ark: &'a Issuer,
+    pub(super) ask: &'a Issuer,
     pub(super) revocation_list: Option<&'a [u8]>,
 }
 
@@ -64,17 +69,16 @@ pub(super) fn verify_signing_certificate(
     as_of: AsOf,
 ) -> Result<VerifiedKey, Rejection> {
     let now = as_of.now;
-    let [ask, ark] = [parse(issuers.ask)?, parse(issuers.ark)?];
+    let Issuers { ark, ask, .. } = issuers;
     let (mut from, mut expires) = (UnixSeconds(0), UnixSeconds(u64::MAX));
-    let mut narrow = |(begins, ends): (UnixSeconds, UnixSeconds)| {
-        (from, expires) = (from.max(begins), expires.min(ends));
-    };
-    for (certificate, name) in [(&ark, "the ARK"), (&ask, "the ASK"), (certificate, "the VCEK")] {
-        narrow(check_dates(certificate, name, now)?);
+    let own = term(&certificate.tbs_certificate);
+    for (term, name) in [(ark.term, "the ARK"), (ask.term, "the ASK"), (own, "the VCEK")] {
+        check_dates(term, name, now)?;
+        (from, expires) = (from.max(term.from), expires.min(term.until));
     }
     let (mut revocation, mut list_expires) = (Revocation::Unchecked, None);
     if let Some(list) = issuers.revocation_list {
-        let (begins, ends) = revocation::covers(list, &ark.tbs_certificate.subject, as_of)?;
+        let (begins, ends) = revocation::covers(list, &ark.subject, as_of)?;
         from = from.max(begins);
         (revocation, list_expires) = (Revocation::Checked, Some(ends));
     }
@@ -97,9 +101,9 @@ pub(super) fn verify_signing_certificate(
 
 /// webpki's part. Returns the DER SubjectPublicKeyInfo of `signer`.
 fn verify_path(signer: &[u8], issuers: &Issuers<'_>, now: UnixSeconds) -> Result<Vec<u8>, Rejection> {
-    let ark = CertificateDer::from_slice(issuers.ark);
+    let ark = CertificateDer::from_slice(&issuers.ark.der);
     let anchor = anchor_from_trusted_cert(&ark).map_err(|_| Rejection::Malformed("the ARK"))?;
-    let ask = [CertificateDer::from_slice(issuers.ask)];
+    let ask = [CertificateDer::from_slice(&issuers.ask.der)];
     let signer = CertificateDer::from_slice(signer);
     let signer = EndEntityCert::try_from(&signer).map_err(|_| Rejection::Malformed("the VCEK"))?;
     let list = match issuers.revocation_list {
@@ -123,8 +127,9 @@ fn verify_path(signer: &[u8], issuers: &Issuers<'_>, now: UnixSeconds) -> Result
     let now = UnixTime::since_unix_epoch(Duration::from_secs(now.0));
     // None of the certificates restricts extended usage, so any would do.
     let usage = KeyUsage::server_auth();
+    let [spelt_out, left_out] = Algorithm::all([&issuers.ark.key, &issuers.ask.key]);
     signer
-        .verify_for_usage(ALGORITHMS, &[anchor], &ask, now, usage, revocation, None)
+        .verify_for_usage(&[&spelt_out, &left_out], &[anchor], &ask, now, usage, revocation, None)
         .map_err(|error| rejection(&error))?;
     Ok(signer.subject_public_key_info().as_ref().to_vec())
 }
@@ -138,21 +143,14 @@ fn rejection(error: &webpki::Error) -> Rejection {
         webpki::Error::InvalidCrlSignatureForPublicKey | webpki::Error::IssuerNotCrlSigner => {
             Rejection::CollateralMissing("the revocation list is not signed by the ARK")
         }
-        _ => Rejection::Untrusted("the certificates are no chain to the root"),
+        _ => UNTRUSTED,
     }
 }
 
 /// webpki does not look at the dates of a root; all three are checked alike.
-fn check_dates(
-    certificate: &Certificate,
-    name: &'static str,
-    now: UnixSeconds,
-) -> Result<(UnixSeconds, UnixSeconds), Rejection> {
-    let validity = &certificate.tbs_certificate.validity;
-    let not_before = validity.not_before.to_unix_duration().as_secs();
-    let not_after = validity.not_after.to_unix_duration().as_secs();
-    if now.0 < not_before || now.0 > not_after {
+fn check_dates(term: Term, name: &'static str, now: UnixSeconds) -> Result<(), Rejection> {
+    if now < term.from || now > term.until {
         return Err(Rejection::Expired(name));
     }
-    Ok((UnixSeconds(not_before), UnixSeconds(not_after)))
+    Ok(())
 }

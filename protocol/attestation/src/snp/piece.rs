@@ -4,7 +4,7 @@ use sealane_types::{ChipId, Product, UnixSeconds};
 use x509_cert::crl::CertificateList;
 
 use super::chain::{self, Issuers, verify_signing_certificate};
-use super::{SigningKey, names, pss, revocation};
+use super::{SigningKey, names, revocation};
 use crate::as_of::AsOf;
 use crate::collateral::Anchor;
 use crate::der;
@@ -23,11 +23,9 @@ pub(crate) fn verify_list(list: &[u8], anchors: &[Anchor]) -> Result<(Product, T
         .ok_or(Rejection::CollateralMissing("the revocation list is of another issuer"))?;
     let anchor = anchors.iter().find(|anchor| anchor.product == product);
     let anchor = anchor.ok_or(Rejection::CollateralMissing("no root for this product"))?;
-    let root = chain::parse(&anchor.ark)?.tbs_certificate;
-    let (from, until) = revocation::term(list, &root.subject)?;
+    let (from, until) = revocation::term(list, &anchor.ark.subject)?;
     let signed = der::signed(list).ok_or(MALFORMED)?;
-    let key = root.subject_public_key_info.subject_public_key.raw_bytes();
-    if !pss::verifies(key, signed.content, signed.signature) {
+    if !anchor.ark.key.verifies(signed.content, signed.signature) {
         return Err(Rejection::CollateralMissing("the revocation list is not signed by the ARK"));
     }
     Ok((product, Term { from, until }))

@@ -1,21 +1,16 @@
-//! The signature algorithms of AMD's certificates.
+//! The keys and signature algorithms of AMD's certificates.
 
-use aws_lc_rs::signature::{RSA_PSS_2048_8192_SHA384, UnparsedPublicKey};
+use aws_lc_rs::signature::{ParsedPublicKey, RSA_PSS_2048_8192_SHA384};
 use rustls_pki_types::{AlgorithmIdentifier, InvalidSignature, SignatureVerificationAlgorithm, alg_id};
+use x509_cert::der::oid::ObjectIdentifier;
+use x509_cert::spki::SubjectPublicKeyInfoOwned;
 
-/// What AMD signs certificates and revocation lists with. Roots, issuers and chips certified until about 2023
-/// spell the default trailerField out; revocation lists and later chips leave it out, as DER demands.
-pub(super) const ALGORITHMS: &[&dyn SignatureVerificationAlgorithm] =
-    &[&AmdPssSha384, webpki::aws_lc_rs::RSA_PSS_2048_8192_SHA384_LEGACY_KEY];
+/// RFC 8017 §A.1, rsaEncryption.
+const RSA_ENCRYPTION: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.1");
 
-/// RSASSA-PSS with SHA-384, MGF1 with SHA-384, a 48-byte salt, and an *explicit* trailerField.
-///
-/// webpki compares the parameters byte for byte with its own constant, which has no trailerField.
-#[derive(Debug)]
-struct AmdPssSha384;
-
-/// The contents of the AlgorithmIdentifier (RFC 4055 §3.1), without its outer SEQUENCE.
-const IDENTIFIER: AlgorithmIdentifier = AlgorithmIdentifier::from_slice(&[
+/// RSASSA-PSS with SHA-384, MGF1 with SHA-384, a 48-byte salt, and an *explicit* trailerField, which webpki does not know:
+/// the contents of the AlgorithmIdentifier (RFC 4055 §3.1), without its outer SEQUENCE.
+const SPELT_OUT: AlgorithmIdentifier = AlgorithmIdentifier::from_slice(&[
     // OID 1.2.840.113549.1.1.10, id-RSASSA-PSS.
     0x06, 0x09, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x0a, //
     0x30, 0x39, // RSASSA-PSS-params
@@ -31,19 +26,52 @@ const IDENTIFIER: AlgorithmIdentifier = AlgorithmIdentifier::from_slice(&[
     0xa3, 0x03, 0x02, 0x01, 0x01,
 ]);
 
-/// Whether the key (RSAPublicKey, DER) signed `message` as AMD signs.
-pub(super) fn verifies(public_key: &[u8], message: &[u8], signature: &[u8]) -> bool {
-    UnparsedPublicKey::new(&RSA_PSS_2048_8192_SHA384, public_key).verify(message, signature).is_ok()
+/// A key that signs certificates or revocation lists: RSA, with PSS and SHA-384.
+#[derive(Debug)]
+pub(super) struct Key {
+    /// RSAPublicKey, in the DER of the certificate.
+    der: Vec<u8>,
+    parsed: ParsedPublicKey,
 }
 
-impl SignatureVerificationAlgorithm for AmdPssSha384 {
+impl Key {
+    /// Nothing if it is of another kind.
+    pub(super) fn read(info: &SubjectPublicKeyInfoOwned) -> Option<Self> {
+        let der = info.subject_public_key.as_bytes().filter(|_| info.algorithm.oid == RSA_ENCRYPTION)?;
+        let parsed = ParsedPublicKey::new(&RSA_PSS_2048_8192_SHA384, der).ok()?;
+        Some(Self { der: der.to_vec(), parsed })
+    }
+
+    /// Whether this key signed `message`.
+    pub(super) fn verifies(&self, message: &[u8], signature: &[u8]) -> bool {
+        self.parsed.verify_sig(message, signature).is_ok()
+    }
+}
+
+/// For webpki: an algorithm under keys that were read before. It knows no others.
+#[derive(Debug)]
+pub(super) struct Algorithm<'k> {
+    identifier: AlgorithmIdentifier,
+    keys: [&'k Key; 2],
+}
+
+impl<'k> Algorithm<'k> {
+    /// What AMD signs certificates and revocation lists with. Roots, issuers and chips certified until about 2023 spell
+    /// the default trailerField out; revocation lists and later chips leave it out, as DER demands.
+    pub(super) const fn all(keys: [&'k Key; 2]) -> [Self; 2] {
+        [Self { identifier: SPELT_OUT, keys }, Self { identifier: alg_id::RSA_PSS_SHA384, keys }]
+    }
+}
+
+impl SignatureVerificationAlgorithm for Algorithm<'_> {
     fn verify_signature(
         &self,
         public_key: &[u8],
         message: &[u8],
         signature: &[u8],
     ) -> Result<(), InvalidSignature> {
-        if verifies(public_key, message, signature) { Ok(()) } else { Err(InvalidSignature) }
+        let key = self.keys.iter().find(|key| key.der == public_key).ok_or(InvalidSignature)?;
+        if key.verifies(message, signature) { Ok(()) } else { Err(InvalidSignature) }
     }
 
     fn public_key_alg_id(&self) -> AlgorithmIdentifier {
@@ -51,6 +79,6 @@ impl SignatureVerificationAlgorithm for AmdPssSha384 {
     }
 
     fn signature_alg_id(&self) -> AlgorithmIdentifier {
-        IDENTIFIER
+        self.identifier
     }
 }

@@ -11,10 +11,13 @@ use sealane_policy::Floors;
 use sealane_simulated::Material;
 use sealane_simulated::forge::{Authority, Dates, Kind, Recipe};
 use sealane_types::{Assurance, Platform, Product, Reason};
+use x509_cert::Certificate;
 use x509_cert::certificate::TbsCertificate;
 use x509_cert::crl::TbsCertList;
 use x509_cert::der::asn1::OctetString;
+use x509_cert::der::{Decode as _, Encode as _};
 use x509_cert::ext::Extension;
+use x509_cert::spki::SubjectPublicKeyInfoOwned;
 
 use crate::support::{
     AUTHORITY, MATERIAL, OTHER_AUTHORITY, PROVER, Prover, entry, leaf, now, peer, pod, policy,
@@ -142,6 +145,33 @@ fn a_root_is_pinned_and_not_brought_along() {
     assert!(inspect(&alone, &collateral, now()).is_ok());
     alone.certificates.clear();
     assert!(matches!(inspect(&alone, &collateral, now()), Err(Rejection::Malformed(_))));
+}
+
+#[test]
+fn an_issuer_s_key_is_rsa() {
+    let rekeyed = |certificate: &[u8], edit: &dyn Fn(&mut SubjectPublicKeyInfoOwned)| {
+        let mut certificate = Certificate::from_der(certificate).unwrap();
+        edit(&mut certificate.tbs_certificate.subject_public_key_info);
+        certificate.to_der().unwrap()
+    };
+    let real = real();
+    let [vcek, ask, ark] = real.material.certificates();
+    let of_chip = Certificate::from_der(vcek).unwrap().tbs_certificate.subject_public_key_info;
+    let p384 = |key: &mut SubjectPublicKeyInfoOwned| *key = of_chip.clone();
+    // id-RSASSA-PSS, which AMD does not use for keys.
+    let restricted = |key: &mut SubjectPublicKeyInfoOwned| {
+        key.algorithm.oid = "1.2.840.113549.1.1.10".parse().unwrap();
+    };
+    for edit in [&p384 as &dyn Fn(&mut SubjectPublicKeyInfoOwned), &restricted] {
+        assert_eq!(Anchor::new(&rekeyed(ark, edit), ask).unwrap_err(), AnchorError::Key);
+        assert_eq!(Anchor::new(ark, &rekeyed(ask, edit)).unwrap_err(), AnchorError::Key);
+        for issuer in [1, 2] {
+            let mut simulated = quoted_by(&MATERIAL);
+            simulated.certificates[issuer] = rekeyed(&simulated.certificates[issuer], edit);
+            let refused = inspect(&simulated, &Collateral::empty().allowing_simulated(), now()).unwrap_err();
+            assert_eq!(refused.reason(), Reason::EvidenceUntrusted, "{refused}");
+        }
+    }
 }
 
 #[test]
