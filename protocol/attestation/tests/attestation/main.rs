@@ -9,11 +9,13 @@
 mod cached;
 mod chain;
 mod demands;
+mod hostile;
 mod judged;
 mod key;
 mod mutated;
 mod nitro;
 mod node;
+mod quick;
 mod real;
 mod report;
 mod stored;

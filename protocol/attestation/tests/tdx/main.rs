@@ -11,6 +11,8 @@ mod collateral;
 mod judged;
 mod levels;
 mod mutated;
+#[path = "../attestation/quick.rs"]
+mod quick;
 mod quote;
 mod report;
 mod stored;
