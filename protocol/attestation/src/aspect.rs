@@ -52,9 +52,11 @@ impl Aspect {
         match value {
             Pinnable::HostData => Self::HostData,
             Pinnable::Products => Self::Product,
-            Pinnable::TcbBootloader | Pinnable::TcbTee | Pinnable::TcbSnp | Pinnable::TcbMicrocode => {
-                Self::Tcb
-            }
+            Pinnable::TcbFmc
+            | Pinnable::TcbBootloader
+            | Pinnable::TcbTee
+            | Pinnable::TcbSnp
+            | Pinnable::TcbMicrocode => Self::Tcb,
             Pinnable::VlekProviders => Self::Provider,
             Pinnable::Pcr3 => Self::Registers,
             Pinnable::Rtmr3 => Self::Measurement,

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use sealane_types::{HostData, PeerName, Product, SnpProtection};
 
 use crate::document::{Document, Reference, SnpReference};
-use crate::limits::FINDINGS_MAX;
 
 /// Something that a document permits and its owners may not have meant.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -37,7 +36,7 @@ pub enum Advice {
     AliasesUnchecked { peer: PeerName, entry: usize },
 }
 
-/// Everything worth knowing about `document`, at most [`FINDINGS_MAX`].
+/// Everything worth knowing about `document`.
 #[must_use]
 pub fn advice(document: &Document) -> Vec<Advice> {
     let mut said = Vec::new();
@@ -49,7 +48,6 @@ pub fn advice(document: &Document) -> Vec<Advice> {
             }
         }
     }
-    said.truncate(FINDINGS_MAX);
     said
 }
 

@@ -105,7 +105,7 @@ pub fn lint(document: &Document) -> Vec<Finding> {
 fn lint_entry(peer: &PeerName, index: usize, entry: &Entry, complete: bool, findings: &mut Vec<Finding>) {
     let at = || (peer.clone(), index);
     let (measured, floored, keyed) = match &entry.reference {
-        Reference::SevSnp(snp) => (!snp.measurements.is_empty(), !snp.min_tcb.is_empty(), true),
+        Reference::SevSnp(snp) => (!snp.measurements.is_empty(), snp.min_tcb.is_floor(), true),
         Reference::Tdx(tdx) => (!tdx.measurements.is_empty(), true, true),
         Reference::Nitro(nitro) => (!nitro.measurements.is_empty(), true, true),
         Reference::Key(keys) => (true, true, !keys.is_empty()),

@@ -4,7 +4,9 @@ mod nitro;
 mod snp;
 mod tdx;
 
-use sealane_policy::{Entry, Reference};
+use std::cmp::Reverse;
+
+use sealane_policy::{Entry, Pinnable, Reference};
 use sealane_types::{Assurance, Platform, UnixSeconds};
 
 use super::verified::Degradation;
@@ -36,26 +38,39 @@ pub struct Finding {
     pub outcome: Result<(), Rejection>,
 }
 
-/// The verdict on what was `shown`, by the first of `entries` that fits; `complete` refuses those that leave a value
-/// open.
+/// The verdict on what was `shown`, by the one of `entries` that fits with the fewest degradations, of equals the first;
+/// `complete` refuses those that leave a value open.
 pub(super) fn best(shown: &Shown<'_>, entries: &[Entry], complete: bool) -> Result<Verdict, Rejection> {
+    let mut best: Option<Verdict> = None;
     let mut closest = (0, Rejection::PlatformNotAllowed(shown.claims.platform()));
     for entry in entries {
         match fit(shown, entry, complete) {
-            Ok(verdict) => return Ok(verdict),
+            Ok(verdict) => {
+                let degradations = verdict.degradations.len();
+                if best.as_ref().is_none_or(|best| degradations < best.degradations.len()) {
+                    best = Some(verdict);
+                }
+            }
             Err((passed, shortfall)) if passed > closest.0 => closest = (passed, shortfall),
             Err(_) => {}
         }
     }
-    Err(closest.1)
+    best.ok_or(closest.1)
 }
 
-/// What every check of the entry that comes closest says, a fitting one first; none without entries.
+/// What every check of the entry that comes closest says, first of all the one by which a verdict is given; none without
+/// entries.
 pub(super) fn review<'e>(shown: &Shown<'_>, entries: &'e [Entry]) -> Option<(&'e Entry, Vec<Finding>)> {
-    let reviewed = entries.iter().map(|entry| (entry, findings(shown, entry)));
-    let passed = |findings: &[Finding]| shortfall(findings).map_or(usize::MAX, |(passed, _)| passed);
-    // Of those that come equally close the first, as in a verdict.
-    reviewed.reduce(|closest, next| if passed(&next.1) > passed(&closest.1) { next } else { closest })
+    let reviewed = entries.iter().map(|entry| {
+        let findings = findings(shown, entry);
+        let closeness = match shortfall(&findings) {
+            Some((passed, _)) => (passed, Reverse(0)),
+            None => (usize::MAX, Reverse(degradations(shown, entry, &absent(shown, entry)).len())),
+        };
+        (closeness, entry, findings)
+    });
+    let closest = reviewed.reduce(|closest, next| if next.0 > closest.0 { next } else { closest });
+    closest.map(|(_, entry, findings)| (entry, findings))
 }
 
 /// How many checks held before the first that did not, and what it says.
@@ -71,19 +86,11 @@ fn fit(shown: &Shown<'_>, entry: &Entry, complete: bool) -> Result<Verdict, (usi
     if let Some(shortfall) = shortfall(&findings) {
         return Err(shortfall);
     }
-    let mut absent = entry.absent();
-    if let (Statement::SevSnp(claims), Reference::SevSnp(reference)) = (claims.statement(), &entry.reference)
-    {
-        absent.extend(snp::absent(claims, reference));
-    }
+    let absent = absent(shown, entry);
     if let Some(value) = absent.first().filter(|_| complete) {
         return Err((findings.len(), Rejection::ReferenceValueMissing(*value)));
     }
-    let mut degradations: Vec<_> = absent.into_iter().map(Degradation::ReferenceValueMissing).collect();
-    let verified = shown.workload.is_some() && entry.workload.is_some();
-    if needs_node_agent(entry) && !verified {
-        degradations.push(Degradation::WorkloadUnverified);
-    }
+    let degradations = degradations(shown, entry, &absent);
     // The policy's parser holds the same; software never counts for more because of how an entry is written.
     let simulated = claims.platform() == Platform::Simulated;
     let keyed = claims.platform() == Platform::Key;
@@ -93,6 +100,30 @@ fn fit(shown: &Shown<'_>, entry: &Entry, complete: bool) -> Result<Verdict, (usi
         (false, false) => entry.assurance,
     };
     Ok(Verdict { assurance, degradations })
+}
+
+/// What the entry leaves open of that which was shown.
+fn absent(shown: &Shown<'_>, entry: &Entry) -> Vec<Pinnable> {
+    let mut absent = entry.absent();
+    if let (Statement::SevSnp(claims), Reference::SevSnp(reference)) =
+        (shown.claims.statement(), &entry.reference)
+    {
+        absent.extend(snp::absent(claims, reference, entry.root.is_none()));
+    }
+    // An entry for Turin alone misses its FMC whatever is shown.
+    absent.sort_unstable();
+    absent.dedup();
+    absent
+}
+
+/// What has to be shown of evidence that fits the entry, which leaves `absent` open.
+fn degradations(shown: &Shown<'_>, entry: &Entry, absent: &[Pinnable]) -> Vec<Degradation> {
+    let mut degradations: Vec<_> = absent.iter().copied().map(Degradation::ReferenceValueMissing).collect();
+    let verified = shown.workload.is_some() && entry.workload.is_some();
+    if needs_node_agent(entry) && !verified {
+        degradations.push(Degradation::WorkloadUnverified);
+    }
+    degradations
 }
 
 /// From the coarse to the fine: the entry that passes most checks came closest, and its shortfall is what helps
@@ -290,6 +321,63 @@ mod tests {
         let degraded = verdict(open.clone(), false).unwrap();
         assert_eq!(degraded.degradations, [Degradation::ReferenceValueMissing(Pinnable::Products)]);
         assert_eq!(verdict(open, true), Err(Rejection::ReferenceValueMissing(Pinnable::Products)));
+    }
+
+    #[test]
+    fn an_open_fmc_is_missed_by_a_turin() {
+        let mut turin = claims(Platform::SevSnp);
+        let Statement::SevSnp(statement) = &mut turin.statement else { panic!() };
+        let tcb = Tcb { fmc: Some(1), ..statement.tcb.reported };
+        statement.product = Product::Turin;
+        statement.tcb = TcbVersions { current: tcb, reported: tcb, committed: tcb, launch: tcb };
+        let pinned = Floor { fmc: Some(1), ..reference().min_tcb };
+        let open = Pinnable::TcbFmc;
+        for products in [&[Product::Turin][..], &[Product::Genoa, Product::Turin]] {
+            let accepting = |min_tcb| {
+                let products = products.iter().copied().collect();
+                pinning(Assurance::Pod, SnpReference { products, min_tcb, ..reference() })
+            };
+            let degraded = shown(&turin, None, accepting(reference().min_tcb), false).unwrap();
+            assert_eq!(degraded.degradations, [Degradation::ReferenceValueMissing(open)]);
+            let refused = shown(&turin, None, accepting(reference().min_tcb), true);
+            assert_eq!(refused, Err(Rejection::ReferenceValueMissing(open)));
+            assert_eq!(shown(&turin, None, accepting(pinned), true).unwrap().degradations, []);
+        }
+        // A Genoa has none, and a simulation no firmware.
+        let both = SnpReference { products: [Product::Genoa, Product::Turin].into(), ..reference() };
+        assert_eq!(verdict(pinning(Assurance::Pod, both), true).unwrap().degradations, []);
+        let simulated = Claims { platform: Platform::Simulated, ..turin };
+        let simulation = Entry {
+            root: Some(Digest::new([1; 32])),
+            ..pinning(Assurance::Simulated, SnpReference { products: [Product::Turin].into(), ..reference() })
+        };
+        assert_eq!(shown(&simulated, None, simulation, true).unwrap().degradations, []);
+    }
+
+    #[test]
+    fn of_entries_that_fit_the_one_with_the_fewest_degradations_counts() {
+        let open = |open: fn(&mut SnpReference)| {
+            let mut reference = reference();
+            open(&mut reference);
+            pinning(Assurance::Pod, reference)
+        };
+        let both = open(|reference| (reference.products, reference.host_data) = Default::default());
+        let (products, host_data) =
+            (open(|reference| reference.products.clear()), open(|reference| reference.host_data.clear()));
+        let claims = claims(Platform::SevSnp);
+        let shown = Shown { claims: &claims, at: UnixSeconds(0), workload: None };
+        let chosen = |entries: &[Entry]| {
+            let (reviewed, _) = review(&shown, entries).unwrap();
+            (best(&shown, entries, false).unwrap().degradations, reviewed.clone())
+        };
+        let one = |value| vec![Degradation::ReferenceValueMissing(value)];
+        assert_eq!(
+            chosen(&[both.clone(), products.clone(), host_data.clone()]),
+            (one(Pinnable::Products), products.clone()),
+            "of equals the first"
+        );
+        let whole = entry(Assurance::Pod);
+        assert_eq!(chosen(&[both, host_data, whole.clone(), products]), (vec![], whole));
     }
 
     #[test]

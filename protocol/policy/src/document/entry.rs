@@ -81,6 +81,8 @@ impl Workload {
 pub enum Pinnable {
     HostData,
     Products,
+    /// Of Turin; an entry for other products as well misses it only where a Turin shows up.
+    TcbFmc,
     TcbBootloader,
     TcbTee,
     TcbSnp,
@@ -104,6 +106,7 @@ impl fmt::Display for Pinnable {
         f.write_str(match self {
             Self::HostData => "hostData",
             Self::Products => "products",
+            Self::TcbFmc => "minTcb.fmc",
             Self::TcbBootloader => "minTcb.bootloader",
             Self::TcbTee => "minTcb.tee",
             Self::TcbSnp => "minTcb.snp",

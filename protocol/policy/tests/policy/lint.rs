@@ -48,6 +48,9 @@ fn every_sev_snp_entry_sets_a_tcb_floor() {
     assert!(matches!(&found[..], [Finding::NoTcbFloor { .. }]), "{found:?}");
     let found = with_entry(|entry| remove(entry, "minTcb"));
     assert!(matches!(&found[..], [Finding::NoTcbFloor { .. }]), "{found:?}");
+    // Milan and Genoa have no FMC.
+    let found = with_entry(|entry| entry["minTcb"] = json!({"fmc": 1}));
+    assert!(matches!(&found[..], [Finding::NoTcbFloor { .. }]), "{found:?}");
 }
 
 #[test]
@@ -113,6 +116,16 @@ fn complete_floors_leave_nothing_open() {
         let found = findings(&spoiled);
         assert!(found[0].to_string().contains(&format!("minTcb.{component}")), "{}", found[0]);
     }
+    let turin = |products: &[&str]| {
+        let mut turin = document(1);
+        turin["floors"] = json!({"complete": true});
+        turin["peers"]["ranker"]["entries"][0]["products"] = json!(products);
+        findings(&turin)
+    };
+    let found = turin(&["Turin"]);
+    assert!(matches!(&found[..], [Finding::Incomplete { .. }]), "{found:?}");
+    assert!(found[0].to_string().ends_with(": minTcb.fmc"), "{}", found[0]);
+    assert_eq!(turin(&["Genoa", "Turin"]), [], "whether it is missed shows with the evidence");
 }
 
 #[test]

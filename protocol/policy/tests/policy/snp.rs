@@ -183,6 +183,20 @@ fn owners_are_told_what_they_may_not_have_meant() {
 }
 
 #[test]
+fn nothing_is_left_untold() {
+    let mut long = document(1);
+    let entry = |index: u8| {
+        let mut entry = snp(2);
+        entry["chipIds"] = json!([format!("{index:02x}").repeat(64)]);
+        entry
+    };
+    long["peers"]["ranker"]["entries"] = (0..40).map(entry).collect();
+    let said = advice(&parse(&bytes(&long)).unwrap());
+    let unchecked = |advice: &&Advice| matches!(advice, Advice::AliasesUnchecked { .. });
+    assert!(said.iter().filter(unchecked).count() >= 40, "{said:?}");
+}
+
+#[test]
 fn nothing_is_told_about_simulations() {
     let simulated = json!({
         "kind": "Simulated", "root": "1b".repeat(32), "measurements": ["ef".repeat(48)], "hostData": ["1c".repeat(32)],

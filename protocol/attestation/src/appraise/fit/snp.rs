@@ -26,10 +26,12 @@ pub(super) const CHECKS: &[(Aspect, Check)] = &[
 ];
 
 /// What this evidence carries and the entry leaves open, beyond what is missing for any evidence. A provider concerns
-/// those alone whose key a provider holds.
-pub(super) fn absent(claims: &SnpClaims, reference: &SnpReference) -> Option<Pinnable> {
+/// those alone whose key a provider holds, the FMC those that have one; nobody releases one for a simulation.
+pub(super) fn absent(claims: &SnpClaims, reference: &SnpReference, real: bool) -> Vec<Pinnable> {
     let open = claims.provider().is_some() && reference.accepts_any_provider();
-    open.then_some(Pinnable::VlekProviders)
+    let fmc = real && claims.tcb().reported.fmc.is_some() && reference.min_tcb.fmc.is_none();
+    let values = [(fmc, Pinnable::TcbFmc), (open, Pinnable::VlekProviders)];
+    values.into_iter().filter_map(|(open, value)| open.then_some(value)).collect()
 }
 
 /// Unlike the values below, measurements are never left open: an entry without any fits nothing.

@@ -74,6 +74,13 @@ impl Tcb {
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
+
+    /// Whether a component that every product has is bounded: Milan and Genoa have no FMC.
+    #[must_use]
+    pub fn is_floor(&self) -> bool {
+        let Self { fmc: _, bootloader, tee, snp, microcode } = self;
+        [bootloader, tee, snp, microcode].into_iter().any(Option::is_some)
+    }
 }
 
 /// What is refused unless the entry says otherwise.
@@ -99,9 +106,11 @@ impl SnpReference {
     /// What every SEV-SNP guest has and this entry leaves open. Protections, mitigations and ID blocks are not among
     /// it: which of them there are differs from processor to processor and from guest to guest.
     pub(super) fn absent(&self, real: bool) -> Vec<Pinnable> {
+        let turin = self.products.iter().eq(&[Product::Turin]);
         open([
             (self.host_data.is_empty(), Pinnable::HostData),
             (real && self.products.is_empty(), Pinnable::Products),
+            (real && turin && self.min_tcb.fmc.is_none(), Pinnable::TcbFmc),
             (real && self.min_tcb.bootloader.is_none(), Pinnable::TcbBootloader),
             (real && self.min_tcb.tee.is_none(), Pinnable::TcbTee),
             (real && self.min_tcb.snp.is_none(), Pinnable::TcbSnp),
