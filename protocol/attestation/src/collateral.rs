@@ -9,7 +9,7 @@ use x509_cert::Certificate;
 use crate::codec::length_prefix;
 use crate::der;
 use crate::limits::{CERTIFICATE_BYTES_MAX, NITRO_CERTIFICATE_BYTES_MAX, REVOCATION_LIST_BYTES_MAX};
-use crate::snp::{Issuer, SigningKey, names};
+use crate::snp::{Issuer, List, SigningKey, names};
 use crate::tdx::TdxCollateral;
 
 /// A pair of certificates that cannot serve as a root of real hardware.
@@ -38,7 +38,7 @@ pub struct Anchor {
     pub(crate) root: Digest,
     pub(crate) ark: Arc<Issuer>,
     pub(crate) ask: Arc<Issuer>,
-    pub(crate) revocation_list: Option<Vec<u8>>,
+    pub(crate) revocation_list: Option<List>,
     /// Of everything above that a chain is verified with.
     pub(crate) identity: Digest,
 }
@@ -80,7 +80,7 @@ impl Anchor {
             return Err(AnchorError::Size);
         }
         self.identity = issuers_identity(&self.ark.der, &self.ask.der, Some(revocation_list));
-        self.revocation_list = Some(revocation_list.to_vec());
+        self.revocation_list = Some(List::read(revocation_list, &self.ark));
         Ok(self)
     }
 

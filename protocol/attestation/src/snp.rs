@@ -28,6 +28,7 @@ use chain::{Issuers, verify_signing_certificate};
 pub use cache::ChainCache;
 pub(crate) use issuer::Issuer;
 pub use report::vcek_ids;
+pub(crate) use revocation::List;
 
 /// Which key signs reports. Its certificate has another issuer and other extensions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,7 +70,7 @@ pub(crate) fn inspect(
         signing_key: anchor.signing_key,
         ark: &anchor.ark,
         ask: &anchor.ask,
-        revocation_list: anchor.revocation_list.as_deref(),
+        revocation_list: anchor.revocation_list.as_ref(),
     };
     let key = verify_signing_certificate(signer, &certificate, &issuers, as_of)?;
     let key = cache.keep(id(anchor.identity), key);

@@ -12,7 +12,8 @@ use x509_cert::Certificate;
 
 use super::issuer::{Issuer, term};
 use super::pss::Algorithm;
-use super::{SigningKey, extensions, revocation};
+use super::revocation::List;
+use super::{SigningKey, extensions};
 use crate::as_of::AsOf;
 use crate::claims::{Revocation, Tcb};
 use crate::der;
@@ -28,7 +29,7 @@ pub(super) struct Issuers<'a> {
     pub(super) signing_key: SigningKey,
     pub(super) ark: &'a Issuer,
     pub(super) ask: &'a Issuer,
-    pub(super) revocation_list: Option<&'a [u8]>,
+    pub(super) revocation_list: Option<&'a List>,
 }
 
 /// A signing key whose chain was verified, and what its certificate says about it.
@@ -78,9 +79,9 @@ pub(super) fn verify_signing_certificate(
     }
     let (mut revocation, mut list_expires) = (Revocation::Unchecked, None);
     if let Some(list) = issuers.revocation_list {
-        let (begins, ends) = revocation::covers(list, &ark.subject, as_of)?;
-        from = from.max(begins);
-        (revocation, list_expires) = (Revocation::Checked, Some(ends));
+        let term = list.covers(as_of)?;
+        from = from.max(term.from);
+        (revocation, list_expires) = (Revocation::Checked, Some(term.until));
     }
     let public_key = verify_path(signer, issuers, now)?;
     let point = p384::point(&public_key).ok_or(Rejection::Untrusted("the VCEK's key is not on P-384"))?;
@@ -108,7 +109,7 @@ fn verify_path(signer: &[u8], issuers: &Issuers<'_>, now: UnixSeconds) -> Result
     let signer = EndEntityCert::try_from(&signer).map_err(|_| Rejection::Malformed("the VCEK"))?;
     let list = match issuers.revocation_list {
         Some(list) => Some(CertRevocationList::from(
-            OwnedCertRevocationList::from_der(list)
+            OwnedCertRevocationList::from_der(&list.der)
                 .map_err(|_| Rejection::CollateralMissing("the revocation list cannot be parsed"))?,
         )),
         None => None,

@@ -23,12 +23,12 @@ pub(crate) fn verify_list(list: &[u8], anchors: &[Anchor]) -> Result<(Product, T
         .ok_or(Rejection::CollateralMissing("the revocation list is of another issuer"))?;
     let anchor = anchors.iter().find(|anchor| anchor.product == product);
     let anchor = anchor.ok_or(Rejection::CollateralMissing("no root for this product"))?;
-    let (from, until) = revocation::term(list, &anchor.ark.subject)?;
+    let term = revocation::term(list, &anchor.ark.subject)?;
     let signed = der::signed(list).ok_or(MALFORMED)?;
     if !anchor.ark.key.verifies(signed.content, signed.signature) {
         return Err(Rejection::CollateralMissing("the revocation list is not signed by the ARK"));
     }
-    Ok((product, Term { from, until }))
+    Ok((product, term))
 }
 
 /// The certificate of a chip under one of `anchors`, and of which chip.

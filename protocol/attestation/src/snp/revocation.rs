@@ -5,35 +5,46 @@ use x509_cert::crl::CertificateList;
 use x509_cert::der::oid::ObjectIdentifier;
 use x509_cert::name::Name;
 
+use super::issuer::Issuer;
 use crate::as_of::AsOf;
 use crate::der;
+use crate::piece::Term;
 use crate::rejection::Rejection;
 
 /// RFC 5280 §5.2.5, id-ce-issuingDistributionPoint: the list speaks for some certificates only.
 const ISSUING_DISTRIBUTION_POINT: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.28");
 
-/// Insists that `list` speaks for everything that `issuer` certified, at this time, and returns since when it is
-/// valid and when it expires ([`term`]).
-pub(super) fn covers(
-    list: &[u8],
-    issuer: &Name,
-    as_of: AsOf,
-) -> Result<(UnixSeconds, UnixSeconds), Rejection> {
-    let (from, until) = term(list, issuer)?;
-    if from > as_of.now {
-        return Err(Rejection::CollateralExpired("the revocation list is from the future"));
+/// A list that the caller holds to be of one issuer. Who signed it is asked at each use, what it says of itself once.
+#[derive(Debug, Clone)]
+pub(crate) struct List {
+    pub(super) der: Vec<u8>,
+    term: Result<Term, Rejection>,
+}
+
+impl List {
+    pub(crate) fn read(list: &[u8], issuer: &Issuer) -> Self {
+        Self { der: list.to_vec(), term: term(list, &issuer.subject) }
     }
-    if as_of.now >= as_of.lasting(until) {
-        return Err(Rejection::CollateralExpired("the revocation list"));
+
+    /// Insists that the list speaks for everything that its issuer certified, at this time, and returns since when it is
+    /// valid and when it expires.
+    pub(super) fn covers(&self, as_of: AsOf) -> Result<Term, Rejection> {
+        let Term { from, until } = self.term?;
+        if from > as_of.now {
+            return Err(Rejection::CollateralExpired("the revocation list is from the future"));
+        }
+        if as_of.now >= as_of.lasting(until) {
+            return Err(Rejection::CollateralExpired("the revocation list"));
+        }
+        Ok(Term { from, until })
     }
-    Ok((from, until))
 }
 
 /// Since when and until when `list` speaks for everything that `issuer` certified.
 ///
 /// A list of another issuer, or for other certificates, would leave the status of ours unknown, which webpki
 /// has to let pass because nobody issues a list for VCEKs.
-pub(super) fn term(list: &[u8], issuer: &Name) -> Result<(UnixSeconds, UnixSeconds), Rejection> {
+pub(super) fn term(list: &[u8], issuer: &Name) -> Result<Term, Rejection> {
     let list: CertificateList =
         der::decode(list).ok_or(Rejection::CollateralMissing("the revocation list cannot be parsed"))?;
     let list = list.tbs_cert_list;
@@ -46,5 +57,5 @@ pub(super) fn term(list: &[u8], issuer: &Name) -> Result<(UnixSeconds, UnixSecon
     }
     let from = UnixSeconds(list.this_update.to_unix_duration().as_secs());
     let next = list.next_update.ok_or(Rejection::CollateralMissing("the revocation list never expires"))?;
-    Ok((from, UnixSeconds(next.to_unix_duration().as_secs())))
+    Ok(Term { from, until: UnixSeconds(next.to_unix_duration().as_secs()) })
 }
