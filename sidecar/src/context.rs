@@ -90,7 +90,8 @@ impl Context {
 
     /// How long a connection lives on one attestation.
     pub(crate) fn reattest_after(&self) -> Duration {
-        Duration::from_secs(self.reattest.load(Ordering::Relaxed).max(desired::REATTEST_SECONDS_MIN))
+        let seconds = self.reattest.load(Ordering::Relaxed);
+        Duration::from_secs(seconds.clamp(desired::REATTEST_SECONDS_MIN, desired::REATTEST_SECONDS_MAX))
     }
 
     pub(crate) fn own_peer(&self) -> Option<PeerName> {
@@ -154,13 +155,46 @@ fn preferred(floor: &Floor) -> Vec<Cipher> {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
     use sealane_attestation::VendorRoots;
+    use sealane_policy::{SigningKey, canonical, sign};
     use sealane_protocol::keys::MlKem768;
-    use sealane_types::{Namespace, RootSource, UnixSeconds};
+    use sealane_types::{Namespace, RootSource, Roots, SignedChain, UnixSeconds};
+    use serde_json::{Value, json};
 
     use super::*;
     use crate::collateral::CollateralKeeper;
     use crate::config::Anchors;
+
+    /// Puts a policy of so many `peers` and `sessions` in force.
+    pub(crate) fn permit(context: &Context, epoch: u64, peers: &Value, sessions: &Value) {
+        let owner = SigningKey::from_seed(&[1; 32]).unwrap();
+        let document = json!({
+            "version": 1, "namespace": "demo", "name": "demo", "epoch": epoch,
+            "notBefore": "2026-11-01T00:00:00Z", "expires": "2126-11-01T00:00:00Z",
+            "authorities": {"threshold": 1, "keys": [owner.public_key().to_string()]},
+            "peers": peers, "sessions": sessions,
+        });
+        let bytes = canonical(document.to_string().as_bytes()).unwrap();
+        let signatures = vec![sign(&bytes, &owner)];
+        let chain = SignedChain { document: STANDARD.encode(&bytes), signatures, rotations: vec![] };
+        let (namespace, policy) = ("demo".parse().unwrap(), "demo".parse().unwrap());
+        let roots =
+            Roots { namespace, policy, threshold: 1, keys: vec![owner.public_key()], minimum_epoch: 1 };
+        context.policy.propose(&roots.policy, &chain, Some(&roots)).unwrap();
+    }
+
+    #[tokio::test]
+    async fn nobody_switches_re_attestation_off() {
+        let context = context(None);
+        for (configured, counts) in
+            [(0, 10), (600, 600), (86_400, 86_400), (86_401, 86_400), (u64::MAX, 86_400)]
+        {
+            context.reattest.store(configured, Ordering::Relaxed);
+            assert_eq!(context.reattest_after(), Duration::from_secs(counts), "{configured}");
+        }
+    }
 
     /// Of a pod that belongs to `peer` and has no policy.
     pub(crate) fn context(peer: Option<&str>) -> Context {

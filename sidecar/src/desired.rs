@@ -47,6 +47,10 @@ pub struct Desired {
 pub const REATTEST_SECONDS: u64 = 600;
 /// More often than this is taken for this: every renewal costs both sides a quote.
 pub const REATTEST_SECONDS_MIN: u64 = 10;
+/// More seldom than this is taken for this: whoever configures a sidecar cannot switch it off.
+pub const REATTEST_SECONDS_MAX: u64 = 86_400;
+
+const _: () = assert!(REATTEST_SECONDS_MIN <= REATTEST_SECONDS && REATTEST_SECONDS <= REATTEST_SECONDS_MAX);
 
 const fn reattest_seconds() -> u64 {
     REATTEST_SECONDS

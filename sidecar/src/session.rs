@@ -10,6 +10,7 @@ mod arrival;
 mod auditing;
 pub(crate) mod audits;
 pub(crate) mod clock;
+mod counts;
 mod dialer;
 mod driver;
 pub(crate) mod externals;

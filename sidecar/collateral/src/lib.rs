@@ -126,16 +126,40 @@ impl Fetcher {
     }
 }
 
+/// A fetch that has begun; the next one of its piece may begin once this is gone.
+struct UnderWay {
+    inner: Arc<Inner>,
+    id: PieceId,
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.inner.under_way.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.id);
+    }
+}
+
 impl Inner {
     /// Starts a task of its own, so that it goes on when the first who asked does not.
     fn begin(self: Arc<Self>, id: PieceId, now: UnixSeconds) -> Shared<BoxFuture<'static, Fetched>> {
-        let task = tokio::spawn(async move {
-            let fetched = self.ask(id, now).await.map(Arc::new).map_err(Arc::new);
+        let inner = Arc::clone(&self);
+        self.run(id, async move {
+            let fetched = inner.ask(id, now).await.map(Arc::new).map_err(Arc::new);
             if let Err(error) = &fetched {
-                self.remember(id, error);
+                inner.remember(id, error);
             }
-            self.under_way.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
             fetched
+        })
+    }
+
+    fn run(
+        self: Arc<Self>,
+        id: PieceId,
+        fetch: impl Future<Output = Fetched> + Send + 'static,
+    ) -> Shared<BoxFuture<'static, Fetched>> {
+        let task = tokio::spawn(async move {
+            // From inside of the task: one that never runs would be dropped by whoever holds the lock.
+            let _under_way = UnderWay { inner: self, id };
+            fetch.await
         });
         let done = task.map(|done| done.unwrap_or_else(|_| Err(Arc::new(FetchError::Interrupted))));
         done.boxed().shared()
@@ -205,5 +229,27 @@ impl Inner {
         if failed.len() < FAILURES_MAX {
             failed.insert(id, (now + error.not_again_for(), Arc::clone(error)));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_fetch_that_breaks_down_keeps_nobody_from_the_next_one() {
+        let nowhere = || "http://127.0.0.1:1".to_owned();
+        let sources = Sources { kds: nowhere(), pcs: nowhere(), thim: None, authorities: None };
+        let fetcher = Fetcher::new(&sources, VendorRoots::pinned()).unwrap();
+        let id = PieceId::QeIdentity;
+        let inner = Arc::clone(&fetcher.0);
+        let broken = {
+            let mut under_way = inner.under_way.lock().unwrap();
+            let broken = Arc::clone(&inner).run(id, async { panic!("a fault of ours") });
+            under_way.insert(id, broken.clone());
+            broken
+        };
+        assert!(matches!(broken.await, Err(error) if matches!(*error, FetchError::Interrupted)));
+        assert!(inner.under_way.lock().unwrap().is_empty());
     }
 }

@@ -112,7 +112,9 @@ fn listen(path: &Path) -> io::Result<UnixListener> {
 fn status(error: VolumeError) -> Status {
     let words = error.to_string();
     match error {
-        VolumeError::Path | VolumeError::OtherPod | VolumeError::Writable => Status::invalid_argument(words),
+        VolumeError::Path | VolumeError::OtherPod | VolumeError::Writable | VolumeError::Second => {
+            Status::invalid_argument(words)
+        }
         VolumeError::TooMany => Status::resource_exhausted(words),
         VolumeError::Io(cause) => Status::internal(format!("{words}: {cause}")),
     }

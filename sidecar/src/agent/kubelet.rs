@@ -86,6 +86,8 @@ pub(super) struct Kubelet {
     at: KubeletAddress,
     name: ServerName<'static>,
     connector: TlsConnector,
+    /// Of an answer; [`ANSWER_BYTES_MAX`] but in tests.
+    bytes_max: usize,
     last: Mutex<Option<(Instant, Arc<Vec<Pod>>)>>,
 }
 
@@ -94,7 +96,8 @@ impl Kubelet {
     /// [`KubeletError`] when the authority cannot be used, or is missing for another address than loopback.
     pub(super) fn new(at: KubeletAddress) -> Result<Self, KubeletError> {
         let (config, name) = verifier::config(&at)?;
-        Ok(Self { at, name, connector: TlsConnector::from(Arc::new(config)), last: Mutex::new(None) })
+        let connector = TlsConnector::from(Arc::new(config));
+        Ok(Self { at, name, connector, bytes_max: ANSWER_BYTES_MAX, last: Mutex::new(None) })
     }
 
     async fn list(&self) -> Result<Vec<Pod>, KubeletError> {
@@ -129,7 +132,7 @@ impl Kubelet {
                 }
                 status => return Err(KubeletError::Status(status)),
             }
-            let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
+            let body = Limited::new(response.into_body(), self.bytes_max).collect().await;
             Ok(body.map_err(KubeletError::Body)?.to_bytes().to_vec())
         }
         .await;

@@ -23,7 +23,7 @@ const DEADLINE: Duration = Duration::from_secs(7);
 /// Questions of one pod: a burst, then so many per second. A pair of sidecars quotes once per re-attestation.
 const POD_BURST: u32 = 16;
 const POD_PER_SECOND: u32 = 2;
-/// Questions of the whole node.
+/// Quotes of the whole node, for sidecars that were identified: nobody else takes any of them.
 const NODE_BURST: u32 = 128;
 const NODE_PER_SECOND: u32 = 32;
 /// Connections of one pod at a time; more wait to be accepted.
@@ -38,7 +38,7 @@ pub(super) struct Desk {
     pub(super) sidecars: BTreeSet<Digest>,
     /// The process file system of the node.
     pub(super) proc: PathBuf,
-    rate: Bucket,
+    quotes: Bucket,
 }
 
 impl Desk {
@@ -53,7 +53,7 @@ impl Desk {
             quoter,
             sidecars,
             proc,
-            rate: Bucket::new(NODE_BURST, NODE_PER_SECOND, Instant::now()),
+            quotes: Bucket::new(NODE_BURST, NODE_PER_SECOND, Instant::now()),
         }
     }
 
@@ -74,6 +74,9 @@ impl Desk {
         question: &QuoteQuestion,
     ) -> Result<Answer, Refusal> {
         let identity = self.identify(caller, pod_uid).await?;
+        if !self.quotes.take(Instant::now()) {
+            return Err(Refusal::Busy);
+        }
         let evidence = self.quoter.quote(question, &identity).await?;
         tracing::info!(pod = %identity.pod, leaves = question.leaves, "quoted");
         Ok(Answer::Quote(Box::new((evidence, identity.workload))))
@@ -157,12 +160,8 @@ impl Socket {
     }
 
     async fn answer(&self, stream: &mut UnixStream) -> Result<Answer, Refusal> {
-        let now = Instant::now();
-        if !self.rate.take(now) {
+        if !self.rate.take(Instant::now()) {
             return Err(Refusal::TooOften);
-        }
-        if !self.desk.rate.take(now) {
-            return Err(Refusal::Busy);
         }
         let caller = Caller::of(stream)?;
         match Question::read(stream).await.map_err(|_| Refusal::Malformed)? {

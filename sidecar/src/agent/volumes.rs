@@ -23,7 +23,7 @@ pub(super) const SOCKET: &str = "agent.sock";
 /// Every user may connect; which process it is decides.
 const SOCKET_MODE: u32 = 0o666;
 const DIRECTORY_MODE: u32 = 0o755;
-/// A kubelet runs a few hundred pods at most.
+/// A kubelet runs a few hundred pods at most, and each has one volume.
 const VOLUMES_MAX: usize = 4096;
 /// What the kubelet notes beside a volume.
 const NOTES_BYTES_MAX: u64 = 64 * 1024;
@@ -39,6 +39,8 @@ pub(super) enum VolumeError {
         "the volume has to be read-only (csi.readOnly: true), or a container could put its own socket there"
     )]
     Writable,
+    #[error("the pod has a volume of this driver already: one is all that its sidecar needs")]
+    Second,
     #[error("more volumes than a node has pods")]
     TooMany,
     #[error("the volume's directory or socket cannot be made")]
@@ -152,6 +154,10 @@ impl<S> Volumes<S> {
         serve: impl FnOnce(&Target, UnixListener) -> io::Result<S>,
     ) -> Result<(), VolumeError> {
         let mut serving = self.serving.lock().unwrap_or_else(PoisonError::into_inner);
+        // What a pod may ask is counted by its volume: more volumes would be more of the node than is its share.
+        if serving.keys().any(|known| known.pod_uid == target.pod_uid && *known != target) {
+            return Err(VolumeError::Second);
+        }
         if serving.len() >= VOLUMES_MAX && !serving.contains_key(&target) {
             return Err(VolumeError::TooMany);
         }
@@ -236,8 +242,12 @@ mod tests {
 
         /// What the kubelet has made when it asks for the volume.
         fn volume(&self, uid: &str, driver: &str) -> PathBuf {
+            self.named(uid, driver, "sealane-agent")
+        }
+
+        fn named(&self, uid: &str, driver: &str, name: &str) -> PathBuf {
             // As long as under /var/lib/kubelet/pods, and longer than an address of a socket.
-            let name = format!("sealane-agent-{}", "x".repeat(64));
+            let name = format!("{name}-{}", "x".repeat(64));
             let folder = self.folder.path().join(uid).join("volumes/kubernetes.io~csi").join(name);
             fs::create_dir_all(&folder).unwrap();
             let notes = serde_json::json!({"driverName": driver, "specVolID": "sealane-agent"});
@@ -281,6 +291,19 @@ mod tests {
         assert!(matches!(node.publish(&path, other, true), Err(VolumeError::OtherPod)));
         assert!(matches!(node.publish(&path, UID, false), Err(VolumeError::Writable)));
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_pod_has_one_volume() {
+        let node = Node::new();
+        let [first, second] = ["first", "second"].map(|name| node.named(UID, DRIVER, name));
+        node.publish(&first, UID, true).unwrap();
+        assert!(matches!(node.publish(&second, UID, true), Err(VolumeError::Second)));
+        assert!(connects(&first) && !second.exists());
+        let other = "00000000-9d5e-4a51-8d6f-2f4f6e0c8a11";
+        node.publish(&node.volume(other, DRIVER), other, true).unwrap();
+        node.volumes.unpublish(&first).unwrap();
+        node.publish(&second, UID, true).unwrap();
     }
 
     #[test]

@@ -9,10 +9,11 @@ use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sealane_attestation::bundle::BundleError;
 use sealane_attestation::limits::BUNDLE_FILE_BYTES_MAX;
+use sealane_attestation::{Adoption, Rejection};
 use sealane_types::{Digest, PublicKey};
 
 use super::keeper::CollateralKeeper;
@@ -20,6 +21,8 @@ use crate::policy::PolicyKeeper;
 
 /// How often the directory is looked at.
 const LOOK: Duration = Duration::from_secs(2);
+/// How often a file is looked at again that was refused for its dates: the clock may be set right.
+const LOOK_AGAIN: Duration = Duration::from_secs(60);
 /// Files that are looked at; the rest, by name, is not.
 const FILES_MAX: usize = 16;
 /// What bundles are called.
@@ -29,8 +32,18 @@ const SUFFIX: &str = ".json";
 #[derive(Debug)]
 pub(crate) struct Directory {
     path: PathBuf,
-    /// What became of each file, by what it held and who the owners were.
-    seen: BTreeMap<PathBuf, (Digest, BTreeSet<PublicKey>)>,
+    seen: BTreeMap<PathBuf, Seen>,
+}
+
+/// What became of a file.
+#[derive(Debug)]
+struct Seen {
+    /// What it held, and who the owners were.
+    what: (Digest, BTreeSet<PublicKey>),
+    /// What was wrong with it, in words.
+    problems: String,
+    /// When it may be found in order although nothing about it changed.
+    again: Option<Instant>,
 }
 
 impl Directory {
@@ -51,7 +64,7 @@ impl Directory {
             if let Some(owners) = owners {
                 let keeper = Arc::clone(&keeper);
                 let looked = tokio::task::spawn_blocking(move || {
-                    self.look(&keeper, &owners);
+                    self.look(&keeper, &owners, Instant::now());
                     self
                 });
                 match looked.await {
@@ -66,8 +79,8 @@ impl Directory {
         }
     }
 
-    /// Takes what is new.
-    fn look(&mut self, keeper: &CollateralKeeper, owners: &BTreeSet<PublicKey>) {
+    /// Takes what is new at `moment`, and what was too new before.
+    fn look(&mut self, keeper: &CollateralKeeper, owners: &BTreeSet<PublicKey>, moment: Instant) {
         let files = match bundles(&self.path) {
             Ok(files) => files,
             // An optional ConfigMap that is not there.
@@ -86,22 +99,57 @@ impl Directory {
                     continue;
                 }
             };
-            let seen = (sealane_policy::digest_of(&bytes), owners.clone());
-            if self.seen.get(&path) == Some(&seen) {
+            let what = (sealane_policy::digest_of(&bytes), owners.clone());
+            let before = self.seen.get(&path).filter(|seen| seen.what == what);
+            if before.is_some_and(|seen| seen.again.is_none_or(|again| moment < again)) {
                 continue;
             }
-            match keeper.adopt(&bytes, owners) {
-                Ok(()) => {}
-                // Several files, of which one is the newest.
-                Err(error @ BundleError::RolledBack { .. }) => {
-                    tracing::info!(file = %path.display(), "a bundle of collateral is passed over: {error}");
-                }
-                Err(error) => {
-                    tracing::error!(file = %path.display(), "a bundle of collateral is refused: {error}");
-                }
+            let outcome = keeper.adopt(&bytes, owners);
+            let problems = problems(&outcome);
+            if before.is_none_or(|seen| seen.problems != problems) {
+                keeper.found_bundle(outcome.is_ok());
+                tell(&path, &outcome);
             }
-            self.seen.insert(path, seen);
+            let again = is_too_new(&outcome).then(|| moment + LOOK_AGAIN);
+            self.seen.insert(path, Seen { what, problems, again });
         }
+    }
+}
+
+/// Whether something was refused that may be in order at another time.
+fn is_too_new(outcome: &Result<Adoption, BundleError>) -> bool {
+    match outcome {
+        Ok(adoption) => {
+            adoption.refused.iter().any(|(_, rejection)| matches!(rejection, Rejection::Expired(_)))
+        }
+        Err(error) => matches!(error, BundleError::FromTheFuture { .. }),
+    }
+}
+
+fn problems(outcome: &Result<Adoption, BundleError>) -> String {
+    match outcome {
+        Ok(adoption) => {
+            adoption.refused.iter().map(|(place, rejection)| format!("{place}: {rejection}\n")).collect()
+        }
+        Err(error) => error.to_string(),
+    }
+}
+
+fn tell(path: &Path, outcome: &Result<Adoption, BundleError>) {
+    let file = path.display();
+    match outcome {
+        Ok(adoption) => {
+            for (place, rejection) in &adoption.refused {
+                let reason = rejection.reason();
+                tracing::warn!(%file, place, %reason, "a piece of the bundle is not taken: {rejection}");
+            }
+            tracing::info!(%file, new = adoption.new, "a bundle of collateral is taken");
+        }
+        // Several files, of which one is the newest.
+        Err(error @ BundleError::RolledBack { .. }) => {
+            tracing::info!(%file, "a bundle of collateral is passed over: {error}");
+        }
+        Err(error) => tracing::error!(%file, "a bundle of collateral is refused: {error}"),
     }
 }
 
@@ -137,4 +185,50 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, "it is too large for a bundle"));
     }
     Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use sealane_attestation::VendorRoots;
+    use sealane_attestation::bundle::Bundle;
+    use sealane_policy::SigningKey;
+    use sealane_types::UnixSeconds;
+
+    use super::*;
+    use crate::metrics::Metrics;
+    use crate::session::clock::Clock;
+
+    #[test]
+    fn a_bundle_that_is_ahead_of_the_clock_is_taken_once_the_clock_is_right() {
+        /// 2027-01-01, by a clock that is two days late.
+        static WALL: AtomicU64 = AtomicU64::new(1_798_761_600);
+        let clock = Clock::reading(|| UnixSeconds(WALL.load(Ordering::Relaxed)));
+        let metrics = Metrics::new(UnixSeconds(0));
+        let keeper =
+            CollateralKeeper::new(VendorRoots::pinned(), Arc::new(clock), None, metrics.collateral.clone());
+        let owner = SigningKey::from_seed(&[1; 32]).unwrap();
+        let owners = [owner.public_key()].into();
+        let issued = UnixSeconds(1_798_761_600 + 2 * 86_400);
+        let bundle = Bundle { issued, min_tcb_evaluation: None, pieces: vec![] };
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("bundle.json"), bundle.sign(&owner).unwrap()).unwrap();
+        let mut directory = Directory::new(folder.path().to_owned());
+        let found = |taken| {
+            let outcome = if taken { "taken" } else { "refused" };
+            metrics.collateral.bundles.get_or_create(&crate::metrics::labels::OutcomeLabel { outcome }).get()
+        };
+        let begin = Instant::now();
+        directory.look(&keeper, &owners, begin);
+        directory.look(&keeper, &owners, begin + LOOK_AGAIN);
+        assert_eq!((found(true), found(false)), (0, 1), "the same problem is told once");
+        WALL.fetch_add(2 * 86_400, Ordering::Relaxed);
+        directory.look(&keeper, &owners, begin + LOOK_AGAIN + LOOK);
+        assert_eq!(found(true), 0, "not at every look");
+        directory.look(&keeper, &owners, begin + 2 * LOOK_AGAIN);
+        assert_eq!((found(true), found(false)), (1, 1));
+        directory.look(&keeper, &owners, begin + 9 * LOOK_AGAIN);
+        assert_eq!((found(true), found(false)), (1, 1), "it is done with");
+    }
 }

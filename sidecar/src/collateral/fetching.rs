@@ -16,9 +16,9 @@ pub(super) const VERDICT_WAIT: Duration = Duration::from_secs(2);
 /// How long a quote waits for the certificate of its chip: less than a quote may take.
 pub(super) const QUOTE_WAIT: Duration = Duration::from_secs(6);
 /// Vendors revoke and rate anew before what they said is over, so that even a fresh piece is asked for this often.
-const REFRESH: Duration = Duration::from_secs(12 * 60 * 60);
-/// One that is about to end is asked for this often.
-const REFRESH_LATE: Duration = Duration::from_secs(10 * 60);
+pub(super) const REFRESH: Duration = Duration::from_secs(12 * 60 * 60);
+/// One that is about to end, or that could not be had the last time, is asked for this often.
+pub(super) const REFRESH_LATE: Duration = Duration::from_secs(10 * 60);
 /// The part of its term in which a piece is about to end.
 const LATE_PART: u64 = 8;
 
@@ -26,7 +26,14 @@ const LATE_PART: u64 = 8;
 #[derive(Debug)]
 pub(super) struct Fetching {
     pub(super) fetcher: Fetcher,
-    asked: Mutex<HashMap<PieceId, Instant>>,
+    asked: Mutex<HashMap<PieceId, Asked>>,
+}
+
+/// When a piece was asked for last.
+#[derive(Debug, Clone, Copy)]
+struct Asked {
+    at: Instant,
+    failed: bool,
 }
 
 impl Fetching {
@@ -40,19 +47,25 @@ impl Fetching {
         let dated = stock.pieces().iter().filter(|piece| !matches!(piece.id(), PieceId::Vcek(_)));
         let due = dated.filter(|piece| {
             // One that came in a bundle counts as asked for when it is seen first.
-            let last = *asked.entry(piece.id()).or_insert(moment);
-            is_due(piece.term(), now, moment.saturating_duration_since(last))
+            let last = *asked.entry(piece.id()).or_insert(Asked { at: moment, failed: false });
+            is_due(piece.term(), now, moment.saturating_duration_since(last.at), last.failed)
         });
         let due: Vec<_> = due.map(sealane_attestation::VerifiedPiece::id).collect();
-        asked.extend(due.iter().map(|id| (*id, moment)));
+        asked.extend(due.iter().map(|id| (*id, Asked { at: moment, failed: false })));
         due
+    }
+
+    /// A piece could not be had. One that is not held is asked for when somebody needs it.
+    pub(super) fn failed(&self, id: &PieceId) {
+        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        asked.entry(*id).and_modify(|asked| asked.failed = true);
     }
 }
 
-fn is_due(term: Term, now: UnixSeconds, since: Duration) -> bool {
+fn is_due(term: Term, now: UnixSeconds, since: Duration, failed: bool) -> bool {
     let Term { from, until } = term;
     let late = until.0.saturating_sub(until.0.saturating_sub(from.0) / LATE_PART);
-    since >= if now.0 >= late { REFRESH_LATE } else { REFRESH }
+    since >= if failed || now.0 >= late { REFRESH_LATE } else { REFRESH }
 }
 
 #[cfg(test)]
@@ -72,7 +85,9 @@ mod tests {
             (1_700_000, minutes(9), false),
             (1_900_000, minutes(10), true),
         ] {
-            assert_eq!(is_due(term, UnixSeconds(now), since), due, "{now} {since:?}");
+            assert_eq!(is_due(term, UnixSeconds(now), since, false), due, "{now} {since:?}");
+            let soon = since >= minutes(10);
+            assert_eq!(is_due(term, UnixSeconds(now), since, true), soon, "{now} {since:?}, after a failure");
         }
     }
 }

@@ -1,14 +1,13 @@
 //! Holds the collateral, and tells everybody when there is other collateral.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 use sealane_attestation::bundle::{self, BundleError};
-use sealane_attestation::{Collateral, PieceId, Stock, Taken, VendorRoots, vcek_ids};
+use sealane_attestation::{Adoption, Collateral, PieceId, Stock, Taken, VendorRoots, vcek_ids};
 use sealane_collateral::{Fetched, Fetcher};
-use sealane_policy::Timestamp;
 use sealane_types::PublicKey;
 use tokio::sync::watch;
 
@@ -21,7 +20,11 @@ use crate::session::clock::Clock;
 #[derive(Debug)]
 pub(crate) struct CollateralKeeper {
     clock: Arc<Clock>,
-    stock: Mutex<Stock>,
+    roots: VendorRoots,
+    /// Replaced as a whole, by whoever holds `changing`: to make the next one takes signatures, and those who move bytes
+    /// look here meanwhile.
+    stock: Mutex<Arc<Stock>>,
+    changing: Mutex<()>,
     current: watch::Sender<Arc<Collateral>>,
     /// None: nothing is fetched.
     fetching: Option<Fetching>,
@@ -37,10 +40,11 @@ impl CollateralKeeper {
         fetcher: Option<Fetcher>,
         metrics: Metrics,
     ) -> Self {
-        let stock = Stock::new(roots);
+        let stock = Stock::new(roots.clone());
         let (first, _) = stock.assemble(1);
-        let (stock, current) = (Mutex::new(stock), watch::Sender::new(Arc::new(first)));
-        Self { clock, stock, current, fetching: fetcher.map(Fetching::new), metrics }
+        let (stock, current) = (Mutex::new(Arc::new(stock)), watch::Sender::new(Arc::new(first)));
+        let fetching = fetcher.map(Fetching::new);
+        Self { clock, roots, stock, changing: Mutex::default(), current, fetching, metrics }
     }
 
     /// What evidence is judged by now.
@@ -58,36 +62,34 @@ impl CollateralKeeper {
     /// The roots under which pieces are looked for, if any are looked for at all.
     #[must_use]
     pub(crate) fn looks_for(&self) -> Option<VendorRoots> {
-        self.fetching.as_ref().map(|_| self.lock().roots().clone())
+        self.fetching.as_ref().map(|_| self.roots.clone())
     }
 
     /// The certificate (DER) of the chip that signed an SEV-SNP report, if it is held or can be had soon.
     pub(crate) async fn vcek(self: &Arc<Self>, report: &[u8]) -> Option<Vec<u8>> {
         let held = |stock: &Stock| stock.vcek(report).map(<[u8]>::to_vec);
-        let found = held(&self.lock());
+        let found = held(&self.stock());
         if found.is_some() {
             return found;
         }
         let ids = vcek_ids(report).into_iter().map(PieceId::Vcek).collect();
         self.obtain(ids, QUOTE_WAIT).await;
-        held(&self.lock())
+        held(&self.stock())
     }
 
     /// Waits a little while those of `needed` come that are not held, or are over.
     pub(crate) async fn complete(self: &Arc<Self>, needed: Vec<PieceId>) {
         let now = self.clock.unix();
-        let missing = {
-            let stock = self.lock();
-            let holds = |id: &PieceId| stock.find(id).is_some_and(|held| now < held.term().until);
-            needed.into_iter().filter(|id| !holds(id)).collect()
-        };
+        let stock = self.stock();
+        let holds = |id: &PieceId| stock.find(id).is_some_and(|held| now < held.term().until);
+        let missing = needed.into_iter().filter(|id| !holds(id)).collect();
         self.obtain(missing, VERDICT_WAIT).await;
     }
 
     /// Asks for newer versions of what is held, for the life of the process.
     pub(crate) async fn renew(self: Arc<Self>) {
         while let Some(fetching) = &self.fetching {
-            let due = fetching.due(&self.lock(), self.clock.unix(), Instant::now());
+            let due = fetching.due(&self.stock(), self.clock.unix(), Instant::now());
             self.obtain(due, LOOK).await;
             tokio::time::sleep(LOOK).await;
         }
@@ -111,12 +113,18 @@ impl CollateralKeeper {
     }
 
     fn take(&self, ids: Vec<PieceId>, fetched: Vec<Fetched>) {
-        let mut stock = self.lock();
+        let _turn = lock(&self.changing);
+        let mut stock = Stock::clone(&self.stock());
         let mut changed = false;
         for (id, fetched) in ids.into_iter().zip(fetched) {
             self.metrics.fetched(&id, fetched.is_ok());
             // Why not is in the log of whoever asked.
-            let Ok(piece) = fetched else { continue };
+            let Ok(piece) = fetched else {
+                if let Some(fetching) = &self.fetching {
+                    fetching.failed(&id);
+                }
+                continue;
+            };
             match stock.take((*piece).clone(), self.clock.unix()) {
                 Ok(taken) => changed |= taken == Taken::New,
                 Err(rejection) => {
@@ -124,9 +132,7 @@ impl CollateralKeeper {
                 }
             }
         }
-        if changed {
-            self.publish(&stock);
-        }
+        self.replace(stock, changed);
     }
 
     /// Takes what a bundle's file holds, if one of `owners` signed it. Verifies signatures: not for threads that move
@@ -134,26 +140,28 @@ impl CollateralKeeper {
     ///
     /// # Errors
     /// [`BundleError`]; what is held stays.
-    pub(crate) fn adopt(&self, file: &[u8], owners: &BTreeSet<PublicKey>) -> Result<(), BundleError> {
-        let outcome = self.take_bundle(file, owners);
-        let outcome_word = if outcome.is_ok() { "taken" } else { "refused" };
-        self.metrics.bundles.get_or_create(&OutcomeLabel { outcome: outcome_word }).inc();
-        outcome
+    pub(crate) fn adopt(&self, file: &[u8], owners: &BTreeSet<PublicKey>) -> Result<Adoption, BundleError> {
+        let now = self.clock.unix();
+        let bundle = bundle::open(file, owners, now)?;
+        let _turn = lock(&self.changing);
+        let mut stock = Stock::clone(&self.stock());
+        let adoption = stock.adopt(&bundle, now)?;
+        self.replace(stock, adoption.changed);
+        Ok(adoption)
     }
 
-    fn take_bundle(&self, file: &[u8], owners: &BTreeSet<PublicKey>) -> Result<(), BundleError> {
-        let bundle = bundle::open(file, owners, self.clock.unix())?;
-        let mut stock = self.lock();
-        let adoption = stock.adopt(&bundle, self.clock.unix())?;
-        for (place, rejection) in &adoption.refused {
-            tracing::warn!(place, reason = %rejection.reason(), "a piece of the bundle is not taken: {rejection}");
-        }
-        let (issued, pieces) = (Timestamp::from(bundle.bundle().issued), bundle.bundle().pieces.len());
-        tracing::info!(%issued, pieces, new = adoption.new, "a bundle of collateral is taken");
-        if adoption.changed {
+    /// A bundle was found, and taken or not.
+    pub(super) fn found_bundle(&self, taken: bool) {
+        let outcome = if taken { "taken" } else { "refused" };
+        self.metrics.bundles.get_or_create(&OutcomeLabel { outcome }).inc();
+    }
+
+    /// Holds `stock` from now on. What is judged by comes first: whoever finds a piece held may count on it.
+    fn replace(&self, stock: Stock, changed: bool) {
+        if changed {
             self.publish(&stock);
         }
-        Ok(())
+        *lock(&self.stock) = Arc::new(stock);
     }
 
     /// Tells everybody what is held now. Each piece is dated by its vendor, so that the time
@@ -171,7 +179,68 @@ impl CollateralKeeper {
         self.current.send_replace(Arc::new(assembled));
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Stock> {
-        self.stock.lock().unwrap_or_else(PoisonError::into_inner)
+    fn stock(&self) -> Arc<Stock> {
+        Arc::clone(&lock(&self.stock))
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use sealane_attestation::{Anchor, Piece, TdxRoot};
+    use sealane_collateral::{FetchError, Sources};
+    use sealane_simulated::forge::{Authority, Dates, Recipe};
+    use sealane_types::{Product, UnixSeconds};
+
+    use super::super::fetching::{REFRESH, REFRESH_LATE};
+    use super::*;
+    use crate::metrics::Metrics;
+
+    /// A keeper that may ask services, and one list of a vendor's for a year.
+    fn holding_a_list() -> (Arc<CollateralKeeper>, PieceId) {
+        let authority = Authority::generate().unwrap();
+        let recipe = Recipe { marked: false, ..Recipe::new(Product::Genoa).unwrap() };
+        let chip = authority.issue(&recipe).unwrap();
+        let [_, ask, ark] = chip.certificates();
+        let anchors = Collateral::empty().with_anchor(Anchor::new(ark, ask).unwrap());
+        let roots = VendorRoots::new(anchors, TdxRoot::intel());
+        let clock = Arc::new(Clock::new());
+        let now = Duration::from_secs(clock.unix().0);
+        let dates = Dates { from: now, until: now + Duration::from_secs(365 * 86_400) };
+        let list = authority.revocation_list(&recipe, dates, false).unwrap();
+        let piece = roots.verify(Piece::SnpList(list), clock.unix()).unwrap();
+        let id = piece.id();
+        let nowhere = || "http://127.0.0.1:1".to_owned();
+        let sources = Sources { kds: nowhere(), pcs: nowhere(), thim: None, authorities: None };
+        let fetcher = Fetcher::new(&sources, roots.clone()).unwrap();
+        let metrics = Metrics::new(UnixSeconds(0)).collateral;
+        let keeper = CollateralKeeper::new(roots, clock, Some(fetcher), metrics);
+        keeper.take(vec![id], vec![Ok(Arc::new(piece))]);
+        (Arc::new(keeper), id)
+    }
+
+    #[test]
+    fn what_could_not_be_renewed_is_asked_for_again_soon() {
+        let (keeper, id) = holding_a_list();
+        let fetching = keeper.fetching.as_ref().unwrap();
+        let begin = Instant::now();
+        let due = |after: Duration| fetching.due(&keeper.stock(), keeper.clock.unix(), begin + after);
+        assert_eq!(due(Duration::ZERO), [], "it has just come");
+        assert_eq!(due(REFRESH), [id]);
+        keeper.take(vec![id], vec![Err(Arc::new(FetchError::Interrupted))]);
+        assert_eq!(due(REFRESH + REFRESH_LATE / 2), []);
+        assert_eq!(due(REFRESH + REFRESH_LATE), [id]);
+        assert_eq!(due(REFRESH + 2 * REFRESH_LATE), [], "it is being asked for, and did not fail");
+    }
+
+    #[test]
+    fn what_is_held_is_looked_at_while_it_changes() {
+        let (keeper, id) = holding_a_list();
+        let _changing = lock(&keeper.changing);
+        assert!(keeper.stock().find(&id).is_some());
+        assert!(keeper.looks_for().is_some());
     }
 }

@@ -4,6 +4,7 @@ mod auto;
 mod certificates;
 mod coco;
 mod configfs;
+mod device;
 mod key;
 mod node_agent;
 mod nsm;
@@ -93,10 +94,10 @@ impl Platforms {
         Ok(match word {
             ProviderWord::Auto => Arc::new(auto::Auto::new()),
             ProviderWord::ConfigfsTsm => Arc::new(configfs::ConfigfsTsm::default()),
-            ProviderWord::SevGuest => Arc::new(sev_guest::SevGuest),
+            ProviderWord::SevGuest => Arc::new(sev_guest::SevGuest::default()),
             ProviderWord::CocoAgent => Arc::new(coco::CocoAgent::new(coco::AGENT)),
             ProviderWord::NodeAgent => Arc::new(node_agent::NodeAgent::new(node_agent::SOCKET)),
-            ProviderWord::Nsm => Arc::new(nsm::Nsm),
+            ProviderWord::Nsm => Arc::new(nsm::Nsm::default()),
             ProviderWord::Key => Arc::new(key::PinnedKey::open(input)?),
             ProviderWord::Simulated => match self.simulated {
                 Some(open) => return open(input),

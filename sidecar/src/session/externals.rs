@@ -8,6 +8,7 @@ use sealane_attestation::{Statement, VerifiedPeer};
 use sealane_types::{Assurance, PeerName, Platform, PodIdentity, PublicKey, Reason, UnixSeconds};
 use tokio::sync::Notify;
 
+use super::phase::degraded;
 use super::readiness::is_refusal;
 
 /// Replicas of one Peer that are remembered at once. Their names are their own to choose.
@@ -66,8 +67,6 @@ pub(crate) struct Proof {
 
 impl Proof {
     fn of(peer: &VerifiedPeer) -> Self {
-        let mut degraded: Vec<_> = peer.degradations().iter().map(|one| one.reason()).collect();
-        degraded.dedup();
         Self {
             platform: peer.platform(),
             assurance: peer.assurance(),
@@ -76,7 +75,7 @@ impl Proof {
                 _ => None,
             },
             evidence_time: peer.evidence_time(),
-            degraded,
+            degraded: degraded(peer),
         }
     }
 }

@@ -11,6 +11,7 @@ use sealane_types::{PeerName, Reason, SessionName};
 use tokio::sync::{Notify, watch};
 
 use super::arrival::{Arrival, Connected};
+use super::phase::degraded;
 use super::traffic::{Established, Traffic};
 use crate::desired::Direction;
 use crate::link::gate::Admission;
@@ -36,6 +37,9 @@ pub(crate) trait Accepting: Send + Sync {
 /// refused by its [`Sink`].
 pub(crate) trait Accepted: Sink + Send {
     fn established(&mut self, known: Connected);
+
+    /// As [`Traffic::degraded`].
+    fn degraded(&mut self, reasons: &[Reason]);
 
     /// As [`Traffic::fill`].
     fn fill(&mut self, connection: &mut Connection) -> Result<(), Reason>;
@@ -81,9 +85,7 @@ impl Inbound {
     fn accepted(&mut self) -> Result<&mut Box<dyn Accepted>, Reason> {
         if let Some(peer) = self.verified.take() {
             let session = self.session.clone().ok_or(Reason::SessionUnknown)?;
-            let mut degraded: Vec<_> = peer.degradations().iter().map(|one| one.reason()).collect();
-            degraded.dedup();
-            let (pod, stop) = (peer.pod().clone(), self.stop.clone());
+            let (pod, degraded, stop) = (peer.pod().clone(), degraded(&peer), self.stop.clone());
             let arrival = Arrival { peer: peer.peer().clone(), pod, degraded, stop };
             self.accepted = Some(session.attach(arrival, Arc::clone(&self.wake))?);
         }
@@ -140,6 +142,12 @@ impl Traffic for Inbound {
         self.accepted()?.established(known);
         self.admission = None;
         Ok(())
+    }
+
+    fn degraded(&mut self, reasons: &[Reason]) {
+        if let Some(accepted) = &mut self.accepted {
+            accepted.degraded(reasons);
+        }
     }
 
     fn fill(&mut self, connection: &mut Connection) -> Result<(), Reason> {

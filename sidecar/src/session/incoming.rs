@@ -227,6 +227,10 @@ impl Receiving {
         self.tell();
     }
 
+    fn judged_again(&self, pod: &PodIdentity, connection: u64, degraded: &[Reason]) {
+        self.lock().hub.judged_again(pod, connection, degraded);
+    }
+
     /// A connection is over.
     fn detach(&self, pod: &PodIdentity, connection: u64) {
         self.lock().hub.detach(pod, connection, self.context.clock.moment());

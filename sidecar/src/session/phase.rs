@@ -2,10 +2,18 @@
 
 use std::time::Duration;
 
+use sealane_attestation::VerifiedPeer;
 use sealane_protocol::handshake::Suite;
 use sealane_types::Reason;
 
 use super::traffic::Established;
+
+/// What is degraded about a verified replica, each word once.
+pub(crate) fn degraded(peer: &VerifiedPeer) -> Vec<Reason> {
+    let mut degraded: Vec<_> = peer.degradations().iter().map(|one| one.reason()).collect();
+    degraded.dedup();
+    degraded
+}
 
 /// Whether a replica is connected, or why not.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,9 +30,16 @@ pub(crate) enum Phase {
 impl Phase {
     /// Of a connection that has just been established.
     pub(crate) fn of(connection: &Established<'_>) -> Self {
-        let mut degraded: Vec<_> = connection.peer.degradations().iter().map(|one| one.reason()).collect();
-        degraded.dedup();
+        let degraded = degraded(connection.peer);
         Self::Established { suite: connection.suite, handshake: connection.handshake, degraded }
+    }
+
+    /// The replica was judged again, and this is degraded about it now. What is about the connection stays.
+    pub(crate) fn judged_again(&mut self, judged: &[Reason]) {
+        if let Self::Established { degraded, .. } = self {
+            degraded.retain(|reason| *reason == Reason::Stalled);
+            degraded.extend_from_slice(judged);
+        }
     }
 
     pub(crate) fn is_established(&self) -> bool {

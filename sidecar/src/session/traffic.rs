@@ -33,6 +33,9 @@ pub(crate) trait Traffic: Sink + Send {
     /// Both sides are verified; tensors may flow.
     fn established(&mut self, connection: &Established<'_>) -> Result<(), Reason>;
 
+    /// The remote was judged again, and something else is degraded about it than before: this.
+    fn degraded(&mut self, reasons: &[Reason]);
+
     /// Queues what is ready to go, until the output is full or nothing is left.
     fn fill(&mut self, connection: &mut Connection) -> Result<(), Reason>;
 

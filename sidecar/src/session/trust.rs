@@ -17,15 +17,17 @@ use tokio::time::Interval;
 
 use super::answer::{self, Answer, Rejudged};
 use super::auditing::Auditing;
+use super::counts::Counts;
 use super::externals::Meeting;
 use super::offers::Offers;
+use super::phase::degraded;
 use super::rejudging::Rejudging;
 use super::resumption::Resumption;
 use super::tickets::Turn;
 use super::traffic::{Established, Traffic};
 use crate::context::{Context, SystemRandom, view};
 use crate::evidence::judge::judge_again;
-use crate::metrics::labels::{HandshakeLabels, SessionLabels, Way};
+use crate::metrics::labels::SessionLabels;
 use crate::policy::{Held, Standing};
 use crate::trace::{ConnectionTrace, Step};
 
@@ -54,20 +56,17 @@ pub(super) struct Trust<'a> {
     recheck: Interval,
     started: Moment,
     established: bool,
-    /// When both sides proved themselves last; once established.
-    attested: Option<Moment>,
     resumption: Resumption<'a>,
     auditing: Auditing,
-    /// Once established, unless it is an audit.
-    labels: Option<SessionLabels>,
-    /// Key updates counted, of this side and of the remote.
-    rekeys: (u64, u64),
+    counts: Counts<'a>,
     trace: ConnectionTrace,
     /// Epoch that the remote is known to hold.
     remote_epoch: u64,
     offers: Offers,
     /// With a replica outside of the cluster.
     meeting: Option<Meeting>,
+    /// What is degraded about the remote, as it is shown.
+    degraded: Vec<Reason>,
     rejudging: Rejudging,
 }
 
@@ -88,15 +87,14 @@ impl<'a> Trust<'a> {
             recheck: tokio::time::interval(RECHECK),
             started: context.clock.moment(),
             established: false,
-            attested: None,
             resumption: Resumption::new(context, turn, resumes),
             auditing: Auditing::default(),
-            labels: None,
-            rekeys: (0, 0),
+            counts: Counts::new(&context.metrics),
             trace,
             remote_epoch: 0,
             offers: Offers::default(),
             meeting: None,
+            degraded: Vec::new(),
             rejudging: Rejudging::new(&context.judge),
         }
     }
@@ -109,33 +107,12 @@ impl<'a> Trust<'a> {
     pub(super) fn over(&mut self, role: &'static str, by: ClosedBy, reason: Reason) {
         self.trace.ended(by, reason);
         self.resumption.over(role, Some(reason).filter(|_| !self.established));
-        let metrics = &self.context.metrics;
-        match &self.labels {
-            Some(labels) => {
-                metrics.connections.ended.get_or_create(&labels.clone().because(reason)).inc();
-            }
-            None if self.auditing.is_answered() => {
-                metrics.handshakes.ended.get_or_create(&HandshakeLabels::audited(role)).inc();
-            }
-            None => {
-                metrics.handshakes.ended.get_or_create(&HandshakeLabels::refused(role, reason)).inc();
-            }
-        }
+        self.counts.over(role, reason, self.auditing.is_answered());
     }
 
     /// Looks whether keys were replaced.
     pub(super) fn count_rekeys(&mut self, connection: &Connection) {
-        let (sealed, opened) = connection.key_updates();
-        let rekeys = &self.context.metrics.connections.rekeys;
-        let count = |way: Way, before: &mut u64, now: u64| {
-            // A connection that is over has no keys left to tell of.
-            if now > *before {
-                rekeys.get_or_create(&way.into()).inc_by(now - *before);
-                *before = now;
-            }
-        };
-        count(Way::Sent, &mut self.rekeys.0, sealed);
-        count(Way::Received, &mut self.rekeys.1, opened);
+        self.counts.look_for_rekeys(connection);
     }
 
     /// Answers the protocol, at once or later. Some: the connection is over.
@@ -191,7 +168,7 @@ impl<'a> Trust<'a> {
                 connection.answer_reattestation(&mut SystemRandom).map_err(|_| Reason::FrameMalformed)
             }
             Event::Reattested => {
-                self.on_reattested(connection);
+                self.on_reattested(connection, traffic);
                 self.permitted(connection, traffic).map(|held| self.resumption.issue(&held, connection))
             }
             Event::Closed { by, reason } => return Some((by, reason)),
@@ -205,7 +182,7 @@ impl<'a> Trust<'a> {
     /// The next thing that happens on this side: an answer is there, the policy changed, or time passed. Cancel safe.
     pub(super) async fn news(&mut self) -> News {
         // To the moment: connections that rest on one attestation are attested again together, and share a quote.
-        let due = self.reattest_due();
+        let due = self.resumption.due(self.context.clock.moment());
         let due = async {
             match due {
                 Some(wait) => tokio::time::sleep(wait).await,
@@ -224,6 +201,7 @@ impl<'a> Trust<'a> {
     pub(super) fn on_news(&mut self, news: News, connection: &mut Connection, traffic: &mut dyn Traffic) {
         match news {
             News::Answer(Answer::Rejudged(rejudged)) => self.on_rejudged(*rejudged, connection, traffic),
+            News::Answer(Answer::Judged(verdict)) => self.on_judged(*verdict, connection, traffic),
             News::Answer(answer) => {
                 if matches!(answer, Answer::Adopted(_))
                     && let Some(chain) = self.offers.looked()
@@ -231,11 +209,6 @@ impl<'a> Trust<'a> {
                     self.adopt(chain);
                 }
                 self.trace_answer(&answer);
-                if let Answer::Judged(verdict) = &answer
-                    && let Err(reason) = verdict.as_ref()
-                {
-                    self.miss(connection, *reason);
-                }
                 answer::give(answer, connection, traffic);
             }
             News::Policy { alive: true } => self.on_standing(connection, traffic),
@@ -245,6 +218,7 @@ impl<'a> Trust<'a> {
                 self.rejudge(connection);
                 self.reconsider(connection, traffic);
                 self.reattest(connection);
+                self.resumption.give_up(self.context.clock.moment());
                 self.auditing.dismiss(self.context.clock.moment(), connection);
             }
         }
@@ -254,28 +228,15 @@ impl<'a> Trust<'a> {
     /// remote that does not.
     fn reattest(&mut self, connection: &mut Connection) {
         let now = self.context.clock.moment();
-        let Some(age) = self.age() else { return };
-        let after = self.context.reattest_after();
-        if connection.is_closed() || age < after {
+        let Some(age) = self.resumption.age(now) else { return };
+        if connection.is_closed() || age < self.resumption.reattest_after() {
             return;
         }
-        if age > after + OVERDUE {
+        if age > self.context.reattest_after() + OVERDUE {
             connection.close(Reason::EvidenceExpired);
         } else if let Err(error) = connection.reattest(now, &mut SystemRandom) {
             tracing::trace!(%error, "not attested again by this side");
         }
-    }
-
-    /// How long ago both sides proved themselves, here or on the connection that this one resumes.
-    fn age(&self) -> Option<Duration> {
-        let now = self.context.clock.moment();
-        self.attested.map(|attested| Duration::from_micros(now.micros_since(attested)))
-    }
-
-    /// How long until the connection is to be attested again; None when that has begun, or is not ours to begin.
-    fn reattest_due(&self) -> Option<Duration> {
-        let ours = self.resumption.is_dialled();
-        self.age().filter(|_| ours).and_then(|age| self.context.reattest_after().checked_sub(age))
     }
 
     /// What was proved on an earlier connection counts for this one, as far as it still holds.
@@ -296,13 +257,11 @@ impl<'a> Trust<'a> {
         connection.judged(Ok(peer)).map_err(|_| Reason::FrameMalformed)
     }
 
-    fn on_reattested(&mut self, connection: &Connection) {
-        self.attested = connection.attested();
+    fn on_reattested(&mut self, connection: &Connection, traffic: &mut dyn Traffic) {
+        self.resumption.reattested(connection.attested());
         self.meet(connection);
-        let connections = &self.context.metrics.connections;
-        if let Some(labels) = &self.labels {
-            connections.reattested.get_or_create(labels).inc();
-        }
+        self.tell_degraded(connection, traffic);
+        self.counts.reattested();
     }
 
     /// Remembers a replica outside of the cluster, with what it has just proved.
@@ -323,11 +282,9 @@ impl<'a> Trust<'a> {
             Answer::Proved(proved) => {
                 self.trace.end(Step::Evidence, proved.as_ref().err().map(|missing| missing.reason));
             }
-            Answer::Judged(verdict) => {
-                self.trace.end(Step::Verification, verdict.as_ref().as_ref().err().copied());
-            }
             Answer::Adopted(adopted) => self.trace.end(Step::Policy, adopted.as_ref().err().copied()),
-            Answer::Rejudged(_) => {}
+            // By whoever deals with them.
+            Answer::Judged(_) | Answer::Rejudged(_) => {}
         }
     }
 
@@ -373,15 +330,10 @@ impl<'a> Trust<'a> {
             return Ok(());
         };
         traffic.established(&Established { introduction, peer, suite, handshake })?;
-        self.established = true;
-        self.attested = connection.attested();
-        let metrics = &self.context.metrics;
-        metrics.handshakes.seconds.observe(handshake.as_secs_f64());
-        metrics.handshakes.ended.get_or_create(&HandshakeLabels::established(traffic.role())).inc();
+        (self.established, self.degraded) = (true, degraded(peer));
         let labels = SessionLabels::new(&introduction.session, traffic.direction());
-        metrics.connections.established.get_or_create(&labels).inc();
-        self.resumption.established(traffic.role());
-        self.labels = Some(labels);
+        self.counts.established(traffic.role(), labels, handshake);
+        self.resumption.established(traffic.role(), connection.attested(), self.context.clock.moment());
         self.trace.established(suite, self.resumption.resumes);
         self.resumption.issue(&held, connection);
         self.meet(connection);
@@ -402,20 +354,64 @@ impl<'a> Trust<'a> {
         self.answers.extend(work);
     }
 
-    fn on_rejudged(&mut self, rejudged: Rejudged, connection: &mut Connection, traffic: &dyn Traffic) {
-        let Some(verdict) = self.rejudging.done(rejudged, connection.peer()) else { return };
-        // The policy may be another than the one that the verdict was given under.
-        let verdict = verdict.and_then(|peer| {
-            let held = self.permitted(connection, traffic)?;
-            judge_again(&peer, &held, self.context.clock.unix())
-        });
-        if let Err(misuse) = connection.reconsidered(verdict) {
-            tracing::debug!(%misuse, "a verdict came too late");
+    fn on_judged(
+        &mut self,
+        verdict: Result<VerifiedPeer, Reason>,
+        connection: &mut Connection,
+        traffic: &mut dyn Traffic,
+    ) {
+        let verdict = self.still_holds(verdict, connection, traffic);
+        self.trace.end(Step::Verification, verdict.as_ref().err().copied());
+        if let Err(reason) = &verdict {
+            self.miss(connection, *reason);
         }
+        answer::give(Answer::Judged(Box::new(verdict)), connection, traffic);
+    }
+
+    fn on_rejudged(&mut self, rejudged: Rejudged, connection: &mut Connection, traffic: &mut dyn Traffic) {
+        let Some(verdict) = self.rejudging.done(rejudged, connection.peer()) else { return };
+        let verdict = self.still_holds(verdict, connection, traffic);
+        self.give_again(verdict, connection, traffic);
         self.rejudge(connection);
     }
 
-    fn on_standing(&mut self, connection: &mut Connection, traffic: &dyn Traffic) {
+    /// A verdict that took its time: the policy may be another than the one that it was given under.
+    fn still_holds(
+        &self,
+        verdict: Result<VerifiedPeer, Reason>,
+        connection: &Connection,
+        traffic: &dyn Traffic,
+    ) -> Result<VerifiedPeer, Reason> {
+        let peer = verdict?;
+        let held = self.permitted(connection, traffic)?;
+        judge_again(&peer, &held, self.context.clock.unix())
+    }
+
+    /// A verdict that nobody waits for.
+    fn give_again(
+        &mut self,
+        verdict: Result<VerifiedPeer, Reason>,
+        connection: &mut Connection,
+        traffic: &mut dyn Traffic,
+    ) {
+        match connection.reconsidered(verdict) {
+            Ok(()) => self.tell_degraded(connection, traffic),
+            Err(misuse) => tracing::debug!(%misuse, "a verdict came too late"),
+        }
+    }
+
+    /// Shows what is degraded about the remote wherever it is shown, if that is something else than before.
+    fn tell_degraded(&mut self, connection: &Connection, traffic: &mut dyn Traffic) {
+        let Some(degraded) = connection.peer().map(degraded) else { return };
+        if degraded != self.degraded {
+            traffic.degraded(&degraded);
+            self.degraded = degraded;
+            self.meet(connection);
+            self.context.changed.notify_one();
+        }
+    }
+
+    fn on_standing(&mut self, connection: &mut Connection, traffic: &mut dyn Traffic) {
         let standing = self.standing.borrow_and_update().clone();
         match standing.held() {
             Ok(held) => {
@@ -435,7 +431,7 @@ impl<'a> Trust<'a> {
     }
 
     /// Holds what the connection is for, and the stored claims once there are some, against the policy in force.
-    fn reconsider(&mut self, connection: &mut Connection, traffic: &dyn Traffic) {
+    fn reconsider(&mut self, connection: &mut Connection, traffic: &mut dyn Traffic) {
         if connection.is_closed() || connection.introduction().is_none() {
             return;
         }
@@ -457,8 +453,9 @@ impl<'a> Trust<'a> {
         if let Err(reason) = &verdict {
             self.miss(connection, *reason);
         }
-        if let Err(misuse) = connection.reconsidered(verdict) {
-            tracing::debug!(%misuse, "a verdict came too late");
-        }
+        self.give_again(verdict, connection, traffic);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -316,9 +316,26 @@ async fn grace_keeps_sessions_and_says_so() {
     let _lane = opens(&pair.from).await;
     until("the degradation shows", || has(&pair.from, r#"sealane_degraded{reason="CollateralStale"} 1"#))
         .await;
+    until("tickets, which are as good as the grace", || !has(&pair.from, "sealane_tickets{kind=\"held\"} 0"))
+        .await;
     // Owners take it back.
     pair.to.propose(chain(2, 0));
     pair.ended(Reason::CollateralExpired).await;
+}
+
+#[tokio::test]
+async fn a_session_says_what_is_degraded_about_it_since() {
+    // Long enough for two sidecars to meet on a busy machine.
+    let list_until = Duration::from_secs((now() + Duration::from_secs(12)).as_secs());
+    let pair = Pair::start(&chain(1, 3600), Some(&Contents { list_until, ..Contents::default() }));
+    let _lane = opens(&pair.from).await;
+    let shown = |side: &Sidecar| has(side, r#"sealane_degraded{reason="CollateralStale"} 1"#);
+    // The receiver's own evidence is Intel's: what it shows is about the sender, whose list is AMD's.
+    until("the degradation shows", || shown(&pair.to)).await;
+    let fresh = Contents { issued: now().as_secs(), ..Contents::default() };
+    pair.directories.iter().for_each(|directory| fresh.write(directory.path(), 1));
+    until("it is gone", || !shown(&pair.to)).await;
+    assert!(!has_ended(&pair.to, Reason::CollateralExpired));
 }
 
 #[tokio::test]

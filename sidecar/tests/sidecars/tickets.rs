@@ -85,6 +85,15 @@ async fn connections_of_a_pair_are_attested_again_by_one_quote() {
 }
 
 #[tokio::test]
+async fn a_pair_is_attested_again_as_often_as_the_side_that_was_dialled_wants() {
+    let to = Plan { reattest_seconds: 10, ..Plan::receiver() }.start();
+    let from = Plan { reattest_seconds: 600, ..Plan::sender(&[to.address]) }.start();
+    let (_lane, _events) = sender(&from.lanes).await;
+    until("both proved themselves again", || [&from, &to].into_iter().all(|side| reattested(side) > 0)).await;
+    assert_eq!(ended(&from, Reason::EvidenceExpired) + ended(&to, Reason::EvidenceExpired), 0);
+}
+
+#[tokio::test]
 async fn links_that_broke_are_mended_without_a_proof() {
     let to = with_sessions(Plan::receiver()).start();
     let path = Path::to(to.address).await;

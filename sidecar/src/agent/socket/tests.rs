@@ -224,6 +224,24 @@ async fn one_pod_is_held_to_its_rate_and_takes_nothing_from_others() {
 }
 
 #[tokio::test]
+async fn callers_that_are_refused_take_nothing_of_the_nodes_rate() {
+    let mut node = Node::new(pod(), '1');
+    Arc::get_mut(&mut node.desk).unwrap().quotes = Bucket::new(1, 0, Instant::now());
+    for uid in ["00000000-9d5e-4a51-8d6f-2f4f6e0c8a11", "11111111-9d5e-4a51-8d6f-2f4f6e0c8a11"] {
+        let stranger = node.socket(uid);
+        assert_refused(&quote(&stranger).await, "another pod");
+        assert_refused(&ask(&stranger, b"").await, "cannot be read");
+    }
+    let path = node.socket(UID);
+    assert!(matches!(quote(&path).await, Answer::Quote(_)));
+    let busy = quote(&path).await;
+    assert!(
+        matches!(&busy, Answer::NotYet(words) if words.contains("too many questions on this node")),
+        "{busy:?}"
+    );
+}
+
+#[tokio::test]
 async fn the_platform_is_asked_by_one_at_a_time() {
     let node = Node::new(pod(), '1');
     let path = node.socket(UID);

@@ -1,6 +1,7 @@
 //! The strongest real platform that is there.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt};
 use sealane_attestation::Format;
@@ -14,11 +15,16 @@ use super::nsm::Nsm;
 use super::sev_guest::SevGuest;
 use crate::evidence::provider::{Provider, ProviderError, Quote, QuoteRequest};
 
+/// Longest wait for a candidate's word on what it is. An agent's port may be anybody's, and whoever has it may never say a
+/// word; two of them leave most of the time that a quote may take.
+const PATIENCE: Duration = Duration::from_secs(2);
+
 /// Looks until it has found one, then stays with it: evidence that changes its platform between two handshakes
 /// would only look like an attack. Simulation is not among what it looks for.
 #[derive(Debug)]
 pub(super) struct Auto {
     candidates: Vec<Arc<dyn Provider>>,
+    patience: Duration,
     found: OnceCell<(Arc<dyn Provider>, Format)>,
 }
 
@@ -27,32 +33,38 @@ impl Auto {
     /// only privileged pods see: where there is one, they are the node's, and it states the workload besides.
     pub(super) fn new() -> Self {
         Self::among(vec![
-            Arc::new(Nsm),
+            Arc::new(Nsm::default()),
             Arc::new(CocoAgent::new(coco::AGENT)),
             Arc::new(NodeAgent::new(node_agent::SOCKET)),
             Arc::new(ConfigfsTsm::default()),
-            Arc::new(SevGuest),
+            Arc::new(SevGuest::default()),
         ])
     }
 
     fn among(candidates: Vec<Arc<dyn Provider>>) -> Self {
-        Self { candidates, found: OnceCell::new() }
+        Self { candidates, patience: PATIENCE, found: OnceCell::new() }
     }
 
     async fn found(&self) -> Result<&(Arc<dyn Provider>, Format), ProviderError> {
         self.found
             .get_or_try_init(|| async {
                 for candidate in &self.candidates {
-                    match candidate.format().await {
+                    match tokio::time::timeout(self.patience, candidate.format()).await {
                         // A node agent may run on a simulated platform.
-                        Ok(format) if format.platform() == Platform::Simulated => {
+                        Ok(Ok(format)) if format.platform() == Platform::Simulated => {
                             tracing::warn!("{candidate:?} is a simulation, which Auto never means");
                         }
-                        Ok(format) => {
+                        Ok(Ok(format)) => {
                             tracing::info!(platform = %format.platform(), "evidence comes from {candidate:?}");
                             return Ok((Arc::clone(candidate), format));
                         }
-                        Err(error) => tracing::debug!("no evidence from {candidate:?}: {error}"),
+                        Ok(Err(error)) => tracing::debug!("no evidence from {candidate:?}: {error}"),
+                        Err(_) => {
+                            let waited = self.patience;
+                            tracing::info!(
+                                "no evidence from {candidate:?}, which said nothing for {waited:?}; a Peer may name its provider"
+                            );
+                        }
                     }
                 }
                 Err(ProviderError::Unavailable)
@@ -125,6 +137,26 @@ mod tests {
         assert_eq!(auto.format().await.unwrap(), Format::Tdx);
         enclave.there.store(true, Ordering::SeqCst);
         assert_eq!(auto.format().await.unwrap(), Format::Tdx, "a platform does not change");
+        assert_eq!(auto.quote(REQUEST).await.unwrap().report, [1; 64]);
+    }
+
+    #[derive(Debug)]
+    struct Silent;
+
+    impl Provider for Silent {
+        fn format(&self) -> BoxFuture<'_, Result<Format, ProviderError>> {
+            std::future::pending().boxed()
+        }
+
+        fn quote(&self, _: QuoteRequest) -> BoxFuture<'_, Result<Quote, ProviderError>> {
+            std::future::pending().boxed()
+        }
+    }
+
+    #[tokio::test]
+    async fn one_that_says_nothing_is_passed_over() {
+        let candidates: Vec<Arc<dyn Provider>> = vec![Arc::new(Silent), device(true, Format::Tdx)];
+        let auto = Auto { patience: Duration::from_millis(20), ..Auto::among(candidates) };
         assert_eq!(auto.quote(REQUEST).await.unwrap().report, [1; 64]);
     }
 

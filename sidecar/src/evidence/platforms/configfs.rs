@@ -13,6 +13,7 @@ use sealane_attestation::Format;
 use sealane_attestation::limits::REPORT_BYTES_MAX;
 use tokio::sync::OnceCell;
 
+use super::device::Device;
 use super::{certificates, report};
 use crate::evidence::provider::{Provider, ProviderError, Quote, QuoteRequest};
 
@@ -24,27 +25,27 @@ const TABLE_BYTES_MAX: usize = 64 * 1024;
 #[derive(Debug)]
 pub(super) struct ConfigfsTsm {
     reports: Arc<Path>,
+    device: Device,
     format: OnceCell<Format>,
 }
 
 impl Default for ConfigfsTsm {
     fn default() -> Self {
-        Self { reports: Path::new(REPORTS).into(), format: OnceCell::new() }
+        Self { reports: Path::new(REPORTS).into(), device: Device::default(), format: OnceCell::new() }
     }
 }
 
 impl ConfigfsTsm {
-    async fn blocking<T: Send + 'static>(
+    async fn ask<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Path) -> Result<T, ProviderError> + Send + 'static,
+        question: impl FnOnce(&Path) -> Result<T, ProviderError> + Send + 'static,
     ) -> Result<T, ProviderError> {
         let reports = Arc::clone(&self.reports);
-        let done = tokio::task::spawn_blocking(move || work(&reports)).await;
-        done.unwrap_or_else(|failed| Err(ProviderError::Refused(Box::new(failed))))
+        self.device.ask(move || question(&reports)).await
     }
 
     async fn known(&self) -> Result<Format, ProviderError> {
-        let asked = || self.blocking(|reports| Entry::create(reports)?.format());
+        let asked = || self.ask(|reports| Entry::create(reports)?.format());
         self.format.get_or_try_init(asked).await.copied()
     }
 }
@@ -57,7 +58,7 @@ impl Provider for ConfigfsTsm {
     fn quote(&self, request: QuoteRequest) -> BoxFuture<'_, Result<Quote, ProviderError>> {
         async move {
             let format = self.known().await?;
-            self.blocking(move |reports| quote(reports, format, &request.report_data)).await
+            self.ask(move |reports| quote(reports, format, &request.report_data)).await
         }
         .boxed()
     }

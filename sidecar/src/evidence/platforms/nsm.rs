@@ -10,12 +10,13 @@ use sealane_attestation::Format;
 use sealane_attestation::limits::REPORT_BYTES_MAX;
 use serde_bytes::ByteBuf;
 
+use super::device::Device;
 use crate::evidence::provider::{Provider, ProviderError, Quote, QuoteRequest};
 
 const DEVICE: &str = "/dev/nsm";
 
-#[derive(Debug)]
-pub(super) struct Nsm;
+#[derive(Debug, Default)]
+pub(super) struct Nsm(Device);
 
 impl Provider for Nsm {
     fn format(&self) -> BoxFuture<'_, Result<Format, ProviderError>> {
@@ -26,11 +27,7 @@ impl Provider for Nsm {
     }
 
     fn quote(&self, request: QuoteRequest) -> BoxFuture<'_, Result<Quote, ProviderError>> {
-        async move {
-            let done = tokio::task::spawn_blocking(move || quote(&request)).await;
-            done.unwrap_or_else(|failed| Err(ProviderError::Refused(Box::new(failed))))
-        }
-        .boxed()
+        self.0.ask(move || quote(&request)).boxed()
     }
 }
 

@@ -108,6 +108,10 @@ impl Traffic for Outbound {
         Ok(())
     }
 
+    fn degraded(&mut self, reasons: &[Reason]) {
+        self.replica.judged_again(reasons);
+    }
+
     fn fill(&mut self, connection: &mut Connection) -> Result<(), Reason> {
         let Some(pipes) = &mut self.pipes else { return Ok(()) };
         while let Some(accepted) = self.replica.next_arrival() {

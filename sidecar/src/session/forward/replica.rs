@@ -164,6 +164,11 @@ impl Replica {
         self.tell();
     }
 
+    /// Its connection's remote was judged again.
+    pub(super) fn judged_again(&self, degraded: &[Reason]) {
+        self.lock().phase.judged_again(degraded);
+    }
+
     /// The connection has no numbers left for pipes.
     pub(super) fn spend(&self) {
         self.lock().spent = true;

@@ -254,6 +254,14 @@ impl Accepted for Attached {
         self.serving.context.changed.notify_one();
     }
 
+    fn degraded(&mut self, reasons: &[Reason]) {
+        if let Some(link) = self.serving.lock().connections.get_mut(&self.pod)
+            && link.number == self.number
+        {
+            link.degraded = reasons.to_vec();
+        }
+    }
+
     fn fill(&mut self, connection: &mut Connection) -> Result<(), Reason> {
         self.pipes.fill(connection)?;
         if self.pipes.is_empty() && self.serving.lock().draining { Err(Reason::Draining) } else { Ok(()) }
@@ -273,10 +281,6 @@ impl Drop for Attached {
 
 #[cfg(test)]
 mod tests {
-    use base64::Engine as _;
-    use base64::engine::general_purpose::STANDARD;
-    use sealane_policy::{SigningKey, canonical, sign};
-    use sealane_types::{Roots, SignedChain};
     use serde_json::json;
 
     use super::*;
@@ -300,22 +304,10 @@ mod tests {
 
     /// Puts a policy in force under which embedders reach these ports of rankers.
     fn permit(context: &Context, epoch: u64, targets: &[u16]) {
-        let owner = SigningKey::from_seed(&[1; 32]).unwrap();
         let peer = |key: &str| json!({"entries": [{"kind": "Key", "publicKeys": [key.repeat(32)]}]});
-        let document = json!({
-            "version": 1, "namespace": "demo", "name": "demo", "epoch": epoch,
-            "notBefore": "2026-11-01T00:00:00Z", "expires": "2126-11-01T00:00:00Z",
-            "authorities": {"threshold": 1, "keys": [owner.public_key().to_string()]},
-            "peers": {"embedder": peer("0a"), "ranker": peer("0b")},
-            "sessions": [{"from": "embedder", "to": "ranker", "forward": {"targets": targets}}],
-        });
-        let bytes = canonical(document.to_string().as_bytes()).unwrap();
-        let signatures = vec![sign(&bytes, &owner)];
-        let chain = SignedChain { document: STANDARD.encode(&bytes), signatures, rotations: vec![] };
-        let (namespace, policy) = ("demo".parse().unwrap(), "demo".parse().unwrap());
-        let roots =
-            Roots { namespace, policy, threshold: 1, keys: vec![owner.public_key()], minimum_epoch: 1 };
-        context.policy.propose(&roots.policy, &chain, Some(&roots)).unwrap();
+        let peers = json!({"embedder": peer("0a"), "ranker": peer("0b")});
+        let sessions = json!([{"from": "embedder", "to": "ranker", "forward": {"targets": targets}}]);
+        crate::context::tests::permit(context, epoch, &peers, &sessions);
     }
 
     #[tokio::test]

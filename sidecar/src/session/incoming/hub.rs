@@ -112,6 +112,12 @@ impl Hub {
         }
     }
 
+    pub(super) fn judged_again(&mut self, pod: &PodIdentity, connection: u64, degraded: &[Reason]) {
+        if let Some(sender) = self.senders.get_mut(pod) {
+            sender.judged_again(connection, degraded);
+        }
+    }
+
     pub(super) fn has_seen_a_sender(&self) -> bool {
         self.senders.values().any(|sender| sender.is_connected() || sender.has_streams())
     }

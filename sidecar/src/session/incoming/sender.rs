@@ -98,6 +98,12 @@ impl Sender {
         }
     }
 
+    pub(super) fn judged_again(&mut self, number: u64, degraded: &[Reason]) {
+        if let Some(connection) = self.connection.as_mut().filter(|connection| connection.number == number) {
+            connection.degraded = degraded.to_vec();
+        }
+    }
+
     /// False when another connection has taken over.
     pub(super) fn detach(&mut self, number: u64, now: Moment) -> bool {
         if self.connection.as_ref().is_none_or(|connection| connection.number != number) {

@@ -114,6 +114,10 @@ impl Accepted for Attached {
         self.session.established(&self.pod, self.connection, known);
     }
 
+    fn degraded(&mut self, reasons: &[Reason]) {
+        self.session.judged_again(&self.pod, self.connection, reasons);
+    }
+
     fn fill(&mut self, connection: &mut Connection) -> Result<(), Reason> {
         let mut over = Vec::new();
         for (id, (stream, attachment)) in &self.streams {

@@ -284,6 +284,11 @@ impl Association {
         self.lock().forget(lane);
     }
 
+    /// Its connection's remote was judged again.
+    pub(super) fn judged_again(&self, degraded: &[Reason]) {
+        self.lock().phase.judged_again(degraded);
+    }
+
     /// A verified connection to `process` begins.
     pub(super) fn attach(&self, process: ReplicaId, phase: Phase) {
         let mut state = self.lock();

@@ -53,6 +53,10 @@ impl Traffic for Outbound {
         Ok(())
     }
 
+    fn degraded(&mut self, reasons: &[Reason]) {
+        self.association.judged_again(reasons);
+    }
+
     fn fill(&mut self, connection: &mut Connection) -> Result<(), Reason> {
         self.association.fill(connection)?;
         if self.association.is_done() { Err(Reason::Finished) } else { Ok(()) }
