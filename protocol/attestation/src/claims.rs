@@ -172,7 +172,8 @@ impl Claims {
     }
 
     /// As [`Self::expires`], where lists and statements count for `grace` seconds after their end.
-    pub(crate) fn lasts(&self, grace: u64) -> UnixSeconds {
+    #[must_use]
+    pub fn lasts(&self, grace: u64) -> UnixSeconds {
         self.collateral_expires.map_or(self.expires, |until| self.expires.min(until.plus(grace)))
     }
 }
