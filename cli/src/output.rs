@@ -33,6 +33,23 @@ pub(crate) fn say(text: &str) {
     let _ = writeln!(io::stderr(), "{text}");
 }
 
+/// Text from elsewhere, fit for a terminal: what would move the cursor, begin a line or turn the writing around shows as
+/// its escape.
+pub(crate) fn printable(text: &str) -> String {
+    let hidden = |symbol: char| {
+        symbol.is_control()
+            || matches!(symbol, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}')
+    };
+    let mut shown = String::with_capacity(text.len());
+    for symbol in text.chars() {
+        match hidden(symbol) {
+            true => shown.extend(symbol.escape_unicode()),
+            false => shown.push(symbol),
+        }
+    }
+    shown
+}
+
 /// An error and its causes, without those whose text an outer one repeats.
 pub(crate) fn causes(error: &anyhow::Error) -> String {
     let mut said = String::new();
@@ -48,13 +65,15 @@ pub(crate) fn causes(error: &anyhow::Error) -> String {
 
 /// A table with aligned columns; the first row is the heading.
 pub(crate) fn table(rows: &[Vec<String>]) -> String {
+    let rows: Vec<Vec<String>> =
+        rows.iter().map(|row| row.iter().map(|cell| printable(cell)).collect()).collect();
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
         rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
     };
     let widths: Vec<usize> = (0..columns).map(width).collect();
     let mut text = String::new();
-    for row in rows {
+    for row in &rows {
         let cells: Vec<String> =
             row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}")).collect();
         text.push_str(cells.join("   ").trim_end());
@@ -72,6 +91,15 @@ mod tests {
         let error =
             anyhow::anyhow!("no such file").context("cannot read a: no such file").context("no policy");
         assert_eq!(causes(&error), "no policy: cannot read a: no such file");
+    }
+
+    #[test]
+    fn what_would_move_the_cursor_shows_as_its_escape() {
+        assert_eq!(printable("i-1-enc1 (größer)"), "i-1-enc1 (größer)");
+        let hostile = "a\u{1b}[2K\rb\nc\u{7f}\u{9b}d\u{202e}e";
+        let shown = "a\\u{1b}[2K\\u{d}b\\u{a}c\\u{7f}\\u{9b}d\\u{202e}e";
+        assert_eq!(printable(hostile), shown);
+        assert_eq!(table(&[vec![hostile.to_owned()]]), format!("{shown}\n"));
     }
 
     #[test]

@@ -182,7 +182,7 @@ fn text(declared: &Declared) -> String {
                 "TCB",
                 "POLICY",
                 "EPOCH",
-                "EVIDENCE",
+                "APPRAISED",
                 "EXPIRES",
             ],
             peers,

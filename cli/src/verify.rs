@@ -31,7 +31,7 @@ use self::examine::{Bench, Examination, examine};
 use self::reach::{Through, reach};
 use self::report::{Asked, Report};
 use self::target::{Target, Way};
-use self::trust::{Files, Trust, Vouched};
+use self::trust::{Files, Trust};
 use crate::auditor;
 use crate::clock;
 use crate::cluster::Connection;
@@ -151,12 +151,10 @@ impl Plan<'_> {
             "the policy is for namespace {namespace}, and the Peer is asked for in {}; --namespace names another",
             self.through.namespace
         );
-        if trust.vouched == Vouched::Cluster {
-            output::say(
-                "warning: policy and owners are those that the cluster names, so this trusts its control plane. --policy FILE --roots FILE judge by what the owners gave you.",
-            );
+        let Arguments { policy, collateral, simulated, .. } = self.arguments;
+        if let Some(warning) = trust.vouched.warning(policy.is_some()) {
+            output::say(&format!("warning: {warning}"));
         }
-        let Arguments { collateral, simulated, .. } = self.arguments;
         let collateral = held::collateral(collateral.as_deref(), &trust.policy, *simulated)?;
         let mut asked = Vec::new();
         for Target { pod, way } in targets {

@@ -143,6 +143,29 @@ fn a_bundle_goes_on_from_an_earlier_one() {
 }
 
 #[test]
+fn the_least_tcb_evaluation_does_not_fall_unasked() {
+    let desk = Desk::new();
+    let bundle = |more: &[&'static str]| [&["collateral", "bundle", "--key", "alice.pem"], more].concat();
+    let floor = |file: &str| {
+        let shown = desk.good(&["collateral", "show", "-o", "json", file]);
+        serde_json::from_str::<Value>(&shown).unwrap()["minTcbEvaluation"].clone()
+    };
+    desk.good(&bundle(&["--min-tcb-evaluation", "20", "vcek.der"]));
+    let on = ["--from", "collateral.json", "--out", "next.json"];
+    let kept = desk.run(&bundle(&on));
+    assert!(kept.status.success());
+    assert!(String::from_utf8_lossy(&kept.stderr).contains("--min-tcb-evaluation 20 is kept"), "{kept:?}");
+    assert_eq!(floor("next.json"), 20);
+    desk.good(&bundle(&[&on[..], &["--min-tcb-evaluation", "21"]].concat()));
+    assert_eq!(floor("next.json"), 21);
+    let lower = [&on[..], &["--min-tcb-evaluation", "19"]].concat();
+    let refused = desk.bad(1, &bundle(&lower));
+    assert!(refused.contains("below tcbEvaluationDataNumber 20"), "{refused}");
+    desk.good(&bundle(&[&lower[..], &["--lower-min-tcb-evaluation"]].concat()));
+    assert_eq!(floor("next.json"), 19);
+}
+
+#[test]
 fn a_changed_bundle_is_refused() {
     let desk = Desk::new();
     desk.bundle();

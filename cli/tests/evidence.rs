@@ -121,6 +121,25 @@ fn a_genuine_report_becomes_an_entry_that_pins_it() {
 }
 
 #[test]
+fn a_pinned_key_is_not_thrown_away_for_the_evidence_of_others() {
+    let desk = Desk::new();
+    let key = "0a".repeat(32);
+    let pinned = format!("laptop={key}");
+    let others = ["--allow", "Smt", "--peer", "laptop", "--public-key", &pinned];
+    let (document, _) = desk.drafted(&borrowed(&milan(&others)));
+    assert_eq!(entry(&document, "laptop").reference, Reference::Key([key.parse().unwrap()].into()));
+    assert_eq!(snp(&document, "embedder").products, [Product::Milan].into());
+    let named = format!("laptop={}", vector("snp/milan-v2-vcek.report"));
+    let both = milan(&[&others[..], &["--from-evidence", &named]].concat());
+    desk.refused(&borrowed(&both), "Peer laptop has a pinned key");
+    let host_data = format!("laptop={}", "01".repeat(32));
+    desk.refused(
+        &borrowed(&milan(&[&others[..], &["--host-data", &host_data]].concat())),
+        "has no HOST_DATA",
+    );
+}
+
+#[test]
 fn a_chip_is_pinned_when_it_is_asked_for() {
     let (document, _) = Desk::new().drafted(&borrowed(&milan(&["--allow", "Smt", "--pin-chip"])));
     let report = fs::read(vector("snp/milan-v2-vcek.report")).unwrap();

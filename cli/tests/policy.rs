@@ -236,6 +236,13 @@ fn a_manifest_names_the_policy_it_was_made_for() {
 fn the_next_epoch_follows_the_one_before() {
     let desk = Desk::new();
     desk.draft_simulated("one.json", &OWNERS);
+    desk.edit("one.json", |draft| {
+        draft["floors"] = json!({
+            "postQuantum": false, "ciphers": ["Aes256Gcm"], "carriers": ["Tcp"], "complete": true,
+        });
+        draft["limits"] = json!({"sessionSeconds": 3600});
+        draft["collateral"] = json!({"graceSeconds": 600});
+    });
     desk.sign("alice", "one.json");
     desk.sign("bob", "one.json");
     desk.draft_simulated("two.json", &["--after", "one.json"]);
@@ -249,6 +256,11 @@ fn the_next_epoch_follows_the_one_before() {
     let changes = desk.good(&["policy", "diff", "-o", "json", "one.json", "two.json"]);
     let changes: Value = serde_json::from_str(&changes).unwrap();
     assert_eq!(changes[0], json!({"path": "epoch", "before": 1, "after": 2}));
+    let mut changed = changes.as_array().unwrap().iter().map(|change| change["path"].as_str().unwrap());
+    assert!(
+        changed.all(|path| ["epoch", "previous", "notBefore", "expires"].contains(&path)),
+        "owners decide on floors and limits once: {changes:#}"
+    );
 }
 
 /// alice and bob hand over to bob and carol.
@@ -390,6 +402,41 @@ fn what_is_missing_is_named() {
     assert!(errors.contains("alice.pem"), "{errors}");
     for command in ["status", "check"] {
         assert!(desk.bad(1, &[command]).contains("kubeconfig"), "{command}");
+    }
+}
+
+#[test]
+fn names_images_and_keys_are_told_in_full() {
+    let desk = Desk::new();
+    desk.draft_simulated("policy.json", &OWNERS);
+    let image = |byte: &str| format!("registry.example/team/ranker@sha256:{}", byte.repeat(32));
+    let measurement = format!("{}{}", "a0".repeat(8), "b0".repeat(40));
+    let peers = ["recommendation-ranker-east", "recommendation-ranker-west"];
+    desk.edit("policy.json", |draft| {
+        draft["peers"]["embedder"]["entries"] = json!([{
+            "kind": "SevSnp",
+            "assurance": "Node",
+            "measurements": [measurement],
+            "minTcb": {"snp": 1},
+            "workload": {"serviceAccount": "ranker", "images": [image("01"), image("02")]},
+        }]);
+        for (peer, byte) in peers.iter().zip(["03", "04"]) {
+            let keys = json!([byte.repeat(32), format!("{}ff", byte.repeat(31))]);
+            draft["peers"][peer] = json!({"entries": [{"kind": "Key", "publicKeys": keys}]});
+        }
+        draft["sessions"] = json!([{"from": "embedder", "to": peers, "stream": {}}]);
+        draft["auditors"] = json!({"publicKeys": ["05".repeat(32)]});
+    });
+    let shown = desk.good(&["policy", "show", "policy.json"]);
+    for said in [
+        format!("images {} or {}\n", image("01"), image("02")),
+        format!("its key is one of: {} or {}ff\n", "03".repeat(32), "03".repeat(31)),
+        format!("embedder -> {} or {}: tensor streams", peers[0], peers[1]),
+        format!("without a session by: {}\n", "05".repeat(32)),
+        // What evidence states is compared as a whole by whoever judges it.
+        format!("with measurement {}…\n", "a0".repeat(8)),
+    ] {
+        assert!(shown.contains(&said), "{said}: {shown}");
     }
 }
 

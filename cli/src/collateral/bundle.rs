@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
 use sealane_attestation::bundle::Bundle;
 use sealane_attestation::{PckAuthority, PieceId, VerifiedPiece, vcek_ids};
@@ -33,9 +33,13 @@ pub(crate) struct Arguments {
     /// Take along what an earlier bundle holds and is not over.
     #[arg(long, value_name = "BUNDLE")]
     from: Option<PathBuf>,
-    /// Let sidecars take no statement of Intel's with a lower tcbEvaluationDataNumber.
+    /// Let sidecars take no statement of Intel's with a lower tcbEvaluationDataNumber. By default that of the earlier
+    /// bundle.
     #[arg(long, value_name = "NUMBER")]
     min_tcb_evaluation: Option<u32>,
+    /// Let --min-tcb-evaluation be lower than that of the earlier bundle.
+    #[arg(long, requires_all = ["from", "min_tcb_evaluation"])]
+    lower_min_tcb_evaluation: bool,
     #[command(flatten)]
     fetch: FetchArguments,
     /// Files from the vendors.
@@ -108,13 +112,30 @@ impl FetchArguments {
     }
 }
 
+/// The least tcbEvaluationDataNumber, which does not fall from one bundle to the next unless somebody says so.
+fn floor(arguments: &Arguments, earlier: Option<u32>) -> Result<Option<u32>> {
+    let Arguments { min_tcb_evaluation: given, lower_min_tcb_evaluation: lower, .. } = arguments;
+    match (*given, earlier) {
+        (Some(given), Some(earlier)) if given < earlier && !lower => bail!(
+            "the earlier bundle has sidecars refuse statements below tcbEvaluationDataNumber {earlier}; to let them take {given} again: --lower-min-tcb-evaluation"
+        ),
+        (None, Some(earlier)) => {
+            output::say(&format!("note: --min-tcb-evaluation {earlier} is kept from the earlier bundle"));
+            Ok(Some(earlier))
+        }
+        (given, _) => Ok(given),
+    }
+}
+
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let Arguments { key, out, from, min_tcb_evaluation, fetch, files } = arguments;
+    let Arguments { key, out, from, fetch, files, .. } = arguments;
     let now = clock::now();
     let mut gathered = Gathered::new(now);
-    if let Some(earlier) = from {
-        gathered.earlier(earlier)?;
-    }
+    let earlier = match from {
+        Some(earlier) => gathered.earlier(earlier)?,
+        None => None,
+    };
+    let floor = floor(arguments, earlier)?;
     gathered.files(files)?;
     gathered.fetch(fetch.wanted()?, &fetch.sources()?)?;
     let pieces = gathered.stock.pieces();
@@ -122,19 +143,19 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         !pieces.is_empty(),
         "there is nothing to put into the bundle; name files from the vendors, or what to fetch (see --help)"
     );
-    let low =
-        |piece: &&VerifiedPiece| piece.evaluation().is_some_and(|found| Some(found) < *min_tcb_evaluation);
+    let low = |piece: &&VerifiedPiece| piece.evaluation().is_some_and(|found| Some(found) < floor);
     if let Some(piece) = pieces.iter().find(low) {
-        anyhow::bail!(
-            "{} has tcbEvaluationDataNumber {}, which --min-tcb-evaluation would have every sidecar refuse",
+        bail!(
+            "{} has tcbEvaluationDataNumber {}: below {}, every sidecar would refuse it",
             piece.id(),
-            piece.evaluation().unwrap_or_default()
+            piece.evaluation().unwrap_or_default(),
+            floor.unwrap_or_default()
         );
     }
     let key = read_key(key)?;
     let bundle = Bundle {
         issued: now.unix(),
-        min_tcb_evaluation: *min_tcb_evaluation,
+        min_tcb_evaluation: floor,
         pieces: pieces.iter().map(|piece| piece.piece().clone()).collect(),
     };
     let signer = key_id(&key.public_key());

@@ -35,15 +35,15 @@ impl Gathered {
         Ok(())
     }
 
-    /// What an earlier bundle holds and is not over.
-    pub(super) fn earlier(&mut self, path: &Path) -> Result<()> {
+    /// What an earlier bundle holds and is not over; gives the least tcbEvaluationDataNumber that it demands.
+    pub(super) fn earlier(&mut self, path: &Path) -> Result<Option<u32>> {
         let (earlier, _) = bundle::read(&read_file(path)?).with_context(|| shown(path))?;
         for piece in earlier.pieces {
             if let Err(error) = self.piece(piece) {
                 output::say(&format!("note: left out of {}: {error:#}", shown(path)));
             }
         }
-        Ok(())
+        Ok(earlier.min_tcb_evaluation)
     }
 
     /// Everything in `wanted`, from the vendors' services. AMD's lets itself be asked once in ten seconds.

@@ -125,7 +125,7 @@ async fn owners(client: &Client, namespace: &str) -> Result<BTreeSet<PublicKey>>
     Ok(owners)
 }
 
-/// Sidecars would refuse an older bundle, so it is not put before them.
+/// What sidecars would refuse is not put before them.
 async fn check_newer(
     maps: &Api<ConfigMap>,
     opened: &VerifiedBundle,
@@ -138,13 +138,48 @@ async fn check_newer(
     let Some(Ok(held)) = file.map(|file| bundle::open(file.as_bytes(), owners, clock::now().unix())) else {
         return Ok(());
     };
-    let [issued, held] = [opened, &held].map(|bundle| bundle.bundle().issued);
-    if issued < held {
+    follows(opened, &held)
+}
+
+/// Sidecars take a later bundle, or the same one again.
+fn follows(next: &VerifiedBundle, held: &VerifiedBundle) -> Result<()> {
+    let [issued, there] = [next, held].map(|bundle| bundle.bundle().issued);
+    if issued < there {
         bail!(
             "it was issued at {}, and one of {} is there already: sidecars would refuse it",
             Timestamp::from(issued),
-            Timestamp::from(held)
+            Timestamp::from(there)
         );
     }
+    ensure!(
+        issued > there || next.digest() == held.digest(),
+        "another one that was issued at {} is there already: sidecars would refuse it; make it again",
+        Timestamp::from(issued)
+    );
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use sealane_attestation::bundle::Bundle;
+    use sealane_policy::SigningKey;
+    use sealane_types::UnixSeconds;
+
+    use super::*;
+
+    #[test]
+    fn a_bundle_follows_an_earlier_one_or_itself() {
+        let owner = SigningKey::from_seed(&[1; 32]).unwrap();
+        let bundle = |issued, min_tcb_evaluation| {
+            let bundle = Bundle { issued: UnixSeconds(issued), min_tcb_evaluation, pieces: vec![] };
+            let file = bundle.sign(&owner).unwrap();
+            bundle::open(&file, &[owner.public_key()].into(), UnixSeconds(2_000)).unwrap()
+        };
+        let held = bundle(1_000, Some(20));
+        follows(&bundle(1_001, None), &held).unwrap();
+        follows(&held, &held).unwrap();
+        let refused = |next| follows(&next, &held).unwrap_err().to_string();
+        assert!(refused(bundle(999, Some(20))).contains("1970-01-01T00:16:39Z, and one of 1970"));
+        assert!(refused(bundle(1_000, Some(19))).contains("another one that was issued at 1970"));
+    }
 }

@@ -10,7 +10,7 @@ use sealane_types::KeyId;
 
 use crate::lifetime::Lifetime;
 
-/// Enough of a long identifier to compare it by eye.
+/// Enough of a digest to compare it by eye.
 const SHORT_CHARS: usize = 16;
 
 pub(crate) fn short(key: &KeyId) -> String {
@@ -161,7 +161,13 @@ fn describe_floors(lines: &mut Lines, floors: &Floors) {
     }
 }
 
+/// Values in full: a part of a name, an image or a key could be another's.
 fn list<T: Display>(values: &BTreeSet<T>) -> String {
+    values.iter().map(ToString::to_string).collect::<Vec<_>>().join(" or ")
+}
+
+/// Measurements and other digests that evidence states, in short.
+fn short_list<T: Display>(values: &BTreeSet<T>) -> String {
     values.iter().map(shorten).collect::<Vec<_>>().join(" or ")
 }
 

@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use sealane_policy::{
-    Auditors, Authorities, Document, Entry, Floors, Limits, PolicyPeer, Reference, SessionRule, SnpReference,
-    Tcb, Timestamp,
+    Auditors, Authorities, CollateralRules, Document, Entry, Floors, Limits, PolicyPeer, Reference,
+    SessionRule, SnpReference, Tcb, Timestamp,
 };
 use sealane_types::{
     Assurance, Digest, HostData, Measurement, Namespace, PeerName, PolicyName, Product, SimulatedForm,
@@ -31,6 +31,24 @@ pub(super) enum Proof {
     Shown(Box<Entry>),
 }
 
+impl Proof {
+    pub(super) fn has_host_data(&self) -> bool {
+        match self {
+            Self::Simulated { form, .. } => *form == SimulatedForm::SevSnp,
+            Self::SevSnp { .. } => true,
+            Self::Shown(entry) => matches!(entry.reference, Reference::SevSnp(_)),
+        }
+    }
+}
+
+/// What owners decided for every connection and do not say again for every epoch.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Rules {
+    pub(super) floors: Floors,
+    pub(super) limits: Limits,
+    pub(super) collateral: CollateralRules,
+}
+
 #[derive(Debug, Clone)]
 pub(super) struct Draft {
     pub(super) namespace: Namespace,
@@ -40,6 +58,7 @@ pub(super) struct Draft {
     pub(super) not_before: Timestamp,
     pub(super) expires: Timestamp,
     pub(super) authorities: Authorities,
+    pub(super) rules: Rules,
     pub(super) auditors: Option<Auditors>,
     pub(super) proofs: BTreeMap<PeerName, Proof>,
     pub(super) sessions: Vec<SessionRule>,
@@ -56,6 +75,7 @@ impl Draft {
             not_before,
             expires,
             authorities,
+            rules: Rules { floors, limits, collateral },
             auditors,
             proofs,
             sessions,
@@ -80,9 +100,9 @@ impl Draft {
             authorities,
             peers,
             sessions,
-            floors: Floors::default(),
-            limits: Limits::default(),
-            collateral: sealane_policy::CollateralRules::default(),
+            floors,
+            limits,
+            collateral,
             auditors,
         }
     }

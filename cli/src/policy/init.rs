@@ -19,7 +19,7 @@ use sealane_types::{
 use self::evidence::{EvidenceFlags, Shown};
 use self::flags::{FormFlag, ForwardFlag, HostDataFlag, KeyFlag, RootFlag, SessionFlag, TcbFlag};
 use self::gather::Declared;
-use super::draft::{Draft, Proof};
+use super::draft::{Draft, Proof, Rules};
 use super::owner::{OwnerKey, authorities_of};
 use super::simulated;
 use crate::auditor::AuditorKey;
@@ -161,6 +161,7 @@ struct Before {
     epoch: u64,
     digest: Digest,
     authorities: Authorities,
+    rules: Rules,
     auditors: Option<Auditors>,
     /// The owners are no longer those of the roots, so a manifest must keep roots and rotations.
     rotated: bool,
@@ -168,12 +169,13 @@ struct Before {
 
 impl Before {
     fn read(source: &Source) -> Result<Self> {
-        let Document { epoch, authorities, auditors, .. } = source.as_it_is()?;
+        let Document { epoch, authorities, floors, limits, collateral, auditors, .. } = source.as_it_is()?;
         let first = source.roots.as_ref();
         let kept =
             first.is_none_or(|roots| roots.keys.iter().copied().collect::<BTreeSet<_>>() == authorities.keys);
         let rotated = !source.chain.rotations.is_empty() || !kept;
-        Ok(Self { epoch, digest: digest_of(&source.bytes), authorities, auditors, rotated })
+        let rules = Rules { floors, limits, collateral };
+        Ok(Self { epoch, digest: digest_of(&source.bytes), authorities, rules, auditors, rotated })
     }
 }
 
@@ -191,10 +193,7 @@ fn declared(arguments: &Arguments, connection: &Connection) -> Result<Declared> 
     if after.is_some() {
         declared.existing = after;
     }
-    for KeyFlag { peer, key } in &arguments.public_key {
-        ensure!(declared.peers.contains(peer), "--public-key names {peer}, which is not one of the Peers");
-        declared.keys.entry(peer.clone()).or_default().insert(*key);
-    }
+    declared.pin(&arguments.public_key)?;
     Ok(declared)
 }
 
@@ -219,6 +218,7 @@ fn from_flags(arguments: &Arguments, connection: &Connection) -> Result<Declared
         name,
         peers,
         keys: BTreeMap::new(),
+        keyed: BTreeSet::new(),
         sessions,
         existing: None,
         simulation,
@@ -233,7 +233,7 @@ fn asks_installation(arguments: &Arguments) -> bool {
 fn draft(arguments: &Arguments, declared: Declared, before: Option<Before>) -> Result<Draft> {
     let shown = arguments.evidence.learn(assurance(arguments), arguments.simulated)?;
     let proofs = proofs(arguments, &declared, &shown)?;
-    let Declared { namespace, name, peers, keys: _, sessions, existing: _, simulation: _ } = declared;
+    let Declared { namespace, name, sessions, .. } = declared;
     let epoch = match (arguments.epoch, &before) {
         (Some(epoch), _) => epoch,
         (None, Some(before)) => before.epoch + 1,
@@ -248,11 +248,11 @@ fn draft(arguments: &Arguments, declared: Declared, before: Option<Before>) -> R
     let from = not_before.max(clock::now());
     let mut host_data = BTreeMap::<PeerName, BTreeSet<_>>::new();
     for HostDataFlag { peer, value } in &arguments.host_data {
-        ensure!(peers.contains(peer), "--host-data names {peer}, which is not one of the Peers");
-        let entry = shown.for_peer(peer).map(|learned| &learned.entry);
-        let other_form = entry.is_none() && form(arguments, peer) != SimulatedForm::SevSnp;
+        let proof = proofs
+            .get(peer)
+            .with_context(|| format!("--host-data names {peer}, which is not one of the Peers"))?;
         ensure!(
-            !other_form && entry.is_none_or(|entry| matches!(entry.reference, Reference::SevSnp(_))),
+            proof.has_host_data(),
             "--host-data names {peer}, whose evidence is not of SEV-SNP and has no HOST_DATA"
         );
         host_data.entry(peer.clone()).or_default().insert(*value);
@@ -265,6 +265,7 @@ fn draft(arguments: &Arguments, declared: Declared, before: Option<Before>) -> R
         not_before,
         expires: from.plus(lifetime),
         authorities: authorities(arguments, before.as_ref())?,
+        rules: before.as_ref().map(|before| before.rules.clone()).unwrap_or_default(),
         auditors: auditors(arguments, before.as_ref())?,
         proofs,
         sessions,
@@ -312,12 +313,17 @@ fn proofs(arguments: &Arguments, declared: &Declared, shown: &Shown) -> Result<B
     {
         bail!("--simulated-form names {}, which is not one of the Peers", stranger.peer);
     }
-    let of = |peer: &PeerName| match shown.for_peer(peer) {
-        Some(learned) => Ok(Proof::Shown(Box::new(learned.entry.clone()))),
-        None => match declared.keys.get(peer) {
-            Some(keys) => Ok(Proof::Shown(Box::new(pinning(keys.clone())))),
-            None => proof(arguments, declared, peer),
-        },
+    let of = |peer: &PeerName| match (shown.named.get(peer), declared.keys.get(peer), &shown.others) {
+        (Some(_), Some(_), _) => {
+            bail!(
+                "Peer {peer} has a pinned key; --from-evidence {peer}=FILE would have it prove something else"
+            )
+        }
+        (None, Some(keys), _) => Ok(Proof::Shown(Box::new(pinning(keys.clone())))),
+        (Some(learned), None, _) | (None, None, Some(learned)) => {
+            Ok(Proof::Shown(Box::new(learned.entry.clone())))
+        }
+        (None, None, None) => proof(arguments, declared, peer),
     };
     declared.peers.iter().map(|peer| Ok((peer.clone(), of(peer)?))).collect()
 }

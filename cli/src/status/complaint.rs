@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::{Declared, ready};
 use crate::explain::remedy;
+use crate::output::printable;
 
 /// One object that is not ready, or less than it could be.
 #[derive(Debug, PartialEq, Eq)]
@@ -24,7 +25,8 @@ impl Complaint {
     pub(super) fn text(&self) -> String {
         let Self { namespace, what, degraded: _, reason, message } = self;
         let place = namespace.as_ref().map_or(String::new(), |namespace| format!("{namespace} "));
-        format!("  {place}{what}: {reason}: {message}\n      -> {}\n", remedy(reason))
+        let said = printable(&format!("{place}{what}: {reason}: {message}"));
+        format!("  {said}\n      -> {}\n", remedy(reason))
     }
 
     pub(super) fn value(&self) -> Value {

@@ -26,7 +26,7 @@ pub(super) fn listing(all_namespaces: bool, peers: &[Peer]) -> String {
         "ROOTS",
         "TCB",
         "EPOCH",
-        "EVIDENCE",
+        "APPRAISED",
         "COLLATERAL",
     ];
     let heading = all_namespaces.then_some("NAMESPACE").into_iter().chain(cells).map(str::to_owned).collect();

@@ -98,5 +98,5 @@ fn each_replica_says_what_it_proved_and_how_long_that_holds() {
     for cell in ["Simulated (Tdx)", "Injected", "UpToDate", "EXPIRED", "days"] {
         assert!(row.contains(cell), "{cell}: {row}");
     }
-    assert!(text.contains("EVIDENCE") && text.contains("COLLATERAL"), "{text}");
+    assert!(text.contains("APPRAISED") && text.contains("COLLATERAL"), "{text}");
 }

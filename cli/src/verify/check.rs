@@ -2,6 +2,8 @@
 
 use sealane_types::Reason;
 
+use crate::output::printable;
+
 /// How it stands with one thing, the best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Status {
@@ -48,7 +50,9 @@ impl Checks {
     }
 
     fn put(&mut self, about: impl ToString, status: Status, seen: impl ToString, reason: Option<Reason>) {
-        self.0.push(Check { about: about.to_string(), status, seen: seen.to_string(), reason });
+        // A replica may show anything at all.
+        let seen = printable(&seen.to_string());
+        self.0.push(Check { about: about.to_string(), status, seen, reason });
     }
 
     pub(super) fn append(&mut self, Self(later): Self) {
@@ -68,6 +72,13 @@ impl Checks {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_seen_begins_no_line_of_its_own() {
+        let mut checks = Checks::default();
+        checks.ok("module", "i-1\n  ok        measurement\u{1b}[A");
+        assert_eq!(checks.all()[0].seen, "i-1\\u{a}  ok        measurement\\u{1b}[A");
+    }
 
     #[test]
     fn the_verdict_is_the_worst_of_all() {

@@ -4,8 +4,8 @@
 //! came about, and can make it worse but never better.
 
 use sealane_attestation::{
-    Aspect, Claims, Collateral, Degradation, Finding, Rejection, Revocation, StatedWorkload, VerifiedPeer,
-    appraise, inspect, review,
+    Aspect, ChainCache, Claims, Collateral, Degradation, Finding, Rejection, Revocation, StatedWorkload,
+    VerifiedPeer, appraise, inspect_under, review,
 };
 use sealane_policy::{Timestamp, VerifiedPolicy};
 use sealane_protocol::connection::EvidenceReceived;
@@ -60,8 +60,8 @@ fn judge(
     );
     let expected = received.expected(&policies);
     let binding = expected.bind(message).map_err(|rejection| note(checks, "binding", rejection))?;
-    let claims =
-        inspect(evidence, collateral, now).map_err(|rejection| note(checks, step(&rejection), rejection))?;
+    let claims = inspect_under(&mut ChainCache::new(), evidence, collateral, policy, now)
+        .map_err(|rejection| note(checks, step(&rejection), rejection))?;
     let verdict = appraise(&claims, peer, policy, &binding, now);
     match verdict {
         Err(rejection @ Rejection::NotBound(_)) => _ = note(checks, "binding", rejection),
@@ -69,7 +69,7 @@ fn judge(
     }
     checks.ok("certificates", format!("genuine, up to the root {}", claims.root()));
     revocation(checks, &claims);
-    until(checks, "collateral", claims.expires(), now, Reason::CollateralExpired);
+    lasting(checks, &claims, policy, now);
     let degradations = verdict.as_ref().map(VerifiedPeer::degradations).unwrap_or_default();
     let shown = Shown { claims: &claims, workload: message.workload.as_ref(), at: now };
     match review(&claims, peer, policy, &binding, now) {
@@ -105,7 +105,7 @@ fn note(checks: &mut Checks, about: impl ToString, rejection: Rejection) -> Reje
 
 fn revocation(checks: &mut Checks, claims: &Claims) {
     match (claims.revocation(), claims.platform()) {
-        (Revocation::Checked, _) => checks.ok("revocation", "not revoked, by lists that are fresh"),
+        (Revocation::Checked, _) => checks.ok("revocation", "not revoked, by the vendor's lists"),
         (Revocation::NotApplicable, Platform::Nitro) => {
             checks.ok("revocation", "AWS revokes nothing; its certificates live for hours");
         }
@@ -122,6 +122,17 @@ fn revocation(checks: &mut Checks, claims: &Claims) {
                 Reason::CollateralMissing,
             );
         }
+    }
+}
+
+/// Whether certificates, lists and statements count, which may be longer than their dates say.
+fn lasting(checks: &mut Checks, claims: &Claims, policy: &VerifiedPolicy, now: UnixSeconds) {
+    let (about, end) = ("collateral", claims.expires());
+    if now > end && now <= claims.lasts(policy.document().collateral.grace_seconds) {
+        let seen = format!("over since {}, within the policy's grace", Timestamp::from(end));
+        checks.degraded(about, seen, Some(Reason::CollateralStale));
+    } else {
+        until(checks, about, end, now, Reason::CollateralExpired);
     }
 }
 
@@ -198,7 +209,12 @@ fn assurance(checks: &mut Checks, accepted: &VerifiedPeer) {
         Assurance::Simulated => "Simulated: made by software, it protects nothing from anybody",
     };
     let placed = |degradation: &Degradation| {
-        matches!(degradation, Degradation::ReferenceValueMissing(_) | Degradation::WorkloadUnverified)
+        matches!(
+            degradation,
+            Degradation::ReferenceValueMissing(_)
+                | Degradation::WorkloadUnverified
+                | Degradation::CollateralStale
+        )
     };
     let others: Vec<_> =
         accepted.degradations().iter().filter(|one| !placed(one)).map(ToString::to_string).collect();

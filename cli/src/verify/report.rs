@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::check::{Check, Checks, Status};
 use super::trust::{Trust, Vouched};
 use crate::explain::remedy;
+use crate::output::printable;
 
 /// One replica that was asked.
 #[derive(Debug)]
@@ -47,7 +48,7 @@ impl Report<'_> {
             trust.vouched.words(),
         );
         for Asked { name, checks } in asked {
-            text.push_str(&format!("\n{name}: {}\n", verdict(checks.verdict())));
+            text.push_str(&format!("\n{}: {}\n", printable(name), verdict(checks.verdict())));
             checks.all().iter().for_each(|check| text.push_str(&line(check)));
         }
         text

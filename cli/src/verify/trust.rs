@@ -34,6 +34,19 @@ impl Vouched {
             Self::Cluster => "the roots that the cluster holds".to_owned(),
         }
     }
+
+    /// What the cluster had a say in. `named`: the policy is the user's own.
+    pub(super) const fn warning(&self, named: bool) -> Option<&'static str> {
+        match self {
+            Self::Cluster => Some(
+                "policy and owners are those that the cluster names, so this trusts its control plane. --policy FILE --roots FILE judge by what the owners gave you.",
+            ),
+            Self::Roots(_) if !named => Some(
+                "the cluster chose which signed epoch this judges by, and may hold back a newer one. --policy FILE names yours.",
+            ),
+            Self::Roots(_) | Self::Policy(_) => None,
+        }
+    }
 }
 
 /// A policy that is in force, its roots, and where they are from.
@@ -110,5 +123,19 @@ impl Trust {
         let newer = verify(&chain, &self.roots, clock::now(), Some(&self.policy));
         self.policy = newer.map_err(|error| error.reason())?;
         Ok(self.view())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_cluster_chose_is_said() {
+        let roots = Vouched::Roots("roots.json".into());
+        assert!(roots.warning(false).unwrap().contains("which signed epoch"));
+        assert_eq!(roots.warning(true), None);
+        assert_eq!(Vouched::Policy("policy.json".into()).warning(true), None);
+        assert!(Vouched::Cluster.warning(false).unwrap().contains("control plane"));
     }
 }

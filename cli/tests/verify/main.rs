@@ -6,7 +6,7 @@ mod world;
 
 use serde_json::{Value, json};
 
-use world::{Desk, MEASUREMENT_OF_NOBODY, Sidecar, document, key_of};
+use world::{Desk, MEASUREMENT_OF_NOBODY, Sidecar, document, key_of, stale_document};
 
 /// Names of the checks that came out as `status`.
 fn checks(report: &Value, status: &str) -> Vec<String> {
@@ -90,6 +90,39 @@ fn a_measurement_that_the_trusted_policy_does_not_list_is_the_one_failed_check()
     assert_eq!(checks(&report, "failed"), ["measurement"], "{report:#}");
     assert_eq!(check(&report, "measurement")["reason"], "MeasurementMismatch");
     assert_eq!(checks(&report, "degraded"), ["policy"], "the replica was behind: {report:#}");
+}
+
+#[test]
+fn collateral_counts_for_the_grace_that_owners_signed() {
+    let desk = Desk::new();
+    let graced = stale_document(&desk, 1, 24 * 3600);
+    let sidecar = Sidecar::stale("ranker-0", &graced);
+    desk.sign("graced.json", &graced, &[1, 2]);
+    let report = desk.passes(&sidecar, &["--policy", "graced.json"]);
+    let collateral = check(&report, "collateral");
+    assert_eq!(
+        (&collateral["status"], &collateral["reason"]),
+        (&json!("degraded"), &json!("CollateralStale"))
+    );
+    assert!(collateral["seen"].as_str().unwrap().contains("within the policy's grace"), "{collateral}");
+    assert_eq!(check(&report, "revocation")["status"], "ok");
+    assert!(
+        !check(&report, "assurance")["seen"].as_str().unwrap().contains("grace"),
+        "said once: {report:#}"
+    );
+
+    // A refusal for something else leaves it as it is.
+    let mut other = stale_document(&desk, 2, 24 * 3600);
+    other["peers"]["ranker"]["entries"][0]["mrConfigId"] = json!([MEASUREMENT_OF_NOBODY]);
+    desk.sign("other.json", &other, &[1, 2]);
+    let report = desk.fails(&sidecar, &["--policy", "other.json"]);
+    assert_eq!(check(&report, "collateral")["status"], "degraded", "{report:#}");
+
+    let strict = stale_document(&desk, 3, 0);
+    desk.sign("strict.json", &strict, &[1, 2]);
+    let report = desk.fails(&sidecar, &["--policy", "strict.json"]);
+    assert_eq!(checks(&report, "failed"), ["collateral"], "{report:#}");
+    assert_eq!(check(&report, "collateral")["reason"], "CollateralExpired");
 }
 
 #[test]
@@ -178,7 +211,8 @@ fn who_is_no_sidecar_fails() {
     assert_eq!(checks(&report, "failed"), ["handshake"], "{report:#}");
     let report = desk.fails_at(rogue::stranger(b""), &[]);
     assert_eq!(check(&report, "handshake")["reason"], "LinkLost");
-    let report = desk.fails_at(rogue::nobody(), &[]);
+    let (_bound, nobody) = rogue::nobody();
+    let report = desk.fails_at(nobody, &[]);
     assert_eq!(check(&report, "reached")["reason"], "Unreachable");
 }
 

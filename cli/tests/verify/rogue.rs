@@ -18,6 +18,7 @@ use sealane_protocol::handshake::{Floor, Kind, Suite};
 use sealane_protocol::keys::{MlKem768, Random, RandomFailed, StaticKey};
 use sealane_protocol::record::Rekey;
 use sealane_types::{Cipher, PodIdentity, Reason};
+use tokio::net::TcpSocket;
 
 use crate::world::{Desk, LIMIT, Sidecar};
 
@@ -75,9 +76,12 @@ pub(crate) fn stranger(words: &'static [u8]) -> SocketAddr {
     address
 }
 
-/// Where nobody listens.
-pub(crate) fn nobody() -> SocketAddr {
-    listener().1
+/// Where nobody listens, nor anybody else can while the socket lives.
+pub(crate) fn nobody() -> (TcpSocket, SocketAddr) {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
+    let address = socket.local_addr().unwrap();
+    (socket, address)
 }
 
 fn local(sidecar: &Sidecar, key: Arc<StaticKey>, peer: &str, pod: PodIdentity) -> Local {

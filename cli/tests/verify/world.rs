@@ -15,11 +15,12 @@ use sealane_protocol::keys::{Secret, StaticKey};
 use sealane_sidecar::config::{Anchors, CollateralSources, Config};
 use sealane_sidecar::desired::{Desired, PolicyProposal};
 use sealane_sidecar::evidence::{
-    Format, Platforms, Provider, ProviderError, ProviderInput, Quote, QuoteRequest,
+    Format, OpenProvider, Platforms, Provider, ProviderError, ProviderInput, Quote, QuoteRequest,
 };
 use sealane_sidecar::handoff::Lanes;
 use sealane_sidecar::node::Node;
-use sealane_simulated::{MEASUREMENT, Material, Platform, host_data};
+use sealane_simulated::forge::Dates;
+use sealane_simulated::{MEASUREMENT, Material, Platform, host_data, tdx};
 use sealane_types::{PodIdentity, Provider as ProviderWord, PublicKey, RootSource, Roots, SignedChain};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -33,6 +34,21 @@ pub(crate) const MEASUREMENT_OF_NOBODY: &str =
 fn material() -> &'static Material {
     static MATERIAL: OnceLock<Material> = OnceLock::new();
     MATERIAL.get_or_init(|| Material::generate().unwrap())
+}
+
+/// TDX whose lists and statements ended an hour before the tests began.
+fn stale_material() -> &'static tdx::Material {
+    static MATERIAL: OnceLock<tdx::Material> = OnceLock::new();
+    MATERIAL.get_or_init(|| {
+        let usual = tdx::forge::Recipe::new().unwrap();
+        let hour = Duration::from_secs(3600);
+        let Dates { from, .. } = usual.list;
+        // The usual ones begin a day ago.
+        let ended = Dates { from, until: from + 23 * hour };
+        let stale =
+            tdx::forge::Recipe { root_list: ended, list: ended, info: ended, identity: ended, ..usual };
+        tdx::forge::Authority::generate().unwrap().issue(&stale).unwrap()
+    })
 }
 
 fn owner(seed: u8) -> SigningKey {
@@ -88,6 +104,25 @@ pub(crate) fn document(desk: &Desk, epoch: u64) -> Value {
         "sessions": [{"name": "activations", "from": "embedder", "to": "ranker", "stream": {}}],
         "auditors": {"publicKeys": auditors},
     })
+}
+
+/// As [`document`], and replicas of `ranker` run on a TDX platform whose collateral is over, for which it counts so many
+/// seconds longer.
+pub(crate) fn stale_document(desk: &Desk, epoch: u64, grace_seconds: u64) -> Value {
+    let rtmr = [0, 1, 2].map(|index| tdx::rtmr(index).to_string());
+    let mut document = document(desk, epoch);
+    document["peers"]["ranker"] = json!({"entries": [{
+        "kind": "Simulated",
+        "form": "Tdx",
+        "root": stale_material().fingerprint().to_string(),
+        "measurements": [{
+            "mrtd": MEASUREMENT.to_string(), "rtmr0": rtmr[0], "rtmr1": rtmr[1], "rtmr2": rtmr[2],
+        }],
+        "mrConfigId": [tdx::mr_config_id(Some(&initdata("ranker"))).to_string()],
+        "tcbStatuses": ["UpToDate"],
+    }]});
+    document["collateral"] = json!({"graceSeconds": grace_seconds});
+    document
 }
 
 pub(crate) fn signed(document: &Value, owners: &[u8]) -> SignedChain {
@@ -218,6 +253,26 @@ fn open(input: &ProviderInput) -> Result<Arc<dyn Provider>, ProviderError> {
     Ok(Arc::new(Simulated(Platform::new(material().clone(), input.initdata.as_deref()).unwrap())))
 }
 
+#[derive(Debug)]
+struct Stale(tdx::Platform);
+
+impl Provider for Stale {
+    fn format(&self) -> BoxFuture<'_, Result<Format, ProviderError>> {
+        std::future::ready(Ok(Format::SimulatedTdx)).boxed()
+    }
+
+    fn quote(&self, request: QuoteRequest) -> BoxFuture<'_, Result<Quote, ProviderError>> {
+        let quote = self.0.quote(request.report_data).unwrap();
+        let (report, certificates) = (quote.report, quote.certificates);
+        std::future::ready(Ok(Quote { report, certificates, workload: None })).boxed()
+    }
+}
+
+fn open_stale(input: &ProviderInput) -> Result<Arc<dyn Provider>, ProviderError> {
+    let platform = tdx::Platform::new(stale_material().clone(), input.initdata.as_deref());
+    Ok(Arc::new(Stale(platform.unwrap())))
+}
+
 /// A running sidecar of Peer `ranker`.
 pub(crate) struct Sidecar {
     pub(crate) address: SocketAddr,
@@ -235,6 +290,15 @@ impl Sidecar {
 
     /// One whose evidence is for the guest of `peer`.
     pub(crate) fn proving(peer: &str, _: &Desk, pod: &str, document: &Value) -> Self {
+        Self::on(open, peer, pod, document)
+    }
+
+    /// One on the platform of [`stale_document`].
+    pub(crate) fn stale(pod: &str, document: &Value) -> Self {
+        Self::on(open_stale, "ranker", pod, document)
+    }
+
+    fn on(open: OpenProvider, peer: &str, pod: &str, document: &Value) -> Self {
         let chain = signed(document, &[1, 2]);
         let ordinal = pod.rsplit('-').next().unwrap();
         let pod = PodIdentity::new("demo", pod, &format!("uid-{ordinal}")).unwrap();

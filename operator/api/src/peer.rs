@@ -69,7 +69,7 @@ pub struct External {
     pub addresses: Vec<String>,
     /// The Ed25519 key by which the replicas prove themselves, as `sealane-sidecar keygen` prints it. What counts is
     /// that the signed policy lists it.
-    #[schemars(schema_with = "schema::hex32")]
+    #[schemars(schema_with = "schema::pinned_key")]
     pub public_key: String,
 }
 
@@ -148,7 +148,8 @@ pub struct PeerStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32))]
     pub tcb_status: Option<String>,
-    /// When the oldest evidence in use was made.
+    /// The longest ago that one of the replicas appraised itself last; of a Peer outside of the cluster, that one proved
+    /// itself to a pod. No age of what sessions rest on: those are attested again after `reattestAfter`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oldest_evidence: Option<Time>,
     /// The earliest expiry among collateral and policy in use.
@@ -212,7 +213,8 @@ pub struct ReplicaStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32))]
     pub tcb_status: Option<String>,
-    /// When the evidence in use was made.
+    /// When the replica appraised itself last, which it does every ten minutes and when policy or collateral change; of
+    /// one outside of the cluster, when it proved itself to a pod.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evidence_time: Option<Time>,
     /// When the earliest of the collateral in use expires.

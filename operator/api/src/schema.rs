@@ -45,6 +45,15 @@ pub(crate) fn hex32(_: &mut SchemaGenerator) -> Schema {
     )
 }
 
+/// As [`hex32`], of a Peer that proves itself by a key.
+pub(crate) fn pinned_key(_: &mut SchemaGenerator) -> Schema {
+    text(
+        128,
+        "self.matches('^[0-9a-f]{64}$')",
+        "must be 32 bytes in lower-case hex: 64 digits, for example 9f86d081 and 56 more, as sealane-sidecar keygen prints them",
+    )
+}
+
 /// IP addresses with ports. Which of them make sense is for the webhook to say.
 pub(crate) fn addresses(_: &mut SchemaGenerator) -> Schema {
     let address = text(

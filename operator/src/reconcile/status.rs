@@ -44,7 +44,8 @@ pub fn status(valid: &Valid, applied: &Resources<Applied>) -> Statuses {
             (*peer, standing)
         })
         .collect();
-    let mut again_in = None;
+    let mut again_in =
+        replicas.values().fold(None, |next, of_peer| earlier(next, peer::next_change(valid, of_peer)));
     let policies = valid
         .policies
         .iter()

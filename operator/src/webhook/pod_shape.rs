@@ -33,6 +33,10 @@ pub enum InjectError {
         "container `{0}` mounts something of its own in {DOOR_DIRECTORY}, where the Sealane door belongs: mount it elsewhere"
     )]
     ReservedMount(String),
+    #[error(
+        "container `{container}` mounts volume `{volume}`, which is for the Sealane sidecar alone: leave it out"
+    )]
+    SidecarVolume { container: String, volume: String },
     #[error("annotation {annotation}: `{value}` is not a Kubernetes quantity such as `250m` or `512Mi`")]
     Quantity { annotation: &'static str, value: String },
     #[error("annotation {SIMULATED_FORM_ANNOTATION}: `{0}` is not SevSnp, Tdx or Nitro")]
@@ -69,9 +73,15 @@ pub(super) fn check(spec: &PodSpec) -> Result<(), InjectError> {
         }
     }
     for (_, _, container) in containers(spec) {
-        let mut mounts = container.volume_mounts.iter().flatten();
-        if mounts.any(|mount| Path::new(&mount.mount_path).starts_with(DOOR_DIRECTORY)) {
-            return Err(InjectError::ReservedMount(container.name.clone()));
+        for mount in container.volume_mounts.iter().flatten() {
+            if Path::new(&mount.mount_path).starts_with(DOOR_DIRECTORY) {
+                return Err(InjectError::ReservedMount(container.name.clone()));
+            }
+            // The pod has no such volume yet; once it has, this container would see its token or key.
+            if VOLUMES.contains(&mount.name.as_str()) {
+                let (container, volume) = (container.name.clone(), mount.name.clone());
+                return Err(InjectError::SidecarVolume { container, volume });
+            }
         }
     }
     if spec.os.as_ref().is_some_and(|os| os.name == "windows") {

@@ -11,6 +11,7 @@ use sealane_types::{PeerName, Platform, UnixSeconds};
 use crate::as_of::AsOf;
 use crate::claims::{Claims, Revocation, Statement};
 use crate::collateral::Collateral;
+use crate::evidence::Evidence;
 use crate::expected::{Binding, Expected};
 use crate::inspect::inspect_as_of;
 use crate::message::EvidenceMessage;
@@ -105,7 +106,7 @@ pub fn rejudge_with(
     now: UnixSeconds,
 ) -> Result<VerifiedPeer, Rejection> {
     let claims = match &held.evidence {
-        Some(evidence) => inspect_as_of(chains, evidence, collateral, graced(policy, now))?,
+        Some(evidence) => inspect_under(chains, evidence, collateral, policy, now)?,
         None => held.claims.clone(),
     };
     let judged = VerifiedPeer { claims, edition: collateral.edition(), ..held.clone() };
@@ -141,14 +142,25 @@ pub fn judge_with(
     now: UnixSeconds,
 ) -> Result<VerifiedPeer, Rejection> {
     let binding = expected.bind(message)?;
-    let claims = inspect_as_of(chains, &message.evidence, collateral, graced(policy, now))?;
+    let claims = inspect_under(chains, &message.evidence, collateral, policy, now)?;
     let verified = appraise(&claims, peer, policy, &binding, now)?;
     let evidence = claims.collateral_expires.map(|_| Arc::new(message.evidence.clone()));
     Ok(VerifiedPeer { evidence, edition: collateral.edition(), ..verified })
 }
 
-fn graced(policy: &VerifiedPolicy, now: UnixSeconds) -> AsOf {
-    AsOf::with_grace(now, policy.document().collateral.grace_seconds)
+/// As [`crate::inspect_with`], with collateral that counts after its end for the grace that `policy` signs.
+///
+/// # Errors
+/// As [`crate::inspect`].
+pub fn inspect_under(
+    chains: &mut ChainCache,
+    evidence: &Evidence,
+    collateral: &Collateral,
+    policy: &VerifiedPolicy,
+    now: UnixSeconds,
+) -> Result<Claims, Rejection> {
+    let as_of = AsOf::with_grace(now, policy.document().collateral.grace_seconds);
+    inspect_as_of(chains, evidence, collateral, as_of)
 }
 
 /// Whether the evidence was made for this handshake. A Nitro document says so three times: REPORT_DATA covers the other

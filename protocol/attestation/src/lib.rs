@@ -3,7 +3,8 @@
 //! Three steps, each of which yields something the next cannot be had without:
 //!
 //! 1. [`Expected::bind`] recomputes the REPORT_DATA that honest evidence for *this* handshake must carry;
-//! 2. [`inspect`] verifies signatures, certificate chains, dates and layout, and yields [`Claims`];
+//! 2. [`inspect_under`] verifies signatures, certificate chains, dates and layout, and yields [`Claims`]; [`inspect`]
+//!    does so where no policy grants collateral a grace;
 //! 3. [`appraise`] holds both against a verified policy and yields a [`VerifiedPeer`].
 //!
 //! [`judge`] does all three on a received [`EvidenceMessage`], [`judge_with`] at less cost where it meets chains of
@@ -49,7 +50,8 @@ mod tdx;
 mod workload;
 
 pub use appraise::{
-    Degradation, Finding, VerifiedPeer, appraise, judge, judge_with, rejudge, rejudge_with, review, shortfall,
+    Degradation, Finding, VerifiedPeer, appraise, inspect_under, judge, judge_with, rejudge, rejudge_with,
+    review, shortfall,
 };
 pub use aspect::Aspect;
 pub use claims::{

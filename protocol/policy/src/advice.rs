@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use sealane_types::{HostData, PeerName, Product, SnpProtection};
+use sealane_types::{HostData, Measurement, PeerName, Product, SnpProtection};
 
 use crate::document::{Document, Reference, SnpReference};
 
@@ -27,9 +27,13 @@ pub enum Advice {
     )]
     AnyProvider { peer: PeerName, entry: usize },
     #[error(
-        "`peers.{peer}.entries[{entry}].hostData` accepts zero, which is that of every guest started without initdata: whoever starts the same image without any is this Peer"
+        "`peers.{peer}.entries[{entry}].{member}` accepts zero, which is that of every guest started without initdata: whoever starts the same image without any is this Peer"
     )]
-    NoInitdata { peer: PeerName, entry: usize },
+    NoInitdata { peer: PeerName, entry: usize, member: &'static str },
+    #[error(
+        "`peers.{peer}.entries[{entry}].measurements[].pcr3` accepts zero, which is that of every enclave whose parent instance has no role: whoever starts the same image on any such instance is this Peer"
+    )]
+    NoRole { peer: PeerName, entry: usize },
     #[error(
         "`peers.{peer}.entries[{entry}]` does not insist on the memory alias check, so a host with prepared memory modules can read the guest (BadRAM); with firmware that reports it: \"require\": [\"AliasCheck\"]"
     )]
@@ -43,15 +47,30 @@ pub fn advice(document: &Document) -> Vec<Advice> {
     for (peer, described) in &document.peers {
         for (index, entry) in described.entries.iter().enumerate() {
             // Nothing that hardware could do makes a simulation better.
-            if let (Reference::SevSnp(snp), None) = (&entry.reference, entry.root) {
-                said.extend(advise(peer, index, snp));
+            if entry.root.is_none() {
+                said.extend(advise(peer, index, &entry.reference));
             }
         }
     }
     said
 }
 
-fn advise(peer: &PeerName, entry: usize, snp: &SnpReference) -> Vec<Advice> {
+fn advise(peer: &PeerName, entry: usize, reference: &Reference) -> Vec<Advice> {
+    let zero = Measurement::new([0; 48]);
+    let peer = || peer.clone();
+    match reference {
+        Reference::SevSnp(snp) => advise_snp(&peer(), entry, snp),
+        Reference::Tdx(tdx) if tdx.mr_config_ids.contains(&zero) => {
+            vec![Advice::NoInitdata { peer: peer(), entry, member: "mrConfigId" }]
+        }
+        Reference::Nitro(nitro) if nitro.measurements.iter().any(|measured| measured.pcr3 == Some(zero)) => {
+            vec![Advice::NoRole { peer: peer(), entry }]
+        }
+        Reference::Tdx(_) | Reference::Nitro(_) | Reference::Key(_) => vec![],
+    }
+}
+
+fn advise_snp(peer: &PeerName, entry: usize, snp: &SnpReference) -> Vec<Advice> {
     let at = || (peer.clone(), entry);
     let accepted: BTreeSet<Product> =
         if snp.products.is_empty() { Product::ALL.iter().copied().collect() } else { snp.products.clone() };
@@ -74,7 +93,7 @@ fn advise(peer: &PeerName, entry: usize, snp: &SnpReference) -> Vec<Advice> {
     }
     if snp.host_data.contains(&HostData::new([0; 32])) {
         let (peer, entry) = at();
-        said.push(Advice::NoInitdata { peer, entry });
+        said.push(Advice::NoInitdata { peer, entry, member: "hostData" });
     }
     if !snp.protections.contains(&SnpProtection::AliasCheck) {
         let (peer, entry) = at();

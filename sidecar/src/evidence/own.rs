@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use sealane_attestation::binding::{Leaf, Purpose, Role};
 use sealane_attestation::{Collateral, VerifiedPeer};
-use sealane_types::{PeerName, Reason};
+use sealane_types::{PeerName, Reason, UnixSeconds};
 use tokio::sync::{Notify, watch};
 
 use super::judge::{Judge, OwnExpected};
@@ -68,7 +68,7 @@ impl Own {
             let now = standing.borrow_and_update().clone();
             let state = appraisal.appraise(&now).await;
             let wait = match &state {
-                OwnEvidence::Verified(_) => RENEW_AFTER,
+                OwnEvidence::Verified(peer) => renew_after(ends(peer, &now), appraisal.clock.unix()),
                 OwnEvidence::Refused { .. } => RETRY_AFTER,
             };
             *self.state.lock().unwrap_or_else(PoisonError::into_inner) = state;
@@ -81,6 +81,22 @@ impl Own {
             }
         }
     }
+}
+
+/// When what the evidence of `peer` rests on is over, and when it counts no longer under the policy.
+fn ends(peer: &VerifiedPeer, standing: &Standing) -> [UnixSeconds; 2] {
+    let grace_seconds = match standing {
+        Standing::InForce(held) => held.policy.document().collateral.grace_seconds,
+        Standing::Closed { .. } => 0,
+    };
+    [peer.expires(), peer.claims().lasts(grace_seconds)]
+}
+
+/// The wait until the next appraisal: from time to time, and once an end is past, since the verdict is another one then.
+fn renew_after(ends: [UnixSeconds; 2], now: UnixSeconds) -> Duration {
+    let left = ends.into_iter().filter_map(|end| end.0.checked_sub(now.0));
+    let past = left.map(|seconds| Duration::from_secs(seconds.saturating_add(1)));
+    past.fold(RENEW_AFTER, Duration::min)
 }
 
 impl Appraisal {
@@ -125,5 +141,25 @@ impl Appraisal {
             .map_err(|missing| (missing.reason, missing.to_string()))?;
         let expected = OwnExpected { leaf, own_static: self.own_static };
         self.judge.judge_own(message, expected, peer, held, self.clock.unix()).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_verdict_that_changes_by_itself_is_given_again_in_time() {
+        let now = UnixSeconds(1_000_000);
+        let after = |ends: [i64; 2]| {
+            let ends = ends.map(|offset| UnixSeconds(now.0.checked_add_signed(offset).unwrap()));
+            renew_after(ends, now).as_secs()
+        };
+        assert_eq!(after([86_400, 86_400]), 600, "nothing ends soon");
+        assert_eq!(after([60, 60]), 61, "the second in which it ends still counts");
+        assert_eq!(after([60, 660]), 61, "within the grace it is degraded");
+        assert_eq!(after([-540, 60]), 61, "after the grace it is refused");
+        assert_eq!(after([-1, 0]), 1);
+        assert_eq!(renew_after([UnixSeconds::NEVER; 2], now), RENEW_AFTER);
     }
 }

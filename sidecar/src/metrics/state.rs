@@ -48,7 +48,7 @@ impl State {
                 registry,
                 "evidence_age",
                 Unit::Seconds,
-                "Age of this replica's evidence",
+                "Time since this replica appraised itself last",
             ),
             evidence_expires: register_in(
                 registry,

@@ -8,7 +8,7 @@ use sealane_policy::{
 };
 use sealane_types::{Assurance, Platform};
 
-use super::{Lines, list, shorten};
+use super::{Lines, list, short_list, shorten};
 
 pub(super) fn describe(lines: &mut Lines, entry: &Entry) {
     lines.at(2, platform(entry));
@@ -146,7 +146,7 @@ fn tdx(lines: &mut Lines, settings: &mut Settings, reference: &TdxReference) {
         (mr_owner_configs, "with an owner's configuration (MROWNERCONFIG) of"),
     ] {
         if !values.is_empty() {
-            lines.at(3, format!("{meaning} {}", list(values)));
+            lines.at(3, format!("{meaning} {}", short_list(values)));
         }
     }
     if !fmspcs.is_empty() {
@@ -188,6 +188,6 @@ fn tdx_settings(lines: &mut Lines, settings: &mut Settings, permissions: &TdxPer
     settings.put(*smt, "SMT shared with other guests");
     settings.put(!service_tds.is_empty(), "service TDs");
     if !service_tds.is_empty() {
-        lines.at(3, format!("with a service TD (MRSERVICETD) of {}, or none", list(service_tds)));
+        lines.at(3, format!("with a service TD (MRSERVICETD) of {}, or none", short_list(service_tds)));
     }
 }

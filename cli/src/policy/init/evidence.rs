@@ -62,17 +62,11 @@ impl FromStr for EvidenceFlag {
     }
 }
 
-/// Entries from evidence: those of named Peers, and the one of all others.
+/// Entries from evidence: those of named Peers, and the one of all others that have no pinned key.
 #[derive(Debug, Default)]
 pub(super) struct Shown {
     pub(super) named: BTreeMap<PeerName, Learned>,
     pub(super) others: Option<Learned>,
-}
-
-impl Shown {
-    pub(super) fn for_peer(&self, peer: &PeerName) -> Option<&Learned> {
-        self.named.get(peer).or(self.others.as_ref())
-    }
 }
 
 impl EvidenceFlags {

@@ -2,16 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::ListParams;
 use kube::{Api, Client};
 use sealane_operator_api::{Peer, TransferSession, TransferSessionSpec, TrustPolicy};
 use sealane_policy::{SessionKind, SessionRule};
 use sealane_types::{
-    Digest, ForwardPort, Measurement, Namespace, PeerName, PolicyName, PublicKey, SessionName, SimulatedForm,
+    Digest, ForwardPort, Measurement, Namespace, PeerName, PolicyName, Provider, PublicKey, SessionName,
+    SimulatedForm,
 };
 
+use super::flags::KeyFlag;
 use crate::cluster::{Connection, explain};
 use crate::source::Source;
 
@@ -26,9 +28,28 @@ pub(super) struct Declared {
     pub(super) peers: BTreeSet<PeerName>,
     /// Of Peers without a TEE.
     pub(super) keys: BTreeMap<PeerName, BTreeSet<PublicKey>>,
+    /// Peers in the cluster that prove themselves by a key, which no object there states.
+    pub(super) keyed: BTreeSet<PeerName>,
     pub(super) sessions: Vec<SessionRule>,
     pub(super) existing: Option<Source>,
     pub(super) simulation: Option<Simulation>,
+}
+
+impl Declared {
+    /// Adds the keys that the command line names.
+    ///
+    /// # Errors
+    /// When one is of no Peer, or a Peer that proves itself by a key is left without.
+    pub(super) fn pin(&mut self, flags: &[KeyFlag]) -> Result<()> {
+        for KeyFlag { peer, key } in flags {
+            ensure!(self.peers.contains(peer), "--public-key names {peer}, which is not one of the Peers");
+            self.keys.entry(peer.clone()).or_default().insert(*key);
+        }
+        match self.keyed.iter().find(|peer| !self.keys.contains_key(*peer)) {
+            Some(peer) => bail!("Peer {peer} proves itself by a key: name it with --public-key {peer}=HEX"),
+            None => Ok(()),
+        }
+    }
 }
 
 /// What a simulated installation says about itself.
@@ -62,6 +83,7 @@ pub(super) fn everything(
             None => None,
         };
         let keys = keys(&peers, &name)?;
+        let keyed = members(peers.iter().filter(|peer| is_keyed(peer)), &name)?;
         let peers = members(&peers, &name)?;
         if peers.is_empty() {
             bail!(
@@ -70,7 +92,16 @@ pub(super) fn everything(
         }
         let sessions = rules(&sessions, &peers)?;
         let existing = existing.as_ref().map(Source::from_manifest).transpose()?;
-        Ok(Declared { namespace: Namespace::new(namespace)?, name, peers, keys, sessions, existing, simulation })
+        Ok(Declared {
+            namespace: Namespace::new(namespace)?,
+            name,
+            peers,
+            keys,
+            keyed,
+            sessions,
+            existing,
+            simulation,
+        })
     })
 }
 
@@ -113,9 +144,14 @@ fn named_by(peers: &[Peer], namespace: &str) -> Result<PolicyName> {
     }
 }
 
-fn members(peers: &[Peer], policy: &PolicyName) -> Result<BTreeSet<PeerName>> {
-    let members = peers.iter().filter(|peer| peer.spec.trust_policy_ref.name == policy.as_str());
+fn members<'a>(peers: impl IntoIterator<Item = &'a Peer>, policy: &PolicyName) -> Result<BTreeSet<PeerName>> {
+    let members = peers.into_iter().filter(|peer| peer.spec.trust_policy_ref.name == policy.as_str());
     members.map(|peer| Ok(PeerName::new(peer.metadata.name.clone().unwrap_or_default())?)).collect()
+}
+
+/// Whether the pods of a Peer prove themselves by a key.
+fn is_keyed(peer: &Peer) -> bool {
+    peer.spec.external.is_none() && peer.spec.attestation.provider == Provider::Key
 }
 
 /// The keys that Peers outside of the cluster declare.
@@ -184,6 +220,30 @@ mod tests {
         let found = keys(&[peer("embedder", "demo"), laptop.clone()], &"demo".parse().unwrap()).unwrap();
         assert_eq!(found, [("laptop".parse().unwrap(), [key.parse().unwrap()].into())].into());
         assert!(keys(&[laptop], &"else".parse().unwrap()).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_peer_that_proves_itself_by_a_key_is_not_drafted_without_one() {
+        let mut desk = peer("desk", "demo");
+        desk.spec.attestation.provider = Provider::Key;
+        let (peers, name) = ([peer("embedder", "demo"), desk], "demo".parse().unwrap());
+        let mut declared = Declared {
+            namespace: "demo".parse().unwrap(),
+            peers: members(&peers, &name).unwrap(),
+            keys: keys(&peers, &name).unwrap(),
+            keyed: members(peers.iter().filter(|peer| is_keyed(peer)), &name).unwrap(),
+            name,
+            sessions: vec![],
+            existing: None,
+            simulation: None,
+        };
+        let refused = declared.pin(&[]).unwrap_err().to_string();
+        assert!(refused.contains("Peer desk proves itself by a key"), "{refused}");
+        assert!(refused.contains("--public-key desk=HEX"), "{refused}");
+        let key = "0a".repeat(32);
+        declared.pin(&[format!("desk={key}").parse().unwrap()]).unwrap();
+        assert_eq!(declared.keys, [("desk".parse().unwrap(), [key.parse().unwrap()].into())].into());
+        assert!(declared.pin(&[format!("else={key}").parse().unwrap()]).is_err());
     }
 
     fn session(name: &str, from: &str, to: &str) -> TransferSession {

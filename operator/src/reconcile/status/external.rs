@@ -18,11 +18,15 @@ use crate::external::External;
 use crate::limits::{DETACHED_GRACE, STATUS_REPLICAS_MAX};
 use crate::spec::{Problem, Valid, word};
 
+/// Longest `pod` of a replica in status.
+const POD_CHARS_MAX: usize = 253;
+
 /// The replicas of one Peer outside of the cluster, as far as somebody has met them.
 #[derive(Debug)]
 pub(super) struct Replicas<'a> {
     external: &'a External,
-    /// By the pod that a replica proved to be: its name is its own to choose, and tells no more than which one is meant.
+    /// By the pod that a replica proved to be, its uid included: both are its own to choose, and tell no more than which
+    /// one is meant.
     met: BTreeMap<&'a str, &'a ExternalReport>,
     problem: Option<Problem>,
 }
@@ -39,7 +43,7 @@ impl<'a> Replicas<'a> {
                 let message = || format!("pod `{pod}`: {}", report.message);
                 missed = missed.or_else(|| Some(Problem::new(reason(&report.reason), message())));
             } else if is_genuine(report, external) {
-                met.insert(report.pod.split('/').nth(1).unwrap_or(&report.pod), report);
+                met.insert(report.pod.as_str(), report);
             }
         }
         let problem =
@@ -124,15 +128,37 @@ pub(super) fn status(valid: &Valid, name: &PeerName, replicas: &Replicas<'_>) ->
             .filter(|seconds| *seconds > 0)
             .min()
             .map(|seconds| time(UnixSeconds(seconds))),
+        earliest_expiry: expires(valid, name).map(time),
         replicas: listed(replicas),
         ..PeerStatus::default()
     }
 }
 
+/// When the policy by which its replicas are met ends. Nothing under a pinned key does.
+fn expires(valid: &Valid, name: &PeerName) -> Option<UnixSeconds> {
+    let policy = valid.policies.get(valid.peers.get(name)?.policy.as_str())?;
+    Some(policy.verdict.as_ref().ok()?.expires().unix())
+}
+
+/// Name and uid of a pod as it is reported.
+fn parts(pod: &str) -> (&str, &str) {
+    let mut parts = pod.splitn(3, '/').skip(1);
+    (parts.next().unwrap_or(pod), parts.next().unwrap_or_default())
+}
+
+/// The name of a replica, with its uid where another has the same: the list is a map by it.
+fn shown(pod: &str, met: &BTreeMap<&str, &ExternalReport>) -> String {
+    let (name, uid) = parts(pod);
+    let namesakes = met.keys().filter(|other| parts(other).0 == name).count();
+    let text = if namesakes > 1 { format!("{name}/{uid}") } else { name.to_owned() };
+    // Its end tells more.
+    text.chars().skip(text.chars().count().saturating_sub(POD_CHARS_MAX)).collect()
+}
+
 fn listed(replicas: &Replicas<'_>) -> Vec<ReplicaStatus> {
     let known = |word: &str, known: bool| known.then(|| word.to_owned());
-    let replica = |(pod, met): (&&str, &&ExternalReport)| ReplicaStatus {
-        pod: pod.chars().take(253).collect(),
+    let replica = |(pod, met): (String, &ExternalReport)| ReplicaStatus {
+        pod,
         ready: true,
         platform: known(&met.platform, met.platform.parse::<Platform>().is_ok()),
         assurance: known(&met.assurance, met.assurance.parse::<Assurance>().is_ok()),
@@ -140,7 +166,9 @@ fn listed(replicas: &Replicas<'_>) -> Vec<ReplicaStatus> {
         evidence_time: (met.evidence_time > 0).then(|| time(UnixSeconds(met.evidence_time))),
         ..ReplicaStatus::default()
     };
-    replicas.met.iter().map(replica).take(STATUS_REPLICAS_MAX).collect()
+    let named: BTreeMap<String, &ExternalReport> =
+        replicas.met.iter().map(|(pod, met)| (shown(pod, &replicas.met), *met)).collect();
+    named.into_iter().map(replica).take(STATUS_REPLICAS_MAX).collect()
 }
 
 fn findings(replicas: &Replicas<'_>) -> Vec<Finding> {

@@ -1,5 +1,7 @@
 //! What a Peer's status says.
 
+use std::time::Duration;
+
 use sealane_operator_api::PeerStatus;
 use sealane_operator_api::well_known::condition::{
     COLLATERAL_FRESH, DEGRADED, EVIDENCE_VERIFIED, POLICY_VERIFIED, READY, TCB_UP_TO_DATE,
@@ -65,6 +67,13 @@ pub(super) fn status(valid: &Valid, name: &PeerName, replicas: &[Replica<'_>]) -
 
 fn cut(text: String) -> String {
     text.chars().take(64).collect()
+}
+
+/// When collateral ends next, which changes what `CollateralFresh` says.
+pub(super) fn next_change(valid: &Valid, replicas: &[Replica<'_>]) -> Option<Duration> {
+    let ends = replicas.iter().filter_map(Replica::attested).map(|evidence| evidence.collateral_expires);
+    let ahead = ends.filter_map(|end| end.checked_sub(valid.snapshot.now.0)).filter(|left| *left > 0);
+    ahead.min().map(Duration::from_secs)
 }
 
 /// The earliest end among collateral and policy in use.

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::{condition, message};
 use crate::control::convert::configuration;
-use crate::reconcile::fixture::{NOW, document, peer, policy, rereport, run, snapshot};
+use crate::reconcile::fixture::{EXPIRES, NOW, document, peer, policy, rereport, run, snapshot};
 use crate::spec::Snapshot;
 
 const KEY: [u8; 32] = [0x0a; 32];
@@ -94,6 +94,27 @@ fn a_peer_outside_is_ready_once_sidecars_have_met_its_replicas() {
     assert_eq!(names, ["desk", "laptop"]);
     assert!(peer.replicas.iter().all(|replica| replica.public_key == Some(key()) && replica.ready));
     assert_eq!(condition(&session.conditions, "PeersAttested"), "True Attested");
+}
+
+#[test]
+fn machines_of_one_name_are_told_apart_by_their_uids() {
+    let named = |uid: &str| ExternalReport { pod: format!("demo/laptop/{uid}"), ..met("ranker", "", &key()) };
+    let (peer, _) = saying(outside("ranker"), vec![named("1"), named("2"), named("2")]);
+    assert_eq!(condition(&peer.conditions, "Ready"), "True AllReady");
+    assert_eq!((peer.ready, peer.attested), (Some(2), Some(2)));
+    let names: Vec<_> = peer.replicas.iter().map(|replica| replica.pod.as_str()).collect();
+    assert_eq!(names, ["laptop/1", "laptop/2"]);
+    // No name is longer than a status may hold, and none is there twice: the list is a map.
+    let long = |uid: &str| named(&format!("{}{uid}", "u".repeat(250)));
+    let (peer, _) = saying(outside("ranker"), vec![long("1"), long("2")]);
+    let names: Vec<_> = peer.replicas.iter().map(|replica| replica.pod.as_str()).collect();
+    assert!(names.iter().all(|name| name.len() == 253) && names.len() == 2 && names[0] != names[1]);
+}
+
+#[test]
+fn a_peer_outside_shows_when_its_policy_ends() {
+    let (peer, _) = saying(outside("ranker"), vec![met("ranker", "laptop", &key())]);
+    assert_eq!(peer.earliest_expiry.unwrap().0.as_second() as u64, EXPIRES);
 }
 
 #[test]

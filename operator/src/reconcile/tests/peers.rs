@@ -183,6 +183,20 @@ fn stale_collateral_and_an_old_tcb_are_conditions() {
 }
 
 #[test]
+fn status_is_computed_again_when_the_first_collateral_ends() {
+    let again = |ends: [u64; 2]| {
+        let mut snapshot = snapshot();
+        for (sidecar, end) in snapshot.sidecars.iter_mut().zip(ends) {
+            rereport(sidecar, |report| report.evidence.as_mut().unwrap().collateral_expires = end);
+        }
+        run(snapshot).2.again_in
+    };
+    assert_eq!(again([NOW + 900, NOW + 300]), Some(Duration::from_secs(300)));
+    assert_eq!(again([NOW, NOW + 900]), Some(Duration::from_secs(900)), "what is over changes no more");
+    assert_eq!(again([NOW, 0]), again([0, 0]), "the policy's alone");
+}
+
+#[test]
 fn collateral_that_a_replica_misses_is_a_condition() {
     let told = |verified: bool, reason: &str, degraded: &[&str]| {
         let mut snapshot = snapshot();

@@ -5,7 +5,7 @@ use sealane_operator_api::TrustPolicyStatus;
 use sealane_types::UnixSeconds;
 
 use super::{condition, message};
-use crate::reconcile::fixture::{EXPIRES, NOW, document, policy, run, snapshot};
+use crate::reconcile::fixture::{EXPIRES, NOW, document, policy, rereport, run, snapshot};
 use crate::spec::Snapshot;
 
 fn demo(snapshot: Snapshot) -> (TrustPolicyStatus, Option<Duration>) {
@@ -15,7 +15,11 @@ fn demo(snapshot: Snapshot) -> (TrustPolicyStatus, Option<Duration>) {
 
 #[test]
 fn a_verified_policy_shows_what_was_signed_and_by_whom() {
-    let (status, again) = demo(snapshot());
+    let mut lasting = snapshot();
+    for sidecar in &mut lasting.sidecars {
+        rereport(sidecar, |report| report.evidence.as_mut().unwrap().collateral_expires = 0);
+    }
+    let (status, again) = demo(lasting);
     assert_eq!(condition(&status.conditions, "Ready"), "True InForce");
     assert_eq!(condition(&status.conditions, "Verified"), "True Verified");
     assert_eq!(condition(&status.conditions, "Expiring"), "False InForce");

@@ -325,7 +325,11 @@ fn what_cannot_be_injected_is_refused_by_name() {
     assert_eq!(refused(&mounted), InjectError::ReservedMount("app".to_owned()));
     mounted["spec"]["containers"][0]["volumeMounts"][0]["mountPath"] = json!("/run/sealane-of-another");
     injected(&mounted);
-    for reserved in ["sealane-token", "sealane-target"] {
+    for reserved in ["sealane-token", "sealane-key", "sealane-target"] {
+        // Invalid by itself, and valid once the volume is there.
+        mounted["spec"]["containers"][0]["volumeMounts"][0]["name"] = json!(reserved);
+        let (container, volume) = ("app".to_owned(), reserved.to_owned());
+        assert_eq!(refused(&mounted), InjectError::SidecarVolume { container, volume });
         let mut named = plain();
         named["spec"]["volumes"] = json!([{"name": reserved, "emptyDir": {}}]);
         assert_eq!(refused(&named), InjectError::ReservedVolume(reserved.to_owned()));

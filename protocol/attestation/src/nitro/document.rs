@@ -83,7 +83,7 @@ impl<'a> Members<'a> {
         }
         let pcrs = pcrs.ok_or(Rejection::Malformed("PCRs of the document"))?;
         Ok(Document {
-            module_id: module_id.filter(|id| !id.is_empty()).ok_or(Rejection::Malformed("module_id"))?,
+            module_id: module_id.filter(is_module_id).ok_or(Rejection::Malformed("module_id"))?,
             timestamp: timestamp.filter(|time| *time > 0).ok_or(Rejection::Malformed("timestamp"))?,
             pcrs,
             certificate: certificate.ok_or(Rejection::Malformed("the document has no certificate"))?,
@@ -93,6 +93,11 @@ impl<'a> Members<'a> {
             nonce: nonce.flatten(),
         })
     }
+}
+
+/// AWS gives no alphabet; people read it, and policies pin it as text.
+fn is_module_id(id: &&str) -> bool {
+    !id.is_empty() && id.bytes().all(|byte| matches!(byte, b' '..=b'~'))
 }
 
 /// Of two values one reader takes the first and another the last, so a second one is refused.

@@ -1,7 +1,8 @@
 //! Entries for AWS Nitro Enclaves.
 
 use sealane_policy::{
-    Document, Entry, Finding, NitroPermissions, NitroReference, Pinnable, PolicyError, Reference, parse,
+    Advice, Document, Entry, Finding, NitroPermissions, NitroReference, Pinnable, PolicyError, Reference,
+    advice, parse,
 };
 use sealane_types::{Assurance, Platform};
 use serde_json::{Value, json};
@@ -134,6 +135,20 @@ fn an_open_role_is_shown() {
     let mut pinned = entry(1);
     pinned["measurements"][0]["pcr3"] = json!("ee".repeat(48));
     assert_eq!(read(pinned).unwrap().absent(), []);
+}
+
+#[test]
+fn owners_are_told_of_instances_without_a_role() {
+    let told = |pcr3: &str| {
+        let mut entry = entry(1);
+        entry["measurements"][0]["pcr3"] = json!(pcr3.repeat(48));
+        let said = advice(&of_two(entry, snp(2)).unwrap());
+        said.into_iter().find(|advice| matches!(advice, Advice::NoRole { .. }))
+    };
+    assert_eq!(told("0a"), None);
+    let said = told("00").unwrap();
+    assert_eq!(said, Advice::NoRole { peer: "embedder".parse().unwrap(), entry: 0 });
+    assert!(said.to_string().contains("`peers.embedder.entries[0].measurements[].pcr3`"), "{said}");
 }
 
 #[test]

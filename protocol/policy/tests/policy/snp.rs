@@ -174,7 +174,7 @@ fn owners_are_told_what_they_may_not_have_meant() {
     let said = one(|entry| entry["allowVlek"] = json!(true));
     assert!(matches!(said, Advice::AnyProvider { .. }), "{said:?}");
     let said = one(|entry| entry["hostData"] = json!(["00".repeat(32)]));
-    assert!(matches!(said, Advice::NoInitdata { .. }), "{said:?}");
+    assert!(matches!(said, Advice::NoInitdata { member: "hostData", .. }), "{said:?}");
     let said = one(|entry| drop(entry.as_object_mut().unwrap().remove("require")));
     assert!(matches!(said, Advice::AliasesUnchecked { .. }), "{said:?}");
     // Without `products` a Milan is accepted as well as any other.

@@ -1,7 +1,7 @@
 //! Entries of kind Tdx, and simulations of them.
 
 use sealane_policy::{
-    Document, Entry, Finding, Pinnable, PolicyError, Problem, Reference, TdxReference, parse,
+    Advice, Document, Entry, Finding, Pinnable, PolicyError, Problem, Reference, TdxReference, advice, parse,
 };
 use sealane_types::{Assurance, Platform, TcbStatus};
 use serde_json::{Value, json};
@@ -95,6 +95,29 @@ fn a_full_entry_reads_and_writes_back() {
     assert!(tdx.permissions.debug && tdx.permissions.smt && tdx.permissions.sept_ve);
     assert_eq!(tdx.permissions.service_tds.len(), 1);
     assert_eq!(entry.absent(), []);
+}
+
+#[test]
+fn owners_are_told_of_guests_without_initdata() {
+    let told = |entry: &Value| {
+        let said = advice(&read(entry).unwrap().0);
+        said.into_iter().filter(|advice| matches!(advice, Advice::NoInitdata { .. })).collect::<Vec<_>>()
+    };
+    let mut entry = full(1);
+    assert_eq!(told(&entry), []);
+    entry["mrConfigId"] = json!(["00".repeat(48), "04".repeat(48)]);
+    let said = told(&entry);
+    assert_eq!(
+        said,
+        [Advice::NoInitdata { peer: "ranker".parse().unwrap(), entry: 0, member: "mrConfigId" }]
+    );
+    assert!(said[0].to_string().contains("`peers.ranker.entries[0].mrConfigId` accepts zero"), "{}", said[0]);
+    // Nothing that hardware could do makes a simulation better.
+    let mut simulated = tdx(1);
+    simulated.as_object_mut().unwrap().remove("assurance");
+    (simulated["kind"], simulated["form"]) = (json!("Simulated"), json!("Tdx"));
+    (simulated["root"], simulated["mrConfigId"]) = (json!("1b".repeat(32)), entry["mrConfigId"].clone());
+    assert_eq!(told(&simulated), []);
 }
 
 /// The written form of what `entry` was read as, read again.

@@ -3,7 +3,7 @@
 use sealane_policy::{SnpIdentity, SnpPermissions, SnpReference, Tcb};
 use sealane_types::SnpProtection;
 
-use super::super::{Lines, list};
+use super::super::{Lines, list, short_list};
 use super::Settings;
 
 pub(super) fn snp(lines: &mut Lines, settings: &mut Settings, reference: &SnpReference) {
@@ -19,9 +19,9 @@ pub(super) fn snp(lines: &mut Lines, settings: &mut Settings, reference: &SnpRef
         vlek_providers: _,
         permissions,
     } = reference;
-    lines.at(3, format!("it was started from a guest image with measurement {}", list(measurements)));
+    lines.at(3, format!("it was started from a guest image with measurement {}", short_list(measurements)));
     if !host_data.is_empty() {
-        lines.at(3, format!("with initdata whose SHA-256 (HOST_DATA) is {}", list(host_data)));
+        lines.at(3, format!("with initdata whose SHA-256 (HOST_DATA) is {}", short_list(host_data)));
     }
     describe_identity(lines, identity);
     if !products.is_empty() {
@@ -47,19 +47,19 @@ pub(super) fn snp(lines: &mut Lines, settings: &mut Settings, reference: &SnpRef
 fn describe_identity(lines: &mut Lines, identity: &SnpIdentity) {
     let SnpIdentity { id_keys, author_keys, family_ids, image_ids, min_guest_svn } = identity;
     if !id_keys.is_empty() {
-        lines.at(3, format!("its ID block was signed by the key with SHA-384 {}", list(id_keys)));
+        lines.at(3, format!("its ID block was signed by the key with SHA-384 {}", short_list(id_keys)));
     }
     if !author_keys.is_empty() {
         lines.at(
             3,
-            format!("the key of its ID block was signed by the one with SHA-384 {}", list(author_keys)),
+            format!("the key of its ID block was signed by the one with SHA-384 {}", short_list(author_keys)),
         );
     }
     if !family_ids.is_empty() {
-        lines.at(3, format!("its FAMILY_ID is {}", list(family_ids)));
+        lines.at(3, format!("its FAMILY_ID is {}", short_list(family_ids)));
     }
     if !image_ids.is_empty() {
-        lines.at(3, format!("its IMAGE_ID is {}", list(image_ids)));
+        lines.at(3, format!("its IMAGE_ID is {}", short_list(image_ids)));
     }
     if let Some(svn) = min_guest_svn {
         lines.at(3, format!("its own security version is at least {svn}"));
@@ -76,7 +76,7 @@ fn describe_permissions(settings: &mut Settings, permissions: &SnpPermissions, r
             (false, _) => "keys held by a cloud provider (VLEK)".to_owned(),
             (true, true) => "keys held by ANY cloud provider (VLEK)".to_owned(),
             (true, false) => {
-                format!("keys held by the cloud provider (VLEK) {}", join(&reference.vlek_providers))
+                format!("keys held by the cloud provider (VLEK) {}", list(&reference.vlek_providers))
             }
         },
     );
@@ -125,11 +125,6 @@ const fn words(protection: SnpProtection) -> &'static str {
         SnpProtection::AesXts => "its memory is encrypted by AES-256-XTS",
         SnpProtection::PageSwapDisabled => "the host can neither move nor swap its pages",
     }
-}
-
-/// Names in full: a part of one could be another's.
-fn join(values: &std::collections::BTreeSet<String>) -> String {
-    values.iter().map(String::as_str).collect::<Vec<_>>().join(" or ")
 }
 
 fn tcb(tcb: &Tcb) -> String {

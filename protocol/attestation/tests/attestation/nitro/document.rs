@@ -116,12 +116,16 @@ fn no_other_member_is_there() {
 #[test]
 fn members_have_their_bounds() {
     type Edit = fn(&mut Document);
-    let refused: [Edit; 11] = [
+    let refused: [Edit; 14] = [
         |document| document.digest = "SHA512".to_owned(),
         |document| document.digest = "sha384".to_owned(),
         |document| document.digest.clear(),
         |document| document.module_id.clear(),
         |document| document.module_id = "i".repeat(257),
+        // What is shown to people moves no cursor and is no other name than it seems.
+        |document| document.module_id = "i-1\u{1b}[2K".to_owned(),
+        |document| document.module_id = "i-1\n".to_owned(),
+        |document| document.module_id = "і-1".to_owned(),
         |document| document.timestamp = 0,
         |document| document.public_key = Some(vec![0; 1025]),
         |document| document.user_data = Some(vec![0; 1025]),
