@@ -30,7 +30,7 @@ pub(crate) const QUOTE_TAKES: Duration = Duration::from_millis(50);
 /// After a refusal, a peer waits as long as a sidecar does before it dials again.
 const AGAIN: Duration = Duration::from_millis(100);
 /// A fleet that has not arrived by then is stuck.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(600);
 /// Threads of the sidecar and of the fleet, as many as a sidecar has.
 const WORKERS: usize = 2;
 

@@ -1,9 +1,10 @@
 //! Two real sidecars with a session between them, started as outside a cluster: from files.
 
 use std::fs::{self, File};
-use std::net::TcpListener;
+use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::atomic::{AtomicU16, Ordering};
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
@@ -73,8 +74,8 @@ impl Sidecars {
 impl Sidecar {
     fn start(program: &Path, folder: &Path, who: Who, host: &Host, remotes: &[String]) -> Result<Self> {
         let pod = who.pod_name();
-        let listen = format!("{}:{}", host.address, free_port()?);
-        let admin = format!("{}:{}", host.address, free_port()?);
+        let listen = format!("{}:{}", host.address, free_port());
+        let admin = format!("{}:{}", host.address, free_port());
         let door = folder.join(format!("{pod}.sock"));
         fs::write(folder.join(format!("{pod}.initdata")), who.initdata())?;
         let direction = match who {
@@ -115,9 +116,17 @@ impl Sidecar {
     }
 }
 
-/// A port that was free a moment ago. Inside a namespace of our own all are.
-fn free_port() -> Result<u16> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+/// A port of loopback that nobody uses, outside of the range that dialling sockets take theirs from. Inside a namespace
+/// of our own all are free.
+fn free_port() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let first = 20_000 + (std::process::id() % 40) as u16 * 256;
+    loop {
+        let port = first + NEXT.fetch_add(1, Ordering::Relaxed) % 256;
+        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
+            return port;
+        }
+    }
 }
 
 fn tail(log: &Path) -> String {

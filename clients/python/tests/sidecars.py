@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import itertools
 import json
+import os
 import pathlib
 import signal
 import socket
 import subprocess
 import time
 import urllib.request
+from contextlib import suppress
 from datetime import datetime, timedelta, timezone
 from typing import Any, Optional
 
@@ -24,13 +27,15 @@ PROGRAM = BINARIES / "sealane-sidecar-sim"
 PAYLOAD_TYPE = "application/vnd.sealane.policy.v1+json"
 OWNERS = [Ed25519PrivateKey.from_private_bytes(bytes([n]) * 32) for n in (1, 2)]
 KEYS = [owner.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw) for owner in OWNERS]
+PORTS = itertools.count()
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A port of loopback that nobody uses, outside of the range that dialling sockets take theirs from."""
+    while True:
+        port = 20_000 + os.getpid() % 40 * 256 + next(PORTS) % 256
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
 
 
 def initdata(peer: str) -> bytes:

@@ -125,12 +125,12 @@ def test_the_loop_is_never_blocked(shared: Loopback, session: str) -> None:
         async with sealane.aio.connect(shared.path) as door:
             ticking = asyncio.create_task(tick())
             with pytest.raises(sealane.NotReady):
-                await door.sender("never-ready", timeout=0.5)
+                await door.sender("never-ready", timeout=3)
             receiver = await door.receiver(session)
             with pytest.raises(sealane.Timeout):
-                await receiver.take(timeout=0.5)
+                await receiver.take(timeout=3)
             ticking.cancel()
-        assert worst < 0.25
+        assert worst < 2
 
     run(test())
 

@@ -203,7 +203,7 @@ def test_descriptors_of_a_client_are_closed(raw: Raw, shared: Loopback) -> None:
 def test_too_many_clients(own: Loopback) -> None:
     clients = [Raw(own) for _ in range(64)]
     with pytest.raises(sealane.NotReady, match="64 clients") as raised:
-        sealane.connect(own.path, timeout=0)
+        Link.connect(own.path, SECONDS)
     assert raised.value.reason == "LimitExceeded"
     clients.pop().link.close()
     sealane.connect(own.path, timeout=SECONDS).close()

@@ -22,7 +22,7 @@ def test_a_slow_receiver_blocks_put_and_memory_stays_bounded(own: Loopback, sess
         with pytest.raises(sealane.Timeout):
             while accepted < 100:
                 tensor[:] = accepted
-                sender.put(tensor, timeout=1)
+                sender.put(tensor, timeout=5)
                 accepted += 1
         assert 4 <= accepted < 20
         assert own.resident_bytes() < 150 * MIB
@@ -42,7 +42,7 @@ def test_views_hold_window(own: Loopback, session: str) -> None:
         with pytest.raises(sealane.Timeout):
             for n in range(100):
                 sender.put(numpy.full(4 * MIB, n, dtype=numpy.uint8), timeout=SECONDS)
-                tensor = receiver.take(timeout=2)
+                tensor = receiver.take(timeout=5)
                 assert tensor is not None
                 held.append(tensor.numpy()[1:].reshape(-1, 3))
                 del tensor
@@ -64,7 +64,7 @@ def test_a_view_released_by_another_thread_lets_the_waiting_one_go_on(own: Loopb
         held = []
         with pytest.raises(sealane.Timeout):
             while True:
-                held.append(receiver.take(timeout=1))
+                held.append(receiver.take(timeout=5))
         count = len(held)
         assert 1 <= count < 4
         timer = threading.Timer(0.5, held.clear)

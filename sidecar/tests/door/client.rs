@@ -186,7 +186,9 @@ impl Client {
     pub(crate) fn ask(&self, lane: u32, receive: bool, session: &str) {
         let name = session.as_bytes();
         let incarnation = if receive { [0; 16] } else { [lane as u8; 16] };
-        let wait = 500_u32.to_le_bytes();
+        // Milliseconds: a session that is never ready is waited for in vain.
+        let wait: u32 = if session == loopback::NEVER_READY { 500 } else { 20_000 };
+        let wait = wait.to_le_bytes();
         self.say(3, u8::from(receive), 0, lane, &[&incarnation, &[0; 8], &wait, &[name.len() as u8], name]);
     }
 

@@ -5,7 +5,7 @@ use sealane_types::Dtype;
 use tokio::time::timeout;
 use tonic::Code;
 
-use crate::client::{Came, Putter, Taker, assert_failed, bytes, put, tensor};
+use crate::client::{Came, Putter, Taker, assert_failed, bytes, put, tensor, word};
 use crate::served::{MIB, Served};
 use crate::support::{Plan, within};
 
@@ -256,8 +256,16 @@ async fn without_the_other_side_lanes_are_not_ready_and_say_why() {
     let channel = from.channel().await;
     let open =
         |session: &str| wire::PutOpen { session: session.to_owned(), timeout_ms: 200, ..Default::default() };
-    let refused = Putter::open_with(&channel, open(SESSION)).await.err().unwrap();
-    assert_failed(&refused, Code::Unavailable, "Unreachable");
+    // Before the first dial failed, there only is no replica yet.
+    let refused = within("a dial that failed", async {
+        loop {
+            let refused = Putter::open_with(&channel, open(SESSION)).await.err().unwrap();
+            if word(&refused) == "Unreachable" {
+                return refused;
+            }
+        }
+    });
+    assert_failed(&refused.await, Code::Unavailable, "Unreachable");
     let unknown = Putter::open_with(&channel, open("nowhere")).await.err().unwrap();
     assert_failed(&unknown, Code::Unavailable, "SessionUnknown");
     let take = wire::TakeOpen { session: SESSION.to_owned(), timeout_ms: 200, ..Default::default() };

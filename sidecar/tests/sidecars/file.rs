@@ -11,6 +11,7 @@ use tokio::net::TcpStream;
 use tokio::process::Command;
 
 use crate::client::{Receiver, parcel, passing_on, sender};
+use crate::forward::free_port;
 use crate::support::{document, initdata, loopback, material, roots, signed, with_simulation, within};
 
 /// The examples with everything that they name.
@@ -53,11 +54,6 @@ async fn the_loopback_examples_exchange_tensors() {
     within("the end", lane.close()).await.unwrap();
     within("the drain", drained).await.unwrap();
     drop(ranker);
-}
-
-/// A port that was free a moment ago.
-pub(crate) fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 #[tokio::test]

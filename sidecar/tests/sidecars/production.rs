@@ -3,7 +3,8 @@
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Command;
 
-use crate::file::{examples, free_port};
+use crate::file::examples;
+use crate::forward::free_port;
 use crate::support::within;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_sealane-sidecar");

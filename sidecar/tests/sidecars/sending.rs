@@ -38,7 +38,7 @@ async fn a_broadcast_goes_on_without_a_receiver_that_stalls() {
         }
         quick.turn().await
     };
-    let (closed, end) = tokio::time::timeout(Duration::from_secs(90), async { tokio::join!(put, take) })
+    let (closed, end) = tokio::time::timeout(5 * LIMIT, async { tokio::join!(put, take) })
         .await
         .expect("a lane closes although a receiver stalled");
     // One receiver of the Peer took each of them: that is taken, and the operator hears of the other one.
@@ -106,7 +106,7 @@ async fn a_broadcast_goes_on_without_a_receiver_that_has_memory_and_takes_nothin
             quick.take(&delivery);
         }
     };
-    tokio::time::timeout(Duration::from_secs(90), async { tokio::join!(put, take) })
+    tokio::time::timeout(5 * LIMIT, async { tokio::join!(put, take) })
         .await
         .expect("a client's window is not used up by a receiver that takes nothing");
 }

@@ -15,7 +15,7 @@ use crate::client::{Receiver, parcel, passing_on, sender, try_sender};
 use crate::support::{Plan, Sidecar, document, provider, signed, until, within};
 
 /// Long enough for two sidecars to meet on a busy machine.
-const LIFETIME: Duration = Duration::from_secs(12);
+const LIFETIME: Duration = Duration::from_secs(20);
 
 /// A chip whose certificate expires soon.
 fn expiring_chip() -> &'static Material {

@@ -29,7 +29,7 @@ use sealane_types::{
 use serde_json::{Value, json};
 
 /// Longest wait for anything; generous, because machines that run tests are busy.
-pub(crate) const LIMIT: Duration = Duration::from_secs(30);
+pub(crate) const LIMIT: Duration = Duration::from_secs(120);
 
 /// Waits for `future`, and fails the test after [`LIMIT`].
 pub(crate) async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
@@ -47,6 +47,12 @@ pub(crate) async fn until(what: &str, mut condition: impl FnMut() -> bool) {
         }
     })
     .await;
+}
+
+/// Prints a figure beside a test's result.
+#[expect(clippy::print_stdout, reason = "how long something took is for whoever reads the output")]
+pub(crate) fn tell(figure: &str) {
+    println!("{figure}");
 }
 
 #[derive(Debug)]

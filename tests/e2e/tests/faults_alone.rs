@@ -89,8 +89,10 @@ async fn e2e_fault_node_is_cut_off_and_comes_back() -> Result<()> {
     load.flows(60).await?;
     let cut = sandbox.cluster.cut_node2().await?;
     load.until_more("right-2", "took", 60).await?;
-    // Longer than the 20 s after which silence is a cut, and the 15 s after which a cut is an interruption.
+    // Longer than the 20 s after which silence is a cut, and the 15 s after which a cut is an interruption; and until
+    // one who can be asked was told of it.
     tokio::time::sleep(Duration::from_secs(45)).await;
+    load.until_count("right-2", "interrupted", 1).await?;
     cut.heal().await?;
     load.flows(60).await?;
     let away = ["left-0", "left-1", "left-2"].map(|pod| (pod.to_owned(), 1));

@@ -316,7 +316,7 @@ fn a_new_epoch_judges_the_stored_claims() {
 #[test]
 fn stored_claims_expire() {
     let mut soon = recipe(Product::Genoa, Kind::Vcek);
-    soon.validity.until = std::time::Duration::from_secs(now().0 + 60);
+    soon.validity.until = std::time::Duration::from_secs(now().0 + 600);
     let material = AUTHORITY.issue(&soon).unwrap();
     let policy = policy(vec![entry(&material)], Floors::default());
     let held = judged(&Prover { material, ..Prover::honest(&policy) }.send(), &policy).unwrap();

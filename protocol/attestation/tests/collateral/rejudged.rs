@@ -51,7 +51,7 @@ fn a_newer_list_makes_a_peer_last_longer_and_its_evidence_no_younger() {
                 .unwrap(),
         )
     };
-    let mut stock = holding([list(50)]);
+    let mut stock = holding([list(600)]);
     let held = judged(&snp_message(&policy), &policy, &stock.assemble(1).0, now()).unwrap();
     let newer = Piece::SnpList(
         super::support::AMD.revocation_list(&super::support::amd_recipe(), dates(-10, 3600), false).unwrap(),

@@ -199,7 +199,7 @@ fn age_is_that_of_the_handshake() {
 #[test]
 fn claims_end_with_the_enclave_s_certificate() {
     let mut soon = recipe();
-    soon.dates[4].until = std::time::Duration::from_secs(now().0 + 60);
+    soon.dates[4].until = std::time::Duration::from_secs(now().0 + 600);
     let chain = Chain::issue(&soon).unwrap();
     let mut pinned = entry();
     pinned.root = Some(sealane_simulated::nitro::Material::from(chain.clone()).fingerprint());

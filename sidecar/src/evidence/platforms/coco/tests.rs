@@ -9,7 +9,7 @@ use sealane_types::{Digest, UnixSeconds};
 use serde_json::{Value, json};
 use sev::firmware::guest::AttestationReport;
 use sev::parser::ByteParser as _;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 
 use super::*;
 
@@ -98,8 +98,10 @@ async fn what_an_agent_gets_wrong_is_told() {
         let error = agent.quote(REQUEST).await.unwrap_err().to_string();
         assert!(error.contains(told), "{fault:?}: {error}");
     }
-    let nobody = TcpListener::bind(("127.0.0.1", 0)).await.unwrap().local_addr().unwrap();
-    let error = CocoAgent::new(nobody).format().await.unwrap_err().to_string();
+    // Bound, so that nobody else takes its port, and not listening.
+    let nobody = TcpSocket::new_v4().unwrap();
+    nobody.bind(([127, 0, 0, 1], 0).into()).unwrap();
+    let error = CocoAgent::new(nobody.local_addr().unwrap()).format().await.unwrap_err().to_string();
     assert!(error.contains("agent.guest_components_rest_api=all"), "{error}");
 }
 
