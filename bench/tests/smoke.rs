@@ -55,6 +55,41 @@ fn assert_rows(outcome: &Outcome, expected: &[&str]) {
 }
 
 #[test]
+fn crypto() {
+    let outcome = run(Suite::Crypto, &[], PathBuf::new());
+    let mut expected: Vec<String> = Vec::new();
+    for bytes in [64, 1_024, 4_096, 16_384, 65_536] {
+        for part in ["seal", "open", "round"] {
+            expected.push(format!("W18-W22/{part}-{bytes}"));
+            expected.push(format!("W18-W22-chacha/{part}-{bytes}"));
+        }
+    }
+    for row in ["P2/1024", "P2/65536", "P2/1048576", "W23/keygen", "W24/exchange", "W27/keypair", "W26/hkdf"]
+    {
+        expected.push(row.to_owned());
+    }
+    for row in ["W37/32", "W28/fresh", "W28/hybrid", "W29/fresh", "W29/hybrid", "P3/fresh", "P3/hybrid"] {
+        expected.push(row.to_owned());
+    }
+    expected.push("W30/update".to_owned());
+    assert_rows(&outcome, &expected.iter().map(String::as_str).collect::<Vec<_>>());
+    assert_eq!(
+        outcome.missing.iter().map(|missing| missing.id.0.as_str()).collect::<Vec<_>>(),
+        ["W25", "P1"]
+    );
+}
+
+#[test]
+fn frame() {
+    let outcome = run(Suite::Frame, &[], PathBuf::new());
+    let parts =
+        ["W1-W3", "W4-W6"].iter().flat_map(|row| [64, 512, 1_456].map(|bytes| format!("{row}/{bytes}")));
+    let whole = ["W4-W6/round-64", "W4-W6/round-512", "W7/1456", "H1/update"].map(str::to_owned);
+    let expected: Vec<_> = parts.chain(whole).collect();
+    assert_rows(&outcome, &expected.iter().map(String::as_str).collect::<Vec<_>>());
+}
+
+#[test]
 fn handshake() {
     let outcome = run(Suite::Handshake, &[], PathBuf::new());
     assert_rows(&outcome, &["C1/fresh", "C1/hybrid", "C1/attested", "C1/resumed"]);
