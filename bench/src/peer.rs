@@ -1,4 +1,5 @@
 //! Who is measured beside us.
 
 pub(crate) mod plaintext;
+pub(crate) mod tls;
 pub(crate) mod transport;

@@ -35,7 +35,6 @@ pub(crate) fn not_measured(selection: &Selection) -> Vec<Missing> {
         (Suite::Crypto, "W25", NO_BLAKE3),
         (Suite::Crypto, "P1", NO_BLAKE3),
         (Suite::Frame, "H6", "part of every open: W1-W3 hold it, and nothing can be told apart"),
-        (Suite::Stream, "C3-tcp@rustls", NO_SUITE),
         (Suite::Lane, "lane/1536@put_many", NO_SUITE),
         (Suite::Lane, "pair/1048576@relay", NO_SUITE),
     ];

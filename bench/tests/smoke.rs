@@ -120,7 +120,9 @@ fn stream() {
             expected.push(format!("{row}/{bytes}"));
         }
         expected.push(format!("C3/{bytes}@plaintext"));
-        expected.push(format!("C3-tcp/{bytes}@plaintext"));
+        for peer in ["plaintext", "rustls", "rustls-buffered"] {
+            expected.push(format!("C3-tcp/{bytes}@{peer}"));
+        }
     }
     assert_rows(&outcome, &expected.iter().map(String::as_str).collect::<Vec<_>>());
 }
@@ -128,7 +130,9 @@ fn stream() {
 #[test]
 fn a_selected_row_comes_alone() {
     let outcome = run(Suite::Stream, &["C3-tcp/1536"], PathBuf::new());
-    assert_rows(&outcome, &["C3-tcp/1536", "C3-tcp/1536@plaintext"]);
+    let peers = ["plaintext", "rustls", "rustls-buffered"].map(|peer| format!("C3-tcp/1536@{peer}"));
+    let expected: Vec<_> = std::iter::once("C3-tcp/1536").chain(peers.iter().map(String::as_str)).collect();
+    assert_rows(&outcome, &expected);
     assert_eq!(outcome.missing, []);
 }
 
