@@ -13,6 +13,7 @@ pub mod build;
 mod carrier;
 pub mod command;
 pub mod contest;
+mod ends;
 mod fleet;
 pub mod machine;
 mod message;

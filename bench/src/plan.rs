@@ -39,12 +39,16 @@ pub enum Suite {
     Stream,
     /// Python client to Python client through two sidecars
     Lane,
+    /// A TCP connection that two sidecars carry
+    Pair,
+    /// How time and memory grow with streams and connections
+    Growth,
     /// A live lane while strangers flood the sidecar with handshakes
     Flood,
 }
 
 impl Suite {
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::Crypto,
         Self::Frame,
         Self::Handshake,
@@ -52,6 +56,8 @@ impl Suite {
         Self::Roundtrip,
         Self::Stream,
         Self::Lane,
+        Self::Pair,
+        Self::Growth,
         Self::Flood,
     ];
 
@@ -65,6 +71,8 @@ impl Suite {
             Self::Roundtrip => "roundtrip",
             Self::Stream => "stream",
             Self::Lane => "lane",
+            Self::Pair => "pair",
+            Self::Growth => "growth",
             Self::Flood => "flood",
         }
     }

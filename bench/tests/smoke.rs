@@ -138,7 +138,22 @@ fn a_selected_row_comes_alone() {
 
 #[test]
 fn lane() {
-    assert_rows(&run(Suite::Lane, &[], sidecar()), &["lane/1048576@tcp", "lane/8388608@tcp"]);
+    let bulk = ["lane/1048576@tcp", "lane/8388608@tcp", "lane/1048576-cpu", "lane/8388608-cpu", "P7/1GB"];
+    let small = ["lane/1536-put", "lane/1536-put_many", "lane/idle", "lane/idle-added", "H5/p50", "H5/p95"];
+    assert_rows(&run(Suite::Lane, &[], sidecar()), &[&bulk[..], &small].concat());
+}
+
+#[test]
+fn pair() {
+    assert_rows(&run(Suite::Pair, &[], sidecar()), &["pair/1048576@relay"]);
+}
+
+#[test]
+fn growth() {
+    let streams = ["growth/streams", "growth/streams-1000", "growth/streams-10000"];
+    let connections = ["growth/connections", "growth/connections-100", "growth/connections-1000"];
+    let expected = [&streams[..], &connections, &["growth/idle-connection"]].concat();
+    assert_rows(&run(Suite::Growth, &[], sidecar()), &expected);
 }
 
 #[test]
