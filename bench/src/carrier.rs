@@ -1,6 +1,6 @@
 //! What carries bytes between two ends on this machine: memory, or a TCP connection over loopback.
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::net::{Ipv4Addr, TcpListener};
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -82,6 +82,24 @@ impl AsyncWrite for Carrier {
         match self.get_mut() {
             Self::Memory(stream) => Pin::new(stream).poll_write(context, bytes),
             Self::Tcp(stream) => Pin::new(stream).poll_write(context, bytes),
+        }
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Memory(stream) => Pin::new(stream).poll_write_vectored(context, slices),
+            Self::Tcp(stream) => Pin::new(stream).poll_write_vectored(context, slices),
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        match self {
+            Self::Memory(stream) => stream.is_write_vectored(),
+            Self::Tcp(stream) => stream.is_write_vectored(),
         }
     }
 

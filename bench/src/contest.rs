@@ -16,8 +16,6 @@ const CONTROL_SPREAD_MAX: f64 = 0.10;
 const SAMPLES_SPREAD_MAX: f64 = 0.35;
 /// Steps of the fixed work: about a millisecond.
 const CONTROL_STEPS: u32 = 600_000;
-/// Figures that are better when lower cannot be told from nothing below this: 50 ns where they are microseconds.
-const RESOLUTION: f64 = 0.05;
 const SEED: u64 = 0x5ea1_a9e0;
 
 /// One figure, and whether the result that it timed was right.
@@ -133,13 +131,14 @@ impl Caption {
         let theirs_values = theirs.map(|series| series.values.as_slice());
         let middle = |[values]: [&[f64]; 1]| median(values);
         let ours_interval = bootstrap([&ours.values], SEED, middle);
-        let compared = |[ours, theirs]: [&[f64]; 2]| Some(ratio(better, median(ours)?, median(theirs)?));
+        let compared =
+            |[ours, theirs]: [&[f64]; 2]| Some(ratio(better, unit, median(ours)?, median(theirs)?));
         let ratio = theirs_values.and_then(|theirs| compared([&ours.values, theirs]));
         let ratio_interval =
             theirs_values.and_then(|theirs| bootstrap([&ours.values, theirs], SEED, compared));
         // A ratio to nothing is no figure, though a limit on it may well be met.
         let tellable =
-            better == Better::Higher || median(&ours.values).is_some_and(|ours| ours >= RESOLUTION);
+            better == Better::Higher || median(&ours.values).is_some_and(|ours| ours >= unit.resolution());
         let wrong = ours.wrong.clone().or_else(|| theirs.and_then(|series| series.wrong.clone()));
         let noise = doubt.or_else(|| noise(control, &ours.values, theirs_values));
         let judged = |(on, value): (Subject, f64)| {
@@ -187,10 +186,10 @@ impl Caption {
 }
 
 /// Above 1 is better for us. What cannot be told from nothing counts as the least that can.
-fn ratio(better: Better, ours: f64, theirs: f64) -> f64 {
+fn ratio(better: Better, unit: Unit, ours: f64, theirs: f64) -> f64 {
     match better {
         Better::Higher => ours / theirs.max(f64::MIN_POSITIVE),
-        Better::Lower => theirs / ours.max(RESOLUTION),
+        Better::Lower => theirs / ours.max(unit.resolution()),
     }
 }
 
@@ -311,8 +310,18 @@ mod tests {
     #[test]
     fn what_cannot_be_told_from_nothing_has_no_ratio_but_meets_a_limit() {
         let (ours, theirs) = (series(&[-0.1, 0.0, 0.04]), series(&[5.0, 5.0, 5.1]));
-        let row = caption(Better::Lower, &[(Subject::Ratio, 6.0)]).row(&ours, Some(&theirs), &QUIET);
+        let limits = [(Subject::Ratio, 6.0)];
+        let added = Caption { unit: Unit::Microseconds, ..caption(Better::Lower, &limits) };
+        let row = added.row(&ours, Some(&theirs), &QUIET);
         assert_eq!((row.ratio, row.ratio_interval), (None, None));
         assert_eq!(row.verdict(), Some(Verdict::Met));
+    }
+
+    #[test]
+    fn a_small_figure_of_a_large_unit_is_a_figure() {
+        let (ours, theirs) = (series(&[0.02, 0.02, 0.02]), series(&[0.05, 0.05, 0.05]));
+        let row = Caption { unit: Unit::Seconds, ..caption(Better::Lower, &[]) };
+        let row = row.row(&ours, Some(&theirs), &QUIET);
+        assert!((row.ratio.unwrap() - 2.5).abs() < 1e-9, "{:?}", row.ratio);
     }
 }

@@ -1,5 +1,5 @@
-//! Peers that all dial one sidecar at the same moment. Each has its own static key and a platform that takes its time to
-//! quote; the sidecar's takes as long.
+//! Peers that all dial one sidecar, at the same moment or some at a time. Each has its own static key and a platform that
+//! takes its time to quote; a sidecar of this process takes as long.
 
 use std::fmt::Write as _;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
+use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use sealane_protocol::handshake::{KeyExchange, Suite};
 use sealane_sidecar::config::{ConfigError, file};
 use sealane_sidecar::evidence::{
@@ -21,7 +22,7 @@ use tokio::net::TcpSocket;
 use tokio::task::JoinSet;
 
 use crate::carrier::Carrier;
-use crate::ours::Ours;
+use crate::ours::{Ours, Sealed};
 use crate::wire::{Open, Side};
 use crate::world::{NAMESPACE, SESSION, Who, World};
 
@@ -55,15 +56,35 @@ pub(crate) struct Fleet {
 }
 
 impl Fleet {
-    pub(crate) fn new(world: &World, size: u32) -> Result<Self> {
+    /// `size` peers whose platforms take `quote_takes` each.
+    pub(crate) fn new(world: &World, size: u32, quote_takes: Duration) -> Result<Self> {
         let world = Arc::new(world.clone());
         let suite = Suite::new(KeyExchange::Hybrid, Cipher::Aes256Gcm);
         let peer = |number: u32| {
-            let ours = Ours::new(&world, suite)?.replica(number)?.quoting_for(QUOTE_TAKES);
+            let ours = Ours::new(&world, suite)?.replica(number)?.quoting_for(quote_takes);
             Ok((source(number)?, ours))
         };
         let peers = (0..size).map(peer).collect::<Result<_>>()?;
         Ok(Self { world, peers })
+    }
+
+    /// Where each of them dials from.
+    pub(crate) fn sources(&self) -> Vec<Ipv4Addr> {
+        self.peers.iter().map(|(source, _)| *source).collect()
+    }
+
+    /// Lets the first of those that have not dialled yet dial `target`, `at_once` at a time, and returns their connections
+    /// when all are established.
+    pub(crate) async fn dial(
+        &mut self,
+        target: SocketAddr,
+        first: usize,
+        at_once: usize,
+    ) -> Result<Vec<Sealed>> {
+        let waiting = self.peers.drain(..first.min(self.peers.len()));
+        let dialling = waiting.map(|(source, peer)| async move { dial(source, target, &peer).await });
+        let all = stream::iter(dialling).buffer_unordered(at_once).try_collect();
+        tokio::time::timeout(PATIENCE, all).await.context("the fleet is stuck")?
     }
 
     /// Starts a sidecar and lets everybody dial it.
@@ -105,17 +126,19 @@ fn source(number: u32) -> Result<Ipv4Addr> {
 }
 
 /// Dials until it is established.
-async fn dial(source: Ipv4Addr, target: SocketAddr, peer: &Ours) -> Result<impl Send + use<>> {
+async fn dial(source: Ipv4Addr, target: SocketAddr, peer: &Ours) -> Result<Sealed> {
     loop {
         let socket = TcpSocket::new_v4()?;
         socket.bind((source, 0).into())?;
-        let stream = socket.connect(target).await?;
-        stream.set_nodelay(true)?;
-        match peer.open(Carrier::Tcp(stream), Side::Dialler).await {
-            Ok(established) => return Ok(established),
-            // Only so many handshakes may be under way; whoever is one too many comes again.
-            Err(_) => tokio::time::sleep(AGAIN).await,
+        if let Ok(stream) = socket.connect(target).await {
+            stream.set_nodelay(true)?;
+            if let Ok(established) = peer.open(Carrier::Tcp(stream), Side::Dialler).await {
+                return Ok(established);
+            }
         }
+        // Only so many handshakes may be under way, and a sidecar has to be up first: whoever is too many or too early
+        // comes again.
+        tokio::time::sleep(AGAIN).await;
     }
 }
 

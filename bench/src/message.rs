@@ -88,6 +88,12 @@ impl Inbox {
         }
     }
 
+    /// Where the next message belongs, from `offset` on, for whoever reads straight into it.
+    pub(crate) fn space(&mut self, offset: usize) -> &mut [u8] {
+        let place = self.place(self.next);
+        self.memory[place].get_mut(offset..).unwrap_or_default()
+    }
+
     /// The next message is complete in this inbox's memory.
     pub(crate) fn finish(&mut self) {
         let place = self.place(self.next);
@@ -152,7 +158,7 @@ mod tests {
             for _ in 0..9 {
                 let message = inbox.payloads.message(inbox.count()).clone();
                 inbox.put(0, &message[..400]);
-                inbox.put(400, &message[400..]);
+                inbox.space(400).copy_from_slice(&message[400..]);
                 inbox.finish();
                 assert_eq!(inbox.last(), &message[..]);
             }

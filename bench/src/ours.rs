@@ -2,6 +2,7 @@
 //! full or there is nothing more to add, records are opened where they were read, and tensors go straight to the
 //! application's memory.
 
+mod direct;
 mod party;
 mod resumed;
 mod tensors;
@@ -26,6 +27,7 @@ use crate::world::{Who, World};
 use party::Party;
 use tensors::Tensors;
 
+pub(crate) use direct::{Carry, Direct, Memory, drain};
 pub(crate) use resumed::Resumed;
 
 const STREAM: StreamId = StreamId(1);
@@ -230,7 +232,7 @@ impl Sealed {
 }
 
 /// Nothing of a stream comes before a connection is established.
-struct Nothing;
+pub(crate) struct Nothing;
 
 impl Sink for Nothing {
     fn on_frame(&mut self, _: Frame<'_>) -> Result<(), Reason> {

@@ -1,4 +1,6 @@
 //! Who is measured beside us.
 
 pub(crate) mod plaintext;
+pub(crate) mod relay;
+pub(crate) mod tls;
 pub(crate) mod transport;

@@ -25,6 +25,10 @@ pub enum Level {
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Suite {
+    /// W18–W30, P2, P3: sealing, keys and handshakes by themselves
+    Crypto,
+    /// W1–W7, H1: what the record layer costs a packet
+    Frame,
     /// C1: from the first byte to two verdicts
     Handshake,
     /// One verification of each platform's evidence, and many peers that prove themselves at once
@@ -35,22 +39,40 @@ pub enum Suite {
     Stream,
     /// Python client to Python client through two sidecars
     Lane,
+    /// A TCP connection that two sidecars carry
+    Pair,
+    /// How time and memory grow with streams and connections
+    Growth,
     /// A live lane while strangers flood the sidecar with handshakes
     Flood,
 }
 
 impl Suite {
-    pub const ALL: [Self; 6] =
-        [Self::Handshake, Self::Evidence, Self::Roundtrip, Self::Stream, Self::Lane, Self::Flood];
+    pub const ALL: [Self; 10] = [
+        Self::Crypto,
+        Self::Frame,
+        Self::Handshake,
+        Self::Evidence,
+        Self::Roundtrip,
+        Self::Stream,
+        Self::Lane,
+        Self::Pair,
+        Self::Growth,
+        Self::Flood,
+    ];
 
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
+            Self::Crypto => "crypto",
+            Self::Frame => "frame",
             Self::Handshake => "handshake",
             Self::Evidence => "evidence",
             Self::Roundtrip => "roundtrip",
             Self::Stream => "stream",
             Self::Lane => "lane",
+            Self::Pair => "pair",
+            Self::Growth => "growth",
             Self::Flood => "flood",
         }
     }
@@ -64,6 +86,8 @@ pub struct Plan {
     pub rounds: usize,
     /// Rounds before the first that counts.
     pub warmups: usize,
+    /// About how long one block of operations of nanoseconds takes.
+    pub micro: Duration,
     /// About how long one sample of a stream takes.
     pub sample: Duration,
     /// Round trips in a block whose median is one sample.
@@ -87,6 +111,7 @@ impl Plan {
                 level,
                 rounds: 2,
                 warmups: 0,
+                micro: Duration::from_micros(20),
                 sample: Duration::from_millis(1),
                 block: 5,
                 handshakes: 2,
@@ -99,6 +124,7 @@ impl Plan {
                 level,
                 rounds: 11,
                 warmups: 1,
+                micro: Duration::from_millis(2),
                 sample: Duration::from_millis(60),
                 block: 1_000,
                 handshakes: 50,
@@ -111,6 +137,7 @@ impl Plan {
                 level,
                 rounds: 31,
                 warmups: 3,
+                micro: Duration::from_millis(5),
                 sample: Duration::from_millis(250),
                 block: 1_000,
                 handshakes: 200,

@@ -10,4 +10,4 @@ mod sidecars;
 pub(crate) use generator::{Bystander, Generator};
 pub(crate) use route::{Host, Route};
 pub(crate) use script::{Script, Task};
-pub(crate) use sidecars::Sidecars;
+pub(crate) use sidecars::{Lone, Sidecar, Sidecars};

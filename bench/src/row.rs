@@ -42,13 +42,22 @@ impl fmt::Display for RowId {
 pub enum Unit {
     #[serde(rename = "GB/s")]
     GigabytesPerSecond,
+    #[serde(rename = "ns")]
+    Nanoseconds,
     #[serde(rename = "us")]
     Microseconds,
     #[serde(rename = "s")]
     Seconds,
+    #[serde(rename = "1/s")]
+    PerSecond,
+    /// Of all cores together, per byte that arrived.
+    #[serde(rename = "ns/B")]
+    NanosecondsPerByte,
     /// A number without a dimension, such as a slowdown.
     #[serde(rename = "times")]
     Times,
+    #[serde(rename = "KiB")]
+    Kibibytes,
     #[serde(rename = "MiB")]
     Mebibytes,
     /// Of 100.
@@ -56,13 +65,35 @@ pub enum Unit {
     Percent,
 }
 
+impl Unit {
+    /// What a figure cannot be told from nothing below. Times come from a clock that reads in tens of nanoseconds, those of
+    /// [`Unit::Nanoseconds`] from blocks of very many operations.
+    #[must_use]
+    pub const fn resolution(self) -> f64 {
+        match self {
+            Self::Nanoseconds | Self::Microseconds => 0.05,
+            Self::Seconds => 5e-8,
+            Self::NanosecondsPerByte | Self::Times => 0.001,
+            Self::GigabytesPerSecond
+            | Self::PerSecond
+            | Self::Kibibytes
+            | Self::Mebibytes
+            | Self::Percent => f64::MIN_POSITIVE,
+        }
+    }
+}
+
 impl fmt::Display for Unit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::GigabytesPerSecond => "GB/s",
+            Self::Nanoseconds => "ns",
             Self::Microseconds => "µs",
             Self::Seconds => "s",
+            Self::PerSecond => "1/s",
+            Self::NanosecondsPerByte => "ns/B",
             Self::Times => "×",
+            Self::Kibibytes => "KiB",
             Self::Mebibytes => "MiB",
             Self::Percent => "%",
         })

@@ -92,7 +92,7 @@ const ESTABLISHED: usize = 6;
 /// # Errors
 /// An environment in which nothing can be opened.
 pub fn flood(options: &Options) -> Result<Tally> {
-    raise_file_limit();
+    raise_file_limit(HELD_MAX as u64 + FILES_SPARE);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(crowd(options))
 }
@@ -141,10 +141,10 @@ async fn one(plan: &Plan, counters: &Counters, target: SocketAddr, number: u32, 
     }
 }
 
-/// Every held connection is a file. What the system does not grant is missing in the tally.
-fn raise_file_limit() {
+/// Every held connection is a file. What the system does not grant is missing in what comes of them. Programs that are
+/// started later inherit it.
+pub(crate) fn raise_file_limit(wanted: u64) {
     let limit = getrlimit(Resource::Nofile);
-    let wanted = HELD_MAX as u64 + FILES_SPARE;
     if limit.current.is_some_and(|current| current < wanted) {
         let current = limit.maximum.map_or(wanted, |maximum| maximum.min(wanted));
         let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(current), maximum: limit.maximum });

@@ -33,6 +33,15 @@ pub(crate) enum Side {
     Accepter,
 }
 
+impl Side {
+    pub(crate) const fn other(self) -> Self {
+        match self {
+            Self::Dialler => Self::Accepter,
+            Self::Accepter => Self::Dialler,
+        }
+    }
+}
+
 /// Makes an end of a contender out of bytes.
 pub(crate) trait Open: Clone + Send + 'static {
     type Wire: Wire;

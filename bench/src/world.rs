@@ -15,6 +15,9 @@ use serde_json::{Value, json};
 
 pub(crate) const NAMESPACE: &str = "bench";
 pub(crate) const SESSION: &str = "measured";
+const ASKED: &str = "asked";
+const ANSWERED: &str = "answered";
+const FORWARDED: &str = "forwarded";
 const OWNER_SEED: [u8; 32] = [7; 32];
 const LIFETIME_SECONDS: u64 = 86_400;
 const EARLIER_SECONDS: u64 = 60;
@@ -55,6 +58,38 @@ impl Who {
     }
 }
 
+/// A session between the two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Session {
+    /// A stream from the sender to the receiver.
+    Measured,
+    /// Another one, whose tensors are answered.
+    Asked,
+    /// A stream from the receiver to the sender.
+    Answered,
+    /// A TCP port of the receiver's, for the sender's side.
+    Forwarded { target: u16 },
+}
+
+impl Session {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Measured => SESSION,
+            Self::Asked => ASKED,
+            Self::Answered => ANSWERED,
+            Self::Forwarded { .. } => FORWARDED,
+        }
+    }
+
+    /// Who sends, and dials.
+    pub(crate) const fn from(self) -> Who {
+        match self {
+            Self::Measured | Self::Asked | Self::Forwarded { .. } => Who::Sender,
+            Self::Answered => Who::Receiver,
+        }
+    }
+}
+
 /// See the module's documentation.
 #[derive(Debug, Clone)]
 pub(crate) struct World {
@@ -63,12 +98,23 @@ pub(crate) struct World {
     pub(crate) chain: SignedChain,
     pub(crate) policy: VerifiedPolicy,
     pub(crate) now: UnixSeconds,
+    pub(crate) sessions: Vec<Session>,
 }
 
 impl World {
-    /// Makes keys (a second or two) and signs a policy. With `classical`, it permits key exchange without its
-    /// post-quantum half, which no default does.
+    /// With one session, a stream. With `classical`, the policy permits key exchange without its post-quantum half, which
+    /// no default does.
     pub(crate) fn new(classical: bool) -> Result<Self> {
+        Self::make(classical, &[Session::Measured])
+    }
+
+    /// With these sessions.
+    pub(crate) fn with_sessions(sessions: &[Session]) -> Result<Self> {
+        Self::make(false, sessions)
+    }
+
+    /// Makes keys (a second or two) and signs a policy.
+    fn make(classical: bool, sessions: &[Session]) -> Result<Self> {
         let material = Material::generate().context("making a simulated platform")?;
         let owner = SigningKey::from_seed(&OWNER_SEED).context("making a policy owner's key")?;
         let roots = Roots {
@@ -79,12 +125,12 @@ impl World {
             minimum_epoch: 1,
         };
         let now = UnixSeconds(SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs());
-        let document = document(&material, &owner, now, classical);
+        let document = document(&material, &owner, now, classical, sessions);
         let bytes = canonical(document.to_string().as_bytes())?;
         let signatures = vec![sign(&bytes, &owner)];
         let chain = SignedChain { document: STANDARD.encode(&bytes), signatures, rotations: Vec::new() };
         let policy = verify(&chain, &roots, now.into(), None).context("verifying the policy just signed")?;
-        Ok(Self { material, roots, chain, policy, now })
+        Ok(Self { material, roots, chain, policy, now, sessions: sessions.to_vec() })
     }
 
     /// The policy as a connection sees it.
@@ -97,7 +143,13 @@ impl World {
     }
 }
 
-fn document(material: &Material, owner: &SigningKey, now: UnixSeconds, classical: bool) -> Value {
+fn document(
+    material: &Material,
+    owner: &SigningKey,
+    now: UnixSeconds,
+    classical: bool,
+    sessions: &[Session],
+) -> Value {
     let entry = |who: Who| {
         json!({"entries": [{
             "kind": "Simulated",
@@ -118,11 +170,21 @@ fn document(material: &Material, owner: &SigningKey, now: UnixSeconds, classical
         "expires": written(now.0 + LIFETIME_SECONDS),
         "authorities": {"threshold": 1, "keys": [owner.public_key().to_string()]},
         "peers": {"sender": entry(Who::Sender), "receiver": entry(Who::Receiver)},
-        "sessions": [{"name": SESSION, "from": "sender", "to": "receiver", "stream": {}}],
+        "sessions": sessions.iter().map(|session| rule(*session)).collect::<Vec<_>>(),
     });
     if classical {
         let ciphers: Vec<_> = Cipher::ALL.iter().map(ToString::to_string).collect();
         document["floors"] = json!({"postQuantum": false, "ciphers": ciphers});
     }
     document
+}
+
+fn rule(session: Session) -> Value {
+    let from = session.from();
+    let mut rule = json!({"name": session.name(), "from": from.peer(), "to": from.other().peer()});
+    match session {
+        Session::Measured | Session::Asked | Session::Answered => rule["stream"] = json!({}),
+        Session::Forwarded { target } => rule["forward"] = json!({"targets": [target]}),
+    }
+    rule
 }

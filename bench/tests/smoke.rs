@@ -55,6 +55,41 @@ fn assert_rows(outcome: &Outcome, expected: &[&str]) {
 }
 
 #[test]
+fn crypto() {
+    let outcome = run(Suite::Crypto, &[], PathBuf::new());
+    let mut expected: Vec<String> = Vec::new();
+    for bytes in [64, 1_024, 4_096, 16_384, 65_536] {
+        for part in ["seal", "open", "round"] {
+            expected.push(format!("W18-W22/{part}-{bytes}"));
+            expected.push(format!("W18-W22-chacha/{part}-{bytes}"));
+        }
+    }
+    for row in ["P2/1024", "P2/65536", "P2/1048576", "W23/keygen", "W24/exchange", "W27/keypair", "W26/hkdf"]
+    {
+        expected.push(row.to_owned());
+    }
+    for row in ["W37/32", "W28/fresh", "W28/hybrid", "W29/fresh", "W29/hybrid", "P3/fresh", "P3/hybrid"] {
+        expected.push(row.to_owned());
+    }
+    expected.push("W30/update".to_owned());
+    assert_rows(&outcome, &expected.iter().map(String::as_str).collect::<Vec<_>>());
+    assert_eq!(
+        outcome.missing.iter().map(|missing| missing.id.0.as_str()).collect::<Vec<_>>(),
+        ["W25", "P1"]
+    );
+}
+
+#[test]
+fn frame() {
+    let outcome = run(Suite::Frame, &[], PathBuf::new());
+    let parts =
+        ["W1-W3", "W4-W6"].iter().flat_map(|row| [64, 512, 1_456].map(|bytes| format!("{row}/{bytes}")));
+    let whole = ["W4-W6/round-64", "W4-W6/round-512", "W7/1456", "H1/update"].map(str::to_owned);
+    let expected: Vec<_> = parts.chain(whole).collect();
+    assert_rows(&outcome, &expected.iter().map(String::as_str).collect::<Vec<_>>());
+}
+
+#[test]
 fn handshake() {
     let outcome = run(Suite::Handshake, &[], PathBuf::new());
     assert_rows(&outcome, &["C1/fresh", "C1/hybrid", "C1/attested", "C1/resumed"]);
@@ -85,7 +120,9 @@ fn stream() {
             expected.push(format!("{row}/{bytes}"));
         }
         expected.push(format!("C3/{bytes}@plaintext"));
-        expected.push(format!("C3-tcp/{bytes}@plaintext"));
+        for peer in ["plaintext", "rustls", "rustls-buffered"] {
+            expected.push(format!("C3-tcp/{bytes}@{peer}"));
+        }
     }
     assert_rows(&outcome, &expected.iter().map(String::as_str).collect::<Vec<_>>());
 }
@@ -93,13 +130,30 @@ fn stream() {
 #[test]
 fn a_selected_row_comes_alone() {
     let outcome = run(Suite::Stream, &["C3-tcp/1536"], PathBuf::new());
-    assert_rows(&outcome, &["C3-tcp/1536", "C3-tcp/1536@plaintext"]);
+    let peers = ["plaintext", "rustls", "rustls-buffered"].map(|peer| format!("C3-tcp/1536@{peer}"));
+    let expected: Vec<_> = std::iter::once("C3-tcp/1536").chain(peers.iter().map(String::as_str)).collect();
+    assert_rows(&outcome, &expected);
     assert_eq!(outcome.missing, []);
 }
 
 #[test]
 fn lane() {
-    assert_rows(&run(Suite::Lane, &[], sidecar()), &["lane/1048576@tcp", "lane/8388608@tcp"]);
+    let bulk = ["lane/1048576@tcp", "lane/8388608@tcp", "lane/1048576-cpu", "lane/8388608-cpu", "P7/1GB"];
+    let small = ["lane/1536-put", "lane/1536-put_many", "lane/idle", "lane/idle-added", "H5/p50", "H5/p95"];
+    assert_rows(&run(Suite::Lane, &[], sidecar()), &[&bulk[..], &small].concat());
+}
+
+#[test]
+fn pair() {
+    assert_rows(&run(Suite::Pair, &[], sidecar()), &["pair/1048576@relay"]);
+}
+
+#[test]
+fn growth() {
+    let streams = ["growth/streams", "growth/streams-1000", "growth/streams-10000"];
+    let connections = ["growth/connections", "growth/connections-100", "growth/connections-1000"];
+    let expected = [&streams[..], &connections, &["growth/idle-connection"]].concat();
+    assert_rows(&run(Suite::Growth, &[], sidecar()), &expected);
 }
 
 #[test]

@@ -91,9 +91,17 @@ impl Party {
 
     /// A new connection.
     pub(super) fn begin(&self, side: Side, now: Moment) -> Result<Connection> {
-        let local = self.local.clone();
+        self.begin_replacing(Rekey::default(), side, now)
+    }
+
+    /// A new connection that replaces its keys as `rekey` says.
+    pub(super) fn begin_replacing(&self, rekey: Rekey, side: Side, now: Moment) -> Result<Connection> {
+        let local = Local { rekey, ..self.local.clone() };
         let begun = match side {
-            Side::Dialler => Connection::initiate(self.setup()?, &mut SystemRandom, now),
+            Side::Dialler => {
+                let setup = Setup { local, ..self.setup()? };
+                Connection::initiate(setup, &mut SystemRandom, now)
+            }
             Side::Accepter => Connection::accept(AcceptSetup { local, audit: false }, &mut SystemRandom, now),
         };
         begun.context("beginning a connection")

@@ -1,9 +1,12 @@
-//! Our framing without sealing: the same tensors, chunks, records and batches, and no cipher. What sealing costs is the
-//! difference to this, and nothing else.
+//! Our framing without sealing: tensors and chunks behind the same headers, and no cipher. Nothing has to be cut into
+//! records or copied to where it is sealed, so it is not: small messages share a batch, large ones leave from where they lie
+//! and are read into where they belong. What is left between this and ours is the price of sealing.
+
+use std::io::IoSlice;
 
 use anyhow::{Context as _, Result, ensure};
 use bytes::Bytes;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncReadExt as _, AsyncWrite as _, AsyncWriteExt as _};
 
 use crate::carrier::Carrier;
 use crate::message::Inbox;
@@ -11,14 +14,16 @@ use crate::wire::{Open, Side, Wire};
 
 pub(crate) const NAME: &str = "plaintext";
 
-/// As the record layer's.
-const RECORD_BYTES: usize = 65_536;
-const BATCH_BYTES: usize = 4 * (RECORD_BYTES + HEADER_BYTES);
-const HEADER_BYTES: usize = 4;
-/// Chunks shorter than this are not begun at the end of a record that has some room left.
-const CHUNK_BYTES_MIN: usize = 4_096;
+/// As of ours.
+const BATCH_BYTES: usize = 256 << 10;
+/// Messages from this length on are not copied into a batch: two more buffers of a write cost less than the copy.
+const LARGE_BYTES: usize = 64 << 10;
 /// Kind and length, then stream, number, offset or total.
 const FRAME_BYTES: usize = 4 + 4 + 8 + 8;
+/// What a chunk's length has bits for.
+const CHUNK_BYTES_MAX: usize = (1 << 24) - FRAME_BYTES;
+/// After a large message, so much is read in the hope of the next header: what comes with it has to be copied.
+const HEADER_READ_BYTES: usize = 4 << 10;
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Plaintext;
@@ -26,9 +31,9 @@ pub(crate) struct Plaintext;
 pub(crate) struct Framing {
     carrier: Carrier,
     output: Vec<u8>,
-    /// Where the record under way begins; nothing is under way at the end of the output.
-    record: usize,
+    /// What was read and is not parsed yet lies between the two.
     input: Vec<u8>,
+    parsed: usize,
     filled: usize,
     sent: u64,
     arriving: Arriving,
@@ -39,6 +44,8 @@ pub(crate) struct Framing {
 struct Arriving {
     total: usize,
     arrived: usize,
+    /// Bytes that are still to come of the chunk under way.
+    chunk: usize,
 }
 
 impl Open for Plaintext {
@@ -47,9 +54,9 @@ impl Open for Plaintext {
     async fn open(&self, carrier: Carrier, _: Side) -> Result<Framing> {
         Ok(Framing {
             carrier,
-            output: Vec::with_capacity(BATCH_BYTES + RECORD_BYTES),
-            record: 0,
-            input: vec![0; 2 * BATCH_BYTES],
+            output: Vec::with_capacity(BATCH_BYTES + LARGE_BYTES),
+            input: vec![0; BATCH_BYTES],
+            parsed: 0,
             filled: 0,
             sent: 0,
             arriving: Arriving::default(),
@@ -63,20 +70,15 @@ impl Wire for Framing {
     }
 
     async fn flush(&mut self) -> Result<()> {
-        self.end_record()?;
         self.carrier.write_all(&self.output).await?;
         self.output.clear();
-        self.record = 0;
         Ok(())
     }
 
     async fn take(&mut self, inbox: &mut Inbox, count: u64) -> Result<()> {
         self.parse(inbox)?;
         while inbox.count() < count {
-            let room = &mut self.input[self.filled..];
-            let read = self.carrier.read(room).await?;
-            ensure!(read > 0, "the other end is gone");
-            self.filled += read;
+            self.read(inbox).await?;
             self.parse(inbox)?;
         }
         Ok(())
@@ -93,40 +95,36 @@ impl Framing {
     async fn send(&mut self, message: &[u8]) -> Result<()> {
         let (number, total) = (self.sent, message.len() as u64);
         self.sent += 1;
-        self.begin(FRAME_BYTES)?;
         self.frame(0, number, total, 0)?;
-        let mut rest = message;
-        while !rest.is_empty() {
+        let vectored = self.carrier.is_write_vectored() && message.len() >= LARGE_BYTES;
+        let mut offset = 0;
+        for chunk in message.chunks(if vectored { CHUNK_BYTES_MAX } else { LARGE_BYTES }) {
+            self.frame(1, number, offset, chunk.len())?;
+            offset += chunk.len() as u64;
+            if vectored {
+                self.write_with(chunk).await?;
+            } else {
+                self.output.extend_from_slice(chunk);
+            }
             if self.output.len() >= BATCH_BYTES {
                 self.flush().await?;
             }
-            let room = self.begin(FRAME_BYTES + rest.len().min(CHUNK_BYTES_MIN))? - FRAME_BYTES;
-            let (chunk, after) = rest.split_at(rest.len().min(room));
-            self.frame(1, number, total - rest.len() as u64, chunk.len())?;
-            self.output.extend_from_slice(chunk);
-            rest = after;
         }
         Ok(())
     }
 
-    /// Room in the record under way, or in a new one when `wanted` bytes do not fit.
-    fn begin(&mut self, wanted: usize) -> Result<usize> {
-        let open = self.output.len() > self.record;
-        if open && self.output.len() - self.record + wanted > HEADER_BYTES + RECORD_BYTES {
-            self.end_record()?;
+    /// Writes what has gathered and `chunk` behind it, from where they are.
+    async fn write_with(&mut self, chunk: &[u8]) -> Result<()> {
+        let (mut gathered, mut chunk) = (self.output.as_slice(), chunk);
+        while !(gathered.is_empty() && chunk.is_empty()) {
+            let slices = [IoSlice::new(gathered), IoSlice::new(chunk)];
+            let written = self.carrier.write_vectored(&slices).await?;
+            ensure!(written > 0, "the other end is gone");
+            let of_gathered = written.min(gathered.len());
+            gathered = &gathered[of_gathered..];
+            chunk = &chunk[written - of_gathered..];
         }
-        if self.output.len() == self.record {
-            self.output.extend_from_slice(&[0; HEADER_BYTES]);
-        }
-        Ok(self.record + HEADER_BYTES + RECORD_BYTES - self.output.len())
-    }
-
-    fn end_record(&mut self) -> Result<()> {
-        if let Some(body) = (self.output.len() - self.record).checked_sub(HEADER_BYTES) {
-            let header = u32::try_from(body)?.to_be_bytes();
-            self.output[self.record..self.record + HEADER_BYTES].copy_from_slice(&header);
-        }
-        self.record = self.output.len();
+        self.output.clear();
         Ok(())
     }
 
@@ -139,52 +137,79 @@ impl Framing {
         Ok(())
     }
 
-    /// Takes whole records off the input.
-    fn parse(&mut self, inbox: &mut Inbox) -> Result<()> {
-        let mut used = 0;
-        while let Some((header, rest)) = self.input[used..self.filled].split_first_chunk::<HEADER_BYTES>() {
-            let length = u32::from_be_bytes(*header) as usize;
-            ensure!(length <= RECORD_BYTES, "a record is too long");
-            let Some(record) = rest.get(..length) else { break };
-            self.arriving.on_record(record, inbox)?;
-            used += HEADER_BYTES + length;
+    /// Reads once: the rest of a large message's chunk into the receiver's memory, anything else into the buffer.
+    async fn read(&mut self, inbox: &mut Inbox) -> Result<()> {
+        let Self { carrier, input, parsed, filled, arriving, .. } = self;
+        let large = arriving.total >= LARGE_BYTES;
+        if large && arriving.chunk > 0 {
+            let space = inbox.space(arriving.arrived);
+            let rest = arriving.chunk.min(space.len());
+            let read = carrier.read(&mut space[..rest]).await?;
+            ensure!(read > 0, "the other end is gone");
+            arriving.came(read, inbox);
+            return Ok(());
         }
-        self.input.copy_within(used..self.filled, 0);
-        self.filled -= used;
+        input.copy_within(*parsed..*filled, 0);
+        (*parsed, *filled) = (0, *filled - *parsed);
+        let end = if large { HEADER_READ_BYTES } else { input.len() };
+        let read = carrier.read(&mut input[*filled..end]).await?;
+        ensure!(read > 0, "the other end is gone");
+        *filled += read;
         Ok(())
+    }
+
+    /// Takes headers and bytes off the buffer.
+    fn parse(&mut self, inbox: &mut Inbox) -> Result<()> {
+        let Self { input, parsed, filled, arriving, .. } = self;
+        loop {
+            let unread = &input[*parsed..*filled];
+            if arriving.chunk > 0 {
+                let bytes = &unread[..unread.len().min(arriving.chunk)];
+                if bytes.is_empty() {
+                    return Ok(());
+                }
+                inbox.put(arriving.arrived, bytes);
+                *parsed += bytes.len();
+                arriving.came(bytes.len(), inbox);
+                continue;
+            }
+            let Some((header, _)) = unread.split_first_chunk::<FRAME_BYTES>() else { return Ok(()) };
+            arriving.on_frame(header, inbox)?;
+            *parsed += FRAME_BYTES;
+        }
     }
 }
 
 impl Arriving {
-    fn on_record(&mut self, mut record: &[u8], inbox: &mut Inbox) -> Result<()> {
-        while !record.is_empty() {
-            let (header, rest) = record.split_at_checked(FRAME_BYTES).context("a frame is cut")?;
-            let field = |at: usize| -> Result<u64> {
-                let bytes = header.get(at..at + 8).context("a frame is cut")?;
-                Ok(u64::from_be_bytes(bytes.try_into()?))
-            };
-            let word = field(0)? >> 32;
-            let (kind, length) = (word >> 24, usize::try_from(word & 0xff_ffff)?);
-            let body = length.checked_sub(FRAME_BYTES - 4).context("a frame is too short")?;
-            let (bytes, after) = rest.split_at_checked(body).context("a frame is cut")?;
-            record = after;
-            if field(8)? != inbox.count() {
-                inbox.report(|| "a message is out of order".to_owned());
-            }
-            let value = usize::try_from(field(16)?)?;
-            if kind == 0 {
-                *self = Self { total: value, arrived: 0 };
-                continue;
-            }
-            if value != self.arrived {
-                inbox.report(|| "a chunk is out of order".to_owned());
-            }
-            inbox.put(value, bytes);
-            self.arrived += bytes.len();
-            if self.arrived == self.total {
-                inbox.finish();
-            }
+    fn on_frame(&mut self, header: &[u8; FRAME_BYTES], inbox: &mut Inbox) -> Result<()> {
+        let field = |at: usize| -> Result<u64> {
+            let bytes = header.get(at..at + 8).context("a frame is cut")?;
+            Ok(u64::from_be_bytes(bytes.try_into()?))
+        };
+        let word = field(0)? >> 32;
+        let (kind, length) = (word >> 24, usize::try_from(word & 0xff_ffff)?);
+        let body = length.checked_sub(FRAME_BYTES - 4).context("a frame is too short")?;
+        if field(8)? != inbox.count() {
+            inbox.report(|| "a message is out of order".to_owned());
         }
+        let value = usize::try_from(field(16)?)?;
+        if kind == 0 {
+            *self = Self { total: value, arrived: 0, chunk: 0 };
+            return Ok(());
+        }
+        if value != self.arrived || body > self.total - self.arrived {
+            inbox.report(|| "a chunk is out of order".to_owned());
+        }
+        self.chunk = body;
         Ok(())
+    }
+
+    /// `bytes` of the chunk under way are where they belong.
+    fn came(&mut self, bytes: usize, inbox: &mut Inbox) {
+        self.chunk -= bytes;
+        self.arrived += bytes;
+        if self.arrived == self.total {
+            inbox.finish();
+        }
     }
 }

@@ -6,6 +6,13 @@ use std::process::{self, Command, ExitStatus};
 
 use anyhow::{Context as _, Result, anyhow};
 
+/// Fields of `/proc/PID/stat`, numbered as in proc_pid_stat(5).
+const STATE_PLACE: usize = 3;
+const USER_PLACE: usize = 14;
+const SYSTEM_PLACE: usize = 15;
+/// In which those are counted for all programs, whatever the kernel's own clock does.
+const TICKS_PER_SECOND: f64 = 100.0;
+
 /// See the module's documentation.
 #[derive(Debug)]
 pub(crate) struct Child(process::Child);
@@ -31,11 +38,37 @@ impl Child {
 
     /// Memory that is in RAM now.
     pub(crate) fn resident_mebibytes(&self) -> Result<f64> {
-        let path = format!("/proc/{}/status", self.0.id());
-        let status = fs::read_to_string(&path).with_context(|| format!("reading {path}"))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let kibibytes = line.and_then(|line| line.split_whitespace().next()).context("no VmRSS")?;
+        self.status("VmRSS:")
+    }
+
+    /// The most that ever was.
+    pub(crate) fn peak_mebibytes(&self) -> Result<f64> {
+        self.status("VmHWM:")
+    }
+
+    fn status(&self, name: &str) -> Result<f64> {
+        let status = self.read("status")?;
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        let kibibytes =
+            line.and_then(|line| line.split_whitespace().next()).with_context(|| format!("no {name}"))?;
         Ok(kibibytes.parse::<f64>()? / 1024.0)
+    }
+
+    /// Seconds that its threads have used of all cores so far, in their own code and in the kernel's for them.
+    pub(crate) fn processor_seconds(&self) -> Result<f64> {
+        let stat = self.read("stat")?;
+        // The name may hold anything; fields are counted from behind it. See proc_pid_stat(5).
+        let (_, fields) = stat.rsplit_once(')').context("a process without a name")?;
+        let ticks = |place: usize| -> Result<f64> {
+            let field = fields.split_whitespace().nth(place - STATE_PLACE);
+            Ok(field.context("a process without times")?.parse()?)
+        };
+        Ok((ticks(USER_PLACE)? + ticks(SYSTEM_PLACE)?) / TICKS_PER_SECOND)
+    }
+
+    fn read(&self, name: &str) -> Result<String> {
+        let path = format!("/proc/{}/{name}", self.0.id());
+        fs::read_to_string(&path).with_context(|| format!("reading {path}"))
     }
 }
 
@@ -44,5 +77,18 @@ impl Drop for Child {
         // One that has ended already cannot be killed; that is fine.
         let _ = self.0.kill();
         let _ = self.0.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_tells_its_memory_and_its_time() {
+        let child = Child::start(Command::new("sleep").arg("60")).unwrap();
+        let (now, most) = (child.resident_mebibytes().unwrap(), child.peak_mebibytes().unwrap());
+        assert!(most > 0.0 && now <= most, "{now} {most}");
+        assert!(child.processor_seconds().unwrap() >= 0.0);
     }
 }

@@ -31,6 +31,11 @@ pub(crate) struct Route {
 }
 
 impl Host {
+    /// This machine by its loopback address.
+    pub(crate) const fn local() -> Self {
+        Self { address: IpAddr::V4(Ipv4Addr::LOCALHOST), namespace: None }
+    }
+
     /// A command that will run on this host.
     pub(crate) fn command(&self, program: &Path) -> Command {
         match &self.namespace {
@@ -54,9 +59,8 @@ impl Route {
     }
 
     pub(crate) fn loopback(why: &str) -> Self {
-        let host = || Host { address: Ipv4Addr::LOCALHOST.into(), namespace: None };
         let note = if why.is_empty() { "loopback".to_owned() } else { format!("loopback: {why}") };
-        Self { hosts: [host(), host()], note, _namespaces: Vec::new() }
+        Self { hosts: [Host::local(), Host::local()], note, _namespaces: Vec::new() }
     }
 
     fn namespaces() -> Result<Self> {

@@ -15,7 +15,7 @@ use crate::programs::Host;
 const SOURCE: &str = include_str!("script/ends.py");
 
 /// What an end does next: `count` messages of `bytes` bytes.
-#[derive(Debug, Clone, Copy, Serialize)]
+#[derive(Debug, Clone, Copy, Default, Serialize)]
 pub(crate) struct Task {
     pub(crate) bytes: usize,
     pub(crate) count: u64,
@@ -23,6 +23,8 @@ pub(crate) struct Task {
     pub(crate) thorough: bool,
     /// Messages per second; none: as fast as it goes.
     pub(crate) rate: Option<u32>,
+    /// Messages that are put by one call; none: each by its own.
+    pub(crate) batch: Option<u32>,
 }
 
 /// What an end says of a task. Times are readings of the machine's monotonic clock.
@@ -32,7 +34,7 @@ pub(crate) struct Told {
     pub(crate) began: u64,
     pub(crate) ended: u64,
     pub(crate) wrong: Option<String>,
-    /// Microseconds from put to taken, for tasks with a rate.
+    /// Microseconds from put to taken, for tasks with a rate; of each round trip, for an end that asks.
     pub(crate) latencies: Vec<f64>,
 }
 
@@ -41,7 +43,7 @@ pub(crate) struct Script {
     // In this order: its input ends before it is killed.
     input: ChildStdin,
     output: BufReader<ChildStdout>,
-    _child: Child,
+    child: Child,
 }
 
 impl Script {
@@ -58,7 +60,7 @@ impl Script {
         let mut child = Child::start(&mut command)?;
         let input = child.inner().stdin.take().context("no pipe to the script")?;
         let output = child.inner().stdout.take().context("no pipe from the script")?;
-        Ok(Self { input, output: BufReader::new(output), _child: child })
+        Ok(Self { input, output: BufReader::new(output), child })
     }
 
     /// Waits until the end is connected, and returns what it says of itself: its port, if it listens.
@@ -75,6 +77,11 @@ impl Script {
     pub(crate) fn told(&mut self) -> Result<Told> {
         let line = self.line().context("waiting for a Python end")?;
         serde_json::from_str(&line).with_context(|| format!("a Python end said {line:?}"))
+    }
+
+    /// Seconds that it has used of all cores so far.
+    pub(crate) fn processor_seconds(&self) -> Result<f64> {
+        self.child.processor_seconds()
     }
 
     fn line(&mut self) -> Result<String> {

@@ -154,7 +154,8 @@ fn fleet(bench: &mut Bench<'_>, id: RowId) -> Ran {
             0,
             1,
             [Box::new(|| {
-                let arrived = Fleet::new(&world, size)?.arrive().context("a fleet that proves itself")?;
+                let arrived =
+                    Fleet::new(&world, size, QUOTE_TAKES)?.arrive().context("a fleet that proves itself")?;
                 if arrived.established != size {
                     bail!("{} of {size} were established", arrived.established);
                 }

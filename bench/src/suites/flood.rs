@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use sealane_types::Digest;
 
 use crate::bench::{Bench, Programs, Ran};
@@ -49,7 +49,7 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Ran {
 
 fn measure(bench: &mut Bench<'_>, world: &World, route: &Route, sidecars: &Sidecars) -> Ran {
     let bystander = Bystander::start()?;
-    let target: SocketAddr = sidecars.receiver.listen.parse().context("the sidecar's own address")?;
+    let target = sidecars.receiver.listen;
     let lane = Lane::open(&bench.programs, route, sidecars)?;
     let policy = (world.policy.epoch(), world.policy.digest());
     let (plan, programs) = (bench.plan, bench.programs.clone());
@@ -176,7 +176,7 @@ impl Lane {
     }
 
     fn begin(&self, count: u64, thorough: bool) -> Result<()> {
-        let task = Task { bytes: BYTES, count, thorough, rate: Some(TENSORS_PER_SECOND) };
+        let task = Task { bytes: BYTES, count, thorough, rate: Some(TENSORS_PER_SECOND), batch: None };
         self.take.borrow_mut().order(task)?;
         self.put.borrow_mut().order(task)
     }

@@ -14,6 +14,7 @@ use crate::contest::{Caption, Contender, Contest, Sample};
 use crate::message::Payloads;
 use crate::ours::Ours;
 use crate::peer::plaintext::{self, Plaintext};
+use crate::peer::tls::{self, Tls, Writes};
 use crate::peer::transport::{self, Transport};
 use crate::plan::Suite;
 use crate::row::{Better, RowId, Subject, Unit};
@@ -23,8 +24,11 @@ use crate::world::World;
 /// Bytes of a message, and what is asked of us: in memory, over TCP, and with the peer's own cipher.
 const CASES: [(usize, f64, f64, f64); 4] =
     [(1_536, 12.0, 15.0, 2.0), (4_096, 12.0, 9.0, 2.0), (393_216, 8.0, 4.0, 1.5), (1_048_576, 8.0, 4.5, 1.5)];
+/// Bytes of a message, and how much faster than TLS with plain writes, and behind a buffer, ours has to be.
+const TLS_LIMITS: [(usize, f64, f64); 3] = [(1_536, 4.0, 1.2), (393_216, 1.2, 1.2), (1_048_576, 1.2, 1.2)];
 /// How much of the unsealed framing's speed must be left.
 const PLAINTEXT_LIMIT: f64 = 0.9;
+const RUSTLS: &str = "rustls 0.23, AES-256-GCM of aws-lc";
 /// Messages of the first, thorough burst: every place of the inbox twice.
 const THOROUGH: u64 = 8;
 /// The longest burst in messages, whatever the clock says.
@@ -78,25 +82,37 @@ fn memory(
 
 fn tcp(bench: &mut Bench<'_>, aes: &Ours, bytes: usize, limit: f64) -> Ran {
     let id = RowId::new("C3-tcp", bytes);
-    let plain_id = id.beside(plaintext::NAME);
-    if !bench.wants_any([&id, &plain_id]) {
+    let beside = [plaintext::NAME, tls::NAME, tls::NAME_BUFFERED].map(|peer| id.beside(peer));
+    if !bench.wants_any(beside.iter().chain([&id])) {
         return Ok(());
     }
     bench.measuring(&id);
     let payloads = Payloads::new(bytes);
-    let target = bench.plan.sample;
-    let first = Burst::new(Pair::connect(aes, Path::Loopback, &payloads)?, bytes, target)?;
-    let second = Burst::new(Pair::connect(&Transport, Path::Loopback, &payloads)?, bytes, target)?;
-    let third = Burst::new(Pair::connect(&Plaintext, Path::Loopback, &payloads)?, bytes, target)?;
-    let (warmups, rounds) = (bench.plan.warmups, bench.plan.rounds);
-    let contest = Contest::hold(warmups, rounds, [&first, &second, &third].map(Burst::contender))?;
-    let [ours, theirs, plain] = &contest.series;
-    let what = format!("{bytes} B one way over TCP loopback");
-    let row = caption(id, format!("{what}, AES-256-GCM against its default"), transport::NAME, Some(limit));
-    bench.row(row.row(ours, Some(theirs), &contest.control));
-    let name = format!("{what}, against the same framing unsealed");
-    let row = caption(plain_id, name, plaintext::NAME, Some(PLAINTEXT_LIMIT));
-    bench.row(row.row(ours, Some(plain), &contest.control));
+    let (plain, buffered) = (Tls::new(Writes::Plain)?, Tls::new(Writes::Buffered)?);
+    let (target, path) = (bench.plan.sample, Path::Loopback);
+    let bursts = [
+        Burst::new(Pair::connect(aes, path, &payloads)?, bytes, target)?,
+        Burst::new(Pair::connect(&Transport, path, &payloads)?, bytes, target)?,
+        Burst::new(Pair::connect(&Plaintext, path, &payloads)?, bytes, target)?,
+        Burst::new(Pair::connect(&plain, path, &payloads)?, bytes, target)?,
+        Burst::new(Pair::connect(&buffered, path, &payloads)?, bytes, target)?,
+    ];
+    let contenders = bursts.each_ref().map(Burst::contender);
+    let contest = Contest::hold(bench.plan.warmups, bench.plan.rounds, contenders)?;
+    let [ours, theirs, unsealed, plain, buffered] = &contest.series;
+    let [unsealed_id, plain_id, buffered_id] = beside;
+    let tls_limits = TLS_LIMITS.into_iter().find(|(length, ..)| *length == bytes);
+    let (plain_limit, buffered_limit) = tls_limits.map(|(_, plain, buffered)| (plain, buffered)).unzip();
+    let rows = [
+        (id, "AES-256-GCM against its default", transport::NAME, Some(limit), theirs),
+        (unsealed_id, "against the same framing unsealed", plaintext::NAME, Some(PLAINTEXT_LIMIT), unsealed),
+        (plain_id, "against TLS 1.3, a write for each", RUSTLS, plain_limit, plain),
+        (buffered_id, "against TLS 1.3 behind a buffer of 64 KiB", RUSTLS, buffered_limit, buffered),
+    ];
+    for (id, what, peer, limit, theirs) in rows {
+        let row = caption(id, format!("{bytes} B one way over TCP loopback, {what}"), peer, limit);
+        bench.row(row.row(ours, Some(theirs), &contest.control));
+    }
     Ok(())
 }
 

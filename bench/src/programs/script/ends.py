@@ -15,6 +15,8 @@ PAYLOADS = 4
 PROBE = 64
 STEP = 9973
 SECONDS = 60.0
+#: Of messages up to here, only the ends are compared where time is taken: the rest would cost as much as the take.
+SMALL = 4096
 
 
 class Payloads:
@@ -55,6 +57,8 @@ def lane_put(path, session):
         messages = payloads.of(task["bytes"])
         if task["rate"]:
             began = paced(lane, messages, task)
+        elif task["batch"]:
+            began = batched(lane, messages, task)
         else:
             began = time.monotonic_ns()
             for number in range(task["count"]):
@@ -75,6 +79,18 @@ def paced(lane, messages, task):
     return began
 
 
+def batched(lane, messages, task):
+    """Puts several at once."""
+    size, left = task["batch"], task["count"]
+    # A whole number of rounds of the payloads, so that one batch continues where the last one ended.
+    batch = [messages[number % PAYLOADS] for number in range(size // PAYLOADS * PAYLOADS)]
+    began = time.monotonic_ns()
+    while left > 0:
+        lane.put_many(batch[:left], timeout=SECONDS)
+        left -= len(batch)
+    return began
+
+
 def lane_take(path, session):
     import sealane
 
@@ -85,6 +101,9 @@ def lane_take(path, session):
     payloads = Payloads()
     while True:
         messages = payloads.of(task["bytes"])
+        if task["bytes"] <= SMALL and not task["thorough"] and not task["rate"]:
+            task = yield told(time.monotonic_ns(), take_small(tensors, messages, task))
+            continue
         began, wrong, latencies = time.monotonic_ns(), None, []
         for number in range(task["count"]):
             tensor = next(tensors)
@@ -97,6 +116,125 @@ def lane_take(path, session):
             wrong = wrong or differs(view, expected, number, task["thorough"])
             del view, tensor
         task = yield told(began, wrong, latencies)
+
+
+def lane_streams(path, session):
+    """Every message on a lane of its own, which is opened for it, and closed when it was taken."""
+    import sealane
+
+    door = sealane.connect(path, timeout=SECONDS)
+    # As long as one sender stays, the receiver's iteration goes on.
+    door.sender(session, timeout=SECONDS)
+    yield "ready"
+    task = yield
+    payloads = Payloads()
+    while True:
+        messages = payloads.of(task["bytes"])
+        began = time.monotonic_ns()
+        for number in range(task["count"]):
+            with door.sender(session, timeout=SECONDS) as lane:
+                lane.put(messages[number % PAYLOADS], timeout=SECONDS)
+        task = yield told(began)
+
+
+def take_small(tensors, messages, task):
+    """Compares the length and the first and last eight bytes of each message."""
+    ends = struct.Struct(f"<Q{task['bytes'] - 16}xQ")
+    expected = [ends.unpack(message) for message in messages]
+    wrong = None
+    for number in range(task["count"]):
+        view = next(tensors).buffer()
+        if len(view) != ends.size or ends.unpack_from(view) != expected[number % PAYLOADS]:
+            wrong = wrong or f"message {number}: its length or its ends are wrong"
+        del view
+    return wrong
+
+
+def lane_ask(path, there, back):
+    import sealane
+
+    door = sealane.connect(path, timeout=SECONDS)
+    lane = door.sender(there, timeout=SECONDS)
+    tensors = iter(door.receiver(back, timeout=SECONDS))
+
+    def exchange(message):
+        lane.put(message, timeout=SECONDS)
+        return next(tensors).buffer()
+
+    yield "ready"
+    yield from asking(exchange)
+
+
+def lane_echo(path, there, back):
+    import sealane
+
+    door = sealane.connect(path, timeout=SECONDS)
+    tensors = iter(door.receiver(there, timeout=SECONDS))
+    lane = door.sender(back, timeout=SECONDS)
+    yield "ready"
+    task = yield
+    while True:
+        began = time.monotonic_ns()
+        for _ in range(task["count"]):
+            lane.put(next(tensors).buffer(), timeout=SECONDS)
+        task = yield told(began)
+
+
+def asking(exchange):
+    """Round trips, one after the other."""
+    task = yield
+    payloads = Payloads()
+    while True:
+        messages = payloads.of(task["bytes"])
+        began, wrong, latencies = time.monotonic_ns(), None, []
+        for number in range(task["count"]):
+            message = messages[number % PAYLOADS]
+            asked = time.monotonic_ns()
+            found = exchange(message)
+            latencies.append((time.monotonic_ns() - asked) / 1e3)
+            wrong = wrong or differs(found, message, number, task["thorough"])
+            del found
+        task = yield told(began, wrong, latencies)
+
+
+def plain_ask(host, port):
+    stream = socket.create_connection((host, int(port)), timeout=SECONDS)
+    stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def exchange(message):
+        stream.sendall(message)
+        memory = memoryview(bytearray(len(message)))
+        fill(stream, memory)
+        return memory
+
+    yield "ready"
+    yield from asking(exchange)
+
+
+def plain_echo(host):
+    listener = socket.create_server((host, 0))
+    listener.settimeout(SECONDS)
+    yield str(listener.getsockname()[1])
+    stream, _ = listener.accept()
+    stream.settimeout(SECONDS)
+    stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    task = yield
+    while True:
+        memory = memoryview(bytearray(task["bytes"]))
+        began = time.monotonic_ns()
+        for _ in range(task["count"]):
+            fill(stream, memory)
+            stream.sendall(memory)
+        task = yield told(began)
+
+
+def fill(stream, memory):
+    filled = 0
+    while filled < len(memory):
+        read = stream.recv_into(memory[filled:])
+        if not read:
+            raise ConnectionError("the other end is gone")
+        filled += read
 
 
 def plain_put(host, port):
@@ -132,12 +270,7 @@ def plain_take(host):
         for number in range(task["count"]):
             place = number % PAYLOADS
             whole = view[place * size : (place + 1) * size]
-            filled = 0
-            while filled < size:
-                read = stream.recv_into(whole[filled:])
-                if not read:
-                    raise ConnectionError("the other end is gone")
-                filled += read
+            fill(stream, whole)
             wrong = wrong or differs(whole, messages[place], number, task["thorough"])
         task = yield told(began, wrong)
 
@@ -148,9 +281,18 @@ def told(began, wrong=None, latencies=()):
 
 def main():
     role, *arguments = sys.argv[1:]
-    end = {"lane-put": lane_put, "lane-take": lane_take, "plain-put": plain_put, "plain-take": plain_take}[role](
-        *arguments
-    )
+    ends = {
+        "lane-put": lane_put,
+        "lane-take": lane_take,
+        "lane-ask": lane_ask,
+        "lane-echo": lane_echo,
+        "lane-streams": lane_streams,
+        "plain-put": plain_put,
+        "plain-take": plain_take,
+        "plain-ask": plain_ask,
+        "plain-echo": plain_echo,
+    }
+    end = ends[role](*arguments)
     print(next(end), flush=True)
     next(end)
     for line in sys.stdin:

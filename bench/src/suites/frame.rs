@@ -1,0 +1,89 @@
+//! W1–W7, H1: what the record layer costs a packet on one core, with its cipher in it.
+
+use std::sync::Arc;
+
+use sealane_protocol::handshake::{KeyExchange, Suite as Ciphers};
+use sealane_protocol::record::Rekey;
+use sealane_types::Cipher;
+
+use super::crypto::{UPDATE_NOTE, hold, key_updates};
+use crate::bench::{Bench, Ran};
+use crate::contest::{Caption, Series};
+use crate::micro::Micro;
+use crate::ours::Ours;
+use crate::packets::{Packets, Part};
+use crate::plan::Suite;
+use crate::row::{Better, RowId, Subject, Unit};
+use crate::world::World;
+
+/// Bytes of a packet.
+const CASES: [usize; 3] = [64, 512, 1_456];
+/// The one that a limit stands for, in nanoseconds.
+const FULL: usize = 1_456;
+const FULL_LIMIT: f64 = 450.0;
+/// Nanoseconds that the keys of the next window may take: the published target.
+const WINDOW_LIMIT: f64 = 200_000.0;
+const PARTS: [Part; 3] = [Part::Parse, Part::Build, Part::Whole];
+
+pub(super) fn run(bench: &mut Bench<'_>) -> Ran {
+    for bytes in CASES {
+        packets(bench, bytes)?;
+    }
+    window(bench)
+}
+
+fn packets(bench: &mut Bench<'_>, bytes: usize) -> Ran {
+    let whole =
+        if bytes == FULL { RowId::new("W7", bytes) } else { RowId::new("W4-W6", format!("round-{bytes}")) };
+    let ids = [RowId::new("W1-W3", bytes), RowId::new("W4-W6", bytes), whole];
+    if !bench.wants_any(&ids) {
+        return Ok(());
+    }
+    bench.measuring(&ids[0]);
+    let world = Arc::new(World::new(false)?);
+    let ours = Ours::new(&world, Ciphers::new(KeyExchange::Hybrid, Cipher::Aes256Gcm))?;
+    let micro = |part| Micro::new(Packets::new(&ours, Rekey::default(), bytes, part)?, bench.plan.micro);
+    let [parse, build, whole] = [micro(PARTS[0])?, micro(PARTS[1])?, micro(PARTS[2])?];
+    let contest = hold(bench, [&parse, &build, &whole])?;
+    let names = [
+        "opened, parsed and put into the receiver's memory",
+        "built and sealed",
+        "built, sealed, opened, parsed and put into the receiver's memory",
+    ];
+    for (((id, name), part), series) in ids.into_iter().zip(names).zip(PARTS).zip(&contest.series) {
+        let limit = (part == Part::Whole && bytes == FULL).then_some(FULL_LIMIT);
+        let name = format!("a tensor of {bytes} B {name}, one record, one core");
+        let note = "AES-256-GCM through two whole connections in one thread, without a carrier; the bound on the age of \
+                    a key (H6) is checked in every open";
+        report(bench, (id, &name, limit, note), series, &contest.control);
+    }
+    Ok(())
+}
+
+fn window(bench: &mut Bench<'_>) -> Ran {
+    let id = RowId::new("H1", "update");
+    if !bench.wants_any([&id]) {
+        return Ok(());
+    }
+    bench.measuring(&id);
+    let (series, control) = key_updates(bench)?;
+    let name = "keys of the next window of one direction, at both ends";
+    report(bench, (id, name, Some(WINDOW_LIMIT), UPDATE_NOTE), &series, &control);
+    Ok(())
+}
+
+fn report(bench: &mut Bench<'_>, what: (RowId, &str, Option<f64>, &str), series: &Series, control: &[f64]) {
+    let (id, name, limit, note) = what;
+    let caption = Caption {
+        id,
+        suite: Suite::Frame.word(),
+        name: name.to_owned(),
+        unit: Unit::Nanoseconds,
+        better: Better::Lower,
+        peer: None,
+        limits: limit.map(|limit| (Subject::Ours, limit)).into_iter().collect(),
+        doubt: None,
+        note: note.to_owned(),
+    };
+    bench.row(caption.row(series, None, control));
+}
