@@ -183,13 +183,14 @@ impl Sealed {
     /// Queues a tensor of bytes; drains whenever there is no room.
     async fn send(&mut self, message: &[u8]) -> Result<()> {
         let length = message.len() as u64;
+        let dimensions = [length];
         let sequence = Sequence(self.sent);
         self.sent += 1;
         let header = TensorHeader {
             stream: STREAM,
             sequence,
             dtype: Dtype::Uint8,
-            shape: Shape::new(&[length])?,
+            shape: Shape::new(&dimensions)?,
             name: "",
             length,
         };

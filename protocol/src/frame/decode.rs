@@ -12,7 +12,7 @@ use crate::codec::{CodecError, Reader};
 use crate::keys::TicketId;
 use crate::limits::{
     FRAGMENT_BYTES_MAX, FRAME_BODY_BYTES_MAX, HANDSHAKE_MESSAGE_BYTES_MAX, TAKEN_SEQUENCES_MAX,
-    TENSOR_NAME_BYTES_MAX, TENSOR_RANK_MAX,
+    TENSOR_NAME_BYTES_MAX,
 };
 
 /// Frame types on the wire. The list only grows.
@@ -158,15 +158,8 @@ fn tensor<'a>(stream: StreamId, body: &mut Reader<'a>) -> Result<TensorHeader<'a
     let code = body.u8()?;
     let dtype = Dtype::from_code(code).ok_or(FrameError::UnknownDtype(code))?;
     let rank = usize::from(body.u8()?);
-    if rank > TENSOR_RANK_MAX {
-        return Err(CodecError::TooLong.into());
-    }
-    let mut dimensions = [0; TENSOR_RANK_MAX];
-    let dimensions = dimensions.get_mut(..rank).unwrap_or_default();
-    for dimension in dimensions.iter_mut() {
-        *dimension = body.u64()?;
-    }
-    let shape = Shape::new(dimensions).map_err(|_| CodecError::TooLong)?;
+    let (dimensions, _) = body.take(rank.saturating_mul(8))?.as_chunks::<8>();
+    let shape = Shape::from_wire(dimensions).map_err(|_| CodecError::TooLong)?;
     let name = body.text(TENSOR_NAME_BYTES_MAX)?;
     let header = TensorHeader { stream, sequence, dtype, shape, name, length };
     header.check()?;

@@ -107,9 +107,8 @@ fn data(frame: &Frame<'_>, writer: &mut Writer<'_>) -> Result<u8, CodecError> {
             writer.u64(header.sequence.0)?;
             writer.u64(header.length)?;
             writer.u8(header.dtype.code())?;
-            let dimensions = header.shape.dimensions();
-            writer.u8(u8::try_from(dimensions.len()).map_err(|_| CodecError::TooLong)?)?;
-            dimensions.iter().try_for_each(|dimension| writer.u64(*dimension))?;
+            writer.u8(u8::try_from(header.shape.rank()).map_err(|_| CodecError::TooLong)?)?;
+            header.shape.dimensions().try_for_each(|dimension| writer.u64(dimension))?;
             writer.text(header.name)?;
             Ok(kind::TENSOR)
         }

@@ -23,51 +23,79 @@ pub enum InvalidTensor {
     Name,
 }
 
-/// Dimensions of a tensor, outermost first; none for a scalar.
+/// Dimensions of a tensor, outermost first; none for a scalar. Borrowed from the caller or from the wire.
 #[derive(Clone, Copy)]
-pub struct Shape {
-    rank: usize,
-    dimensions: [u64; TENSOR_RANK_MAX],
+pub struct Shape<'a>(Dimensions<'a>);
+
+#[derive(Clone, Copy)]
+enum Dimensions<'a> {
+    Caller(&'a [u64]),
+    /// Big-endian numbers.
+    Wire(&'a [[u8; 8]]),
 }
 
-impl Shape {
+impl<'a> Shape<'a> {
     /// # Errors
     /// [`InvalidShape`] above [`TENSOR_RANK_MAX`] dimensions.
-    pub fn new(dimensions: &[u64]) -> Result<Self, InvalidShape> {
-        let mut shape = Self { rank: dimensions.len(), dimensions: [0; TENSOR_RANK_MAX] };
-        shape.dimensions.get_mut(..dimensions.len()).ok_or(InvalidShape)?.copy_from_slice(dimensions);
-        Ok(shape)
+    pub const fn new(dimensions: &'a [u64]) -> Result<Self, InvalidShape> {
+        Self::bounded(Dimensions::Caller(dimensions))
     }
 
+    /// From eight big-endian bytes for each dimension.
+    pub(super) const fn from_wire(dimensions: &'a [[u8; 8]]) -> Result<Self, InvalidShape> {
+        Self::bounded(Dimensions::Wire(dimensions))
+    }
+
+    const fn bounded(dimensions: Dimensions<'a>) -> Result<Self, InvalidShape> {
+        let shape = Self(dimensions);
+        if shape.rank() > TENSOR_RANK_MAX { Err(InvalidShape) } else { Ok(shape) }
+    }
+
+    /// How many dimensions there are.
     #[must_use]
-    pub fn dimensions(&self) -> &[u64] {
-        self.dimensions.get(..self.rank).unwrap_or_default()
+    pub const fn rank(&self) -> usize {
+        match self.0 {
+            Dimensions::Caller(dimensions) => dimensions.len(),
+            Dimensions::Wire(dimensions) => dimensions.len(),
+        }
+    }
+
+    pub fn dimensions(&self) -> impl Iterator<Item = u64> + 'a {
+        let (caller, wire): (&[u64], &[[u8; 8]]) = match self.0 {
+            Dimensions::Caller(dimensions) => (dimensions, &[]),
+            Dimensions::Wire(dimensions) => (&[], dimensions),
+        };
+        caller.iter().copied().chain(wire.iter().copied().map(u64::from_be_bytes))
     }
 
     /// Elements, if their number can be written down.
     #[must_use]
     pub fn elements(&self) -> Option<u64> {
-        // A zero anywhere makes the tensor empty, whatever the other dimensions are.
-        if self.dimensions().contains(&0) {
-            return Some(0);
+        let mut product = Some(1_u64);
+        for dimension in self.dimensions() {
+            // A zero anywhere makes the tensor empty, whatever the other dimensions are.
+            if dimension == 0 {
+                return Some(0);
+            }
+            product = product.and_then(|product| product.checked_mul(dimension));
         }
-        self.dimensions().iter().try_fold(1_u64, |product, dimension| product.checked_mul(*dimension))
+        product
     }
 }
 
-impl fmt::Debug for Shape {
+impl fmt::Debug for Shape<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.dimensions()).finish()
     }
 }
 
-impl PartialEq for Shape {
+impl PartialEq for Shape<'_> {
     fn eq(&self, other: &Self) -> bool {
-        self.dimensions() == other.dimensions()
+        self.dimensions().eq(other.dimensions())
     }
 }
 
-impl Eq for Shape {}
+impl Eq for Shape<'_> {}
 
 /// Announces a tensor; its bytes follow in chunks, row-major, little-endian elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,7 +103,7 @@ pub struct TensorHeader<'a> {
     pub stream: StreamId,
     pub sequence: Sequence,
     pub dtype: Dtype,
-    pub shape: Shape,
+    pub shape: Shape<'a>,
     pub name: &'a str,
     /// Bytes: the product of the shape times the element size.
     pub length: u64,

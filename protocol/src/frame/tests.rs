@@ -165,7 +165,7 @@ fn unknown_kinds_are_refused() {
     }
 }
 
-fn header<'a>(dtype: Dtype, dimensions: &[u64], name: &'a str, length: u64) -> TensorHeader<'a> {
+fn header<'a>(dtype: Dtype, dimensions: &'a [u64], name: &'a str, length: u64) -> TensorHeader<'a> {
     let shape = Shape::new(dimensions).unwrap();
     TensorHeader { stream: StreamId(1), sequence: Sequence(2), dtype, shape, name, length }
 }

@@ -16,8 +16,8 @@ fn open(base: u64) -> Open {
 }
 
 fn header(sequence: u64, length: u64) -> TensorHeader<'static> {
-    let shape = Shape::new(&[length]).unwrap();
-    let sequence = Sequence(sequence);
+    // A stream looks at the length alone.
+    let (sequence, shape) = (Sequence(sequence), Shape::new(&[]).unwrap());
     TensorHeader { stream: STREAM, sequence, dtype: Dtype::Uint8, shape, name: "", length }
 }
 

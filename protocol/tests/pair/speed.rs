@@ -67,11 +67,12 @@ fn connection(pair: &mut Pair, length: usize, copied: bool) -> f64 {
     let mut arena = Arena(copied.then(|| vec![0; length]), 0);
     let mut input = InputBuffer::new();
     let mut sequence = 0;
+    let dimensions = [length as u64];
     let header = |sequence| TensorHeader {
         stream: STREAM,
         sequence: Sequence(sequence),
         dtype: Dtype::Uint8,
-        shape: Shape::new(&[length as u64]).unwrap(),
+        shape: Shape::new(&dimensions).unwrap(),
         name: "",
         length: length as u64,
     };

@@ -103,11 +103,12 @@ impl Sender {
 
     fn announce(&mut self, connection: &mut Connection, sequence: Sequence) -> Result<(), SendError> {
         let length = self.tensors[&sequence].len() as u64;
+        let dimensions = [length];
         let header = TensorHeader {
             stream: self.stream,
             sequence,
             dtype: Dtype::Uint8,
-            shape: Shape::new(&[length]).unwrap(),
+            shape: Shape::new(&dimensions).unwrap(),
             name: "layer3",
             length,
         };

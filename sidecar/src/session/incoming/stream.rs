@@ -203,7 +203,7 @@ impl Stream {
         let sequence = Sequence(header.sequence.0);
         let owned = TensorHeader {
             dtype: header.dtype,
-            shape: header.shape.dimensions().to_vec(),
+            shape: header.shape.dimensions().collect(),
             name: header.name.to_owned(),
         };
         inner.arrivals += 1;

@@ -129,7 +129,8 @@ impl Wire {
     }
 
     fn announces(&mut self, stream: u32, sequence: u64, length: u64) -> Result<(), Reason> {
-        let shape = Shape::new(&[length]).unwrap();
+        let dimensions = [length];
+        let shape = Shape::new(&dimensions).unwrap();
         let (stream, sequence) = (StreamId(stream), Sequence(sequence));
         self.says(Frame::Tensor(TensorHeader {
             stream,

@@ -11,7 +11,7 @@ use sealane_types::{Dtype, Reason};
 /// A frame that outlives its record.
 enum Kept {
     Plain(Frame<'static>),
-    Tensor { stream: StreamId, sequence: Sequence, length: u64, dtype: Dtype, shape: Shape, name: String },
+    Tensor { stream: StreamId, sequence: Sequence, length: u64, dtype: Dtype, shape: Vec<u64>, name: String },
     Chunk { stream: StreamId, sequence: Sequence, offset: u64, bytes: Vec<u8> },
     Pipe { pipe: PipeId, bytes: Vec<u8> },
     Sequences { stream: StreamId, sequences: Vec<Sequence>, lost: bool },
@@ -38,7 +38,8 @@ impl Sink for Heard {
             Frame::PipeData { pipe, bytes } => Kept::Pipe { pipe, bytes: bytes.to_vec() },
             Frame::Abort(stream) => Kept::Plain(Frame::Abort(stream)),
             Frame::Tensor(TensorHeader { stream, sequence, dtype, shape, name, length }) => {
-                Kept::Tensor { stream, sequence, length, dtype, shape, name: name.to_owned() }
+                let (shape, name) = (shape.dimensions().collect(), name.to_owned());
+                Kept::Tensor { stream, sequence, length, dtype, shape, name }
             }
             Frame::Chunk(Chunk { stream, sequence, offset, bytes }) => {
                 Kept::Chunk { stream, sequence, offset, bytes: bytes.to_vec() }
@@ -62,7 +63,7 @@ impl Kept {
                 stream: *stream,
                 sequence: *sequence,
                 dtype: *dtype,
-                shape: *shape,
+                shape: Shape::new(shape).unwrap(),
                 name,
                 length: *length,
             }),

@@ -69,7 +69,8 @@ pub(super) fn run(data: &[u8]) {
 
 impl Model {
     fn announce(&mut self, inbound: &mut Inbound, sequence: Sequence, length: u64) -> bool {
-        let shape = Shape::new(&[length]).unwrap();
+        let dimensions = [length];
+        let shape = Shape::new(&dimensions).unwrap();
         let header = TensorHeader { stream: STREAM, sequence, dtype: Dtype::Uint8, shape, name: "", length };
         match inbound.on_tensor(&header) {
             Ok(Announced::New) => {
