@@ -16,7 +16,7 @@ use super::ledger::{Ledger, Settled, runs};
 use super::news::{LaneNews, Serial};
 use super::schedule::{Choice, Promised, Schedule, drop_stalled};
 use super::stream::StreamKey;
-use crate::handoff::sender::{Intake, News, Wish};
+use crate::handoff::sender::{Intake, News, PARCELS_WAITING_MAX, Wish};
 use crate::handoff::{LaneError, Parcel, SenderEvent};
 use crate::session::life::LaneLife;
 use crate::session::readiness::Readiness;
@@ -43,6 +43,7 @@ pub(super) fn start(
         client,
         schedule: Schedule::default(),
         ledger: Ledger::default(),
+        wished: VecDeque::new(),
         next: VecDeque::new(),
         awaiting: VecDeque::new(),
         flushes: Vec::new(),
@@ -91,6 +92,8 @@ struct Lane {
     passed: watch::Receiver<u64>,
     schedule: Schedule,
     ledger: Ledger,
+    /// What the client asked for and nobody has looked at.
+    wished: VecDeque<Wish>,
     /// Tensors that no replica was chosen for, with the generation of their stream.
     next: VecDeque<(Parcel, u8)>,
     awaiting: VecDeque<Awaiting>,
@@ -118,15 +121,14 @@ enum Over {
 impl Lane {
     async fn run(mut self, mut wishes: mpsc::Receiver<Wish>, mut inbox: mpsc::UnboundedReceiver<LaneNews>) {
         let mut room = self.sending.changes();
+        let mut wished = Vec::new();
         let over = loop {
             room.mark_unchanged();
             self.release();
-            self.place();
-            if let Some(over) = self.advance() {
+            if let Some(over) = self.proceed() {
                 break over;
             }
             let deadline = self.end_deadline();
-            let hungry = self.next.is_empty() && self.flushes.is_empty() && matches!(self.stage, Stage::Open);
             tokio::select! {
                 news = inbox.recv() => match news {
                     Some(LaneNews::Failed(error)) => break Over::Failed(error),
@@ -140,7 +142,12 @@ impl Lane {
                 changed = room.changed(), if !self.next.is_empty() => if changed.is_err() {
                     break Over::Failed(LaneError::gone());
                 },
-                wish = wishes.recv(), if hungry => self.on_wish(wish),
+                count = wishes.recv_many(&mut wished, PARCELS_WAITING_MAX), if self.is_hungry() => {
+                    self.wished.extend(wished.drain(..));
+                    if count == 0 {
+                        self.stage = Stage::Abandoned;
+                    }
+                }
                 () = tokio::time::sleep_until(deadline.unwrap_or_else(Instant::now)), if deadline.is_some() => {}
                 () = tokio::time::sleep(REFUSAL_LOOK), if self.is_waiting() => {
                     if self.sending.delivery() == Delivery::Broadcast && !self.next.is_empty() {
@@ -170,12 +177,31 @@ impl Lane {
         (self.refusals >= REFUSALS_MAX).then(|| LaneError::refused(reason, message))
     }
 
-    fn on_wish(&mut self, wish: Option<Wish>) {
-        match wish {
-            Some(Wish::Parcel(parcel)) => self.next.push_back((parcel, 0)),
-            Some(Wish::Flush(answer)) => self.flushes.push(answer),
-            Some(Wish::Close(answer)) => self.stage = Stage::Closing(answer),
-            None => self.stage = Stage::Abandoned,
+    /// Whether the client's next wish can be looked at: everything before it has found its place or its answer.
+    fn is_hungry(&self) -> bool {
+        self.next.is_empty() && self.flushes.is_empty() && matches!(self.stage, Stage::Open)
+    }
+
+    /// Does what can be done of what the client asked for, in order; Some when the lane is over.
+    fn proceed(&mut self) -> Option<Over> {
+        loop {
+            self.place();
+            if let Some(over) = self.advance() {
+                return Some(over);
+            }
+            if !self.is_hungry() || self.wished.is_empty() {
+                return None;
+            }
+            while self.flushes.is_empty()
+                && matches!(self.stage, Stage::Open)
+                && let Some(wish) = self.wished.pop_front()
+            {
+                match wish {
+                    Wish::Parcel(parcel) => self.next.push_back((parcel, 0)),
+                    Wish::Flush(answer) => self.flushes.push(answer),
+                    Wish::Close(answer) => self.stage = Stage::Closing(answer),
+                }
+            }
         }
     }
 
