@@ -30,7 +30,7 @@ use crate::frame::{
 };
 use crate::handshake::{Kind, Suite};
 use crate::keys::Random;
-use crate::record::Sealer;
+use crate::record::{Rekey, Sealer};
 use crate::ticket::Ticket;
 
 pub use event::{ClosedBy, Event, EvidenceReceived, EvidenceWanted, Introduction};
@@ -302,6 +302,16 @@ impl Connection {
         self.core.output.has_room()
     }
 
+    /// Gives back memory that an idle connection has no use for. What is queued stays, and what is sent next takes
+    /// memory anew.
+    pub fn release_memory(&mut self) {
+        self.core.output.release();
+        self.core.events.shrink_to_fit();
+        if let State::Keyed(keyed) = &mut self.state {
+            keyed.release_memory();
+        }
+    }
+
     /// Ends the connection and tells the remote why. Drain the output afterwards.
     pub fn close(&mut self, reason: Reason) {
         self.end(ClosedBy::Local, reason);
@@ -399,6 +409,14 @@ impl Connection {
         match &self.state {
             State::Keyed(keyed) => Some(keyed.public_id()),
             _ => None,
+        }
+    }
+
+    /// Replaces keys as the session asks, from now on, and refuses keys of the remote that are older than twice the
+    /// interval. The side that was dialled learns only now which session it is.
+    pub const fn rotate(&mut self, rekey: Rekey) {
+        if let State::Keyed(keyed) = &mut self.state {
+            keyed.rotate(rekey);
         }
     }
 

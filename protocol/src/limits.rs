@@ -19,6 +19,8 @@ pub const FRAME_BODY_BYTES_MAX: usize = RECORD_PLAINTEXT_BYTES_MAX - FRAME_HEADE
 /// Sealed records that wait for the carrier before tensor data is held back. Measured: larger batches leave
 /// the second-level cache.
 pub const OUTPUT_BATCH_BYTES: usize = 4 * (RECORD_WIRE_BYTES_MAX + 64);
+/// What an input buffer begins with; it grows to a batch.
+pub const INPUT_BYTES_MIN: usize = 4_096;
 /// Room beyond the batch that only control frames may use, so that credit and acknowledgements never wait
 /// behind data.
 pub const OUTPUT_RESERVE_BYTES: usize = 2 * RECORD_WIRE_BYTES_MAX;

@@ -9,13 +9,12 @@
 //! from fails to open, and the first that fails ends the link.
 
 mod header;
+mod input;
 mod key;
 mod opener;
 mod output;
 mod rekey;
 mod sealer;
-
-mod input;
 
 pub use input::InputBuffer;
 pub use rekey::Rekey;

@@ -8,7 +8,6 @@ use aws_lc_rs::digest::{Context as Hash, SHA256};
 use sealane_protocol::connection::{Local, Places, PolicyView, Timing};
 use sealane_protocol::handshake::{Floor, Suite};
 use sealane_protocol::keys::{Kem, Random, RandomFailed, StaticKey};
-use sealane_protocol::record::Rekey;
 use sealane_types::{Cipher, PeerName, PodIdentity};
 use tokio::sync::{Notify, watch};
 
@@ -111,14 +110,13 @@ impl Context {
         if let Some(cipher) = cipher {
             ciphers.retain(|listed| *listed == cipher);
         }
-        let micros = rekey.seconds.saturating_mul(1_000_000);
         Local {
             static_key: Arc::clone(&self.static_key),
             peer,
             pod: self.pod.clone(),
             suites: Suite::offer(&ciphers, !policy.floor.post_quantum),
             policy,
-            rekey: Rekey::new(rekey.bytes, rekey.messages, micros),
+            rekey: rekey.into(),
             timing: Timing::default(),
             kem: Arc::clone(&self.kem),
             places: self.places.clone(),

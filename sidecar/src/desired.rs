@@ -6,6 +6,7 @@
 use std::net::SocketAddr;
 
 use sealane_policy::Flow;
+use sealane_protocol::record;
 use sealane_types::{
     Carrier, Cipher, Delivery, ForwardPort, PeerName, PolicyName, Provider, Reason, Roots, SessionName,
     SignedChain,
@@ -45,6 +46,8 @@ pub struct Desired {
 
 /// What [`Desired::reattest_seconds`] is unless somebody says otherwise.
 pub const REATTEST_SECONDS: u64 = 600;
+/// What the seconds of [`Rekey`] are where a file configures a session and does not say: as those of a TransferSession.
+pub const REKEY_SECONDS: u64 = 600;
 /// More often than this is taken for this: every renewal costs both sides a quote.
 pub const REATTEST_SECONDS_MIN: u64 = 10;
 /// More seldom than this is taken for this: whoever configures a sidecar cannot switch it off.
@@ -169,6 +172,12 @@ pub struct Rekey {
     pub bytes: u64,
     pub messages: u64,
     pub seconds: u64,
+}
+
+impl From<Rekey> for record::Rekey {
+    fn from(Rekey { bytes, messages, seconds }: Rekey) -> Self {
+        Self::new(bytes, messages, seconds.saturating_mul(1_000_000))
+    }
 }
 
 /// A Peer on the other side.

@@ -1,10 +1,10 @@
 //! The receiving direction of a link.
 
 use super::key::{OpenKey, RecordSequence};
-use super::{Header, RecordError, RecordKind};
+use super::{Header, RecordError, RecordKind, Rekey};
 use crate::Moment;
 use crate::keys::LinkSecret;
-use crate::limits::{PHASE_BYTES_MAX, PHASE_MICROS_MAX, PHASE_RECORDS_MAX, RECORD_PLAINTEXT_BYTES_MAX};
+use crate::limits::{PHASE_BYTES_MAX, PHASE_RECORDS_MAX, RECORD_PLAINTEXT_BYTES_MAX};
 
 /// Opens records one after the other.
 #[derive(Debug)]
@@ -16,17 +16,18 @@ pub(crate) struct Opener {
     bytes: u64,
     records: u64,
     since: Moment,
+    /// An idle sender replaces its key when it next has something to say, and pings see to that.
+    age_micros_max: u64,
     updates: u64,
 }
 
 /// A record and a half more than the sender's own bound: what it may have sealed before it noticed.
 const BYTES_MAX: u64 = PHASE_BYTES_MAX + 2 * RECORD_PLAINTEXT_BYTES_MAX as u64;
 const RECORDS_MAX: u64 = PHASE_RECORDS_MAX + 2;
-/// An idle sender replaces its key when it next has something to say, and pings see to that.
-const AGE_MICROS_MAX: u64 = 2 * PHASE_MICROS_MAX;
 
 impl Opener {
-    pub(crate) fn new(secret: LinkSecret, now: Moment) -> Self {
+    /// The remote is held to `rekey` too: to its bounds of the protocol, and to its interval.
+    pub(crate) fn new(secret: LinkSecret, rekey: Rekey, now: Moment) -> Self {
         let key = OpenKey::new(&secret);
         Self {
             secret: Some(secret),
@@ -35,6 +36,7 @@ impl Opener {
             bytes: 0,
             records: 0,
             since: now,
+            age_micros_max: rekey.age_micros_max(),
             updates: 0,
         }
     }
@@ -65,7 +67,7 @@ impl Opener {
         self.bytes = self.bytes.saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX));
         let overdue = self.bytes > BYTES_MAX
             || self.records > RECORDS_MAX
-            || now.micros_since(self.since) > AGE_MICROS_MAX;
+            || now.micros_since(self.since) > self.age_micros_max;
         if overdue { Err(RecordError::KeyOverdue) } else { Ok(()) }
     }
 
@@ -77,6 +79,11 @@ impl Opener {
         let secret = self.secret.take().ok_or(RecordError::Exhausted)?.update();
         self.replace(secret, now);
         Ok(())
+    }
+
+    /// Changes how old a key may become, the one in use included.
+    pub(crate) const fn rotate(&mut self, rekey: Rekey) {
+        self.age_micros_max = rekey.age_micros_max();
     }
 
     /// Opens under another secret from the next record on; the old one is wiped. The sequence goes on.
@@ -113,7 +120,7 @@ mod tests {
     }
 
     fn ends() -> (Sealer, Opener) {
-        (Sealer::new(secret(), Rekey::default(), NOW), Opener::new(secret(), NOW))
+        (Sealer::new(secret(), Rekey::default(), NOW), Opener::new(secret(), Rekey::default(), NOW))
     }
 
     fn carry(sealer: &mut Sealer, opener: &mut Opener, update: bool) -> Result<(), RecordError> {
@@ -131,7 +138,7 @@ mod tests {
     fn the_grace_is_two_records_and_twice_the_time() {
         assert_eq!(BYTES_MAX, (64 << 30) + 131_072);
         assert_eq!(RECORDS_MAX, 4_294_967_298);
-        assert_eq!(AGE_MICROS_MAX, 7_200_000_000);
+        assert_eq!(Rekey::default().age_micros_max(), 7_200_000_000);
     }
 
     #[test]
@@ -153,8 +160,17 @@ mod tests {
 
     #[test]
     fn a_key_past_its_time_is_refused() {
-        for (age, outcome) in [(AGE_MICROS_MAX, Ok(())), (AGE_MICROS_MAX + 1, Err(RecordError::KeyOverdue))] {
+        const HOUR: u64 = 3_600_000_000;
+        const MINUTE: u64 = 60_000_000;
+        let overdue = Err(RecordError::KeyOverdue);
+        for (interval, age, outcome) in [
+            (HOUR, 2 * HOUR, Ok(())),
+            (HOUR, 2 * HOUR + 1, overdue),
+            (MINUTE, 2 * MINUTE, Ok(())),
+            (MINUTE, 2 * MINUTE + 1, overdue),
+        ] {
             let (mut sealer, mut opener) = ends();
+            opener.rotate(Rekey::new(0, 0, interval));
             let mut record = [0; RECORD_HEADER_BYTES + TAG_BYTES];
             sealer.seal(RecordKind::Data, &mut record).unwrap();
             let (head, body) = record.split_first_chunk_mut().unwrap();

@@ -176,6 +176,13 @@ impl Output {
         }
     }
 
+    /// Gives its memory back, unless something is queued.
+    pub(crate) fn release(&mut self) {
+        if self.end == 0 {
+            self.buffer = Vec::new();
+        }
+    }
+
     const fn is_open(&self) -> bool {
         self.end > self.sealed
     }

@@ -24,6 +24,11 @@ impl Rekey {
         }
     }
 
+    /// How old a key of a sender that keeps to this may become at its receiver: twice the interval.
+    pub(crate) const fn age_micros_max(&self) -> u64 {
+        self.micros.saturating_mul(2)
+    }
+
     /// Whether a phase that sealed `bytes` in `records` and is `micros` old is over.
     pub(crate) const fn due(&self, bytes: u64, records: u64, micros: u64) -> bool {
         bytes >= self.bytes || records >= self.records || micros >= self.micros

@@ -88,6 +88,11 @@ impl Sealer {
         Ok(())
     }
 
+    /// Changes when the key is replaced, the one in use included.
+    pub(crate) const fn rotate(&mut self, rekey: Rekey) {
+        self.rekey = rekey;
+    }
+
     fn replace(&mut self, secret: LinkSecret, now: Moment) {
         self.key = SealKey::new(&secret);
         self.secret = Some(secret);

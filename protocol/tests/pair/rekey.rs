@@ -57,6 +57,39 @@ fn by_time() {
     assert_eq!(pair.responder.seen.0.len(), 4);
 }
 
+/// The side that was dialled knows its session only now.
+fn rotate(pair: &mut Pair, seconds: u64) {
+    pair.responder.connection.rotate(Rekey::new(0, 0, seconds * 1_000_000));
+}
+
+#[test]
+fn by_the_time_of_the_session_on_the_side_that_was_dialled() {
+    let mut pair = Pair::connected();
+    rotate(&mut pair, 60);
+    for _ in 0..36 {
+        pair.advance(5_000_000);
+        pair.run();
+    }
+    let (sent, received) = pair.responder.connection.key_updates();
+    assert_eq!((sent, received), (3, 0), "in three minutes, and the other side waits an hour");
+    assert_eq!(pair.initiator.fail, None);
+}
+
+#[test]
+fn keys_older_than_twice_the_interval_of_the_session_are_refused() {
+    let mut pair = Pair::connected();
+    rotate(&mut pair, 60);
+    for (seconds, refused) in [(120, None), (1, Some(Fail::Record(RecordError::KeyOverdue)))] {
+        // The remote keeps its key for an hour.
+        pair.now = pair.now.plus_micros(seconds * 1_000_000);
+        pair.initiator.connection.send(&taken_frame(&[Sequence(1)])).unwrap();
+        let flight = pair.flight(Who::Embedder);
+        pair.deliver(Who::Ranker, &flight);
+        assert_eq!(pair.responder.fail, refused);
+    }
+    assert_eq!(pair.responder.closed(), Some((ClosedBy::Local, Reason::RecordRejected)));
+}
+
 #[test]
 fn within_one_batch() {
     let mut pair = with(Rekey::new(0, 2, 0));

@@ -13,8 +13,8 @@ use serde::Deserialize;
 
 use super::{ARENA_BYTES, Anchors, CollateralSources, Config, ConfigError, DRAIN, read};
 use crate::desired::{
-    Desired, Direction, FANOUT_MAX, Forward, Kind, PolicyProposal, REATTEST_SECONDS, REMOTES_MAX,
-    REPLICAS_MAX, Rekey, Remote, Replica, SESSIONS_MAX, Session,
+    Desired, Direction, FANOUT_MAX, Forward, Kind, PolicyProposal, REATTEST_SECONDS, REKEY_SECONDS,
+    REMOTES_MAX, REPLICAS_MAX, Rekey, Remote, Replica, SESSIONS_MAX, Session,
 };
 use crate::evidence::{KeyFile, ProviderInput};
 
@@ -94,6 +94,8 @@ struct FileSession {
     /// Makes it a forwarded TCP port.
     forward: Option<FileForward>,
     cipher: Option<Cipher>,
+    /// How often keys are replaced; the remote refuses keys that are older than twice its own interval.
+    rekey_seconds: Option<u64>,
     remotes: Vec<FileRemote>,
 }
 
@@ -239,7 +241,7 @@ fn session(session: FileSession) -> Result<Session, ConfigError> {
         kind,
         carrier: None,
         cipher: session.cipher,
-        rekey: Rekey::default(),
+        rekey: Rekey { seconds: session.rekey_seconds.unwrap_or(REKEY_SECONDS), ..Rekey::default() },
         suspend: false,
         remotes,
     })

@@ -5,8 +5,9 @@
 
 use std::time::Duration;
 
+use sealane_protocol::Moment;
 use sealane_protocol::connection::{ClosedBy, Connection};
-use sealane_protocol::limits::RECORD_WIRE_BYTES_MAX;
+use sealane_protocol::record::InputBuffer;
 use sealane_types::Reason;
 use tokio::sync::watch;
 
@@ -16,12 +17,13 @@ use super::trust::Trust;
 use crate::context::Context;
 use crate::link::tcp::{Link, Moved};
 
-/// Input taken from the link at once, once a peer is verified.
-const INPUT_BYTES: usize = 4 * RECORD_WIRE_BYTES_MAX;
 /// Rounds before other tasks, and this connection's own policy and deadlines, get their turn.
 const ROUNDS_MAX: u32 = 32;
 /// How long a closed connection may take to say so.
 const FAREWELL: Duration = Duration::from_secs(1);
+/// How long nothing moves until a connection gives its buffers back.
+const IDLE_MICROS: u64 = 1_000_000;
+
 /// How a connection ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ended {
@@ -53,8 +55,9 @@ struct Driver<'a> {
     connection: Connection,
     traffic: &'a mut dyn Traffic,
     trust: Trust<'a>,
-    input: Vec<u8>,
-    filled: usize,
+    input: InputBuffer,
+    /// When bytes moved last, until the buffers were given back.
+    moved: Option<Moment>,
     ended: Option<(ClosedBy, Reason)>,
     cut: bool,
 }
@@ -75,8 +78,8 @@ impl<'a> Driver<'a> {
             connection,
             traffic,
             trust: Trust::new(context, trace, turn, resumes),
-            input: vec![0; RECORD_WIRE_BYTES_MAX],
-            filled: 0,
+            input: InputBuffer::new(),
+            moved: None,
             ended: None,
             cut: false,
         }
@@ -89,7 +92,7 @@ impl<'a> Driver<'a> {
             if self.ended.is_some() {
                 return;
             }
-            let timeout = self.connection.poll_timeout().map(|moment| self.context.clock.until(moment));
+            let timeout = self.poll_timeout().map(|moment| self.context.clock.until(moment));
             let sleep = async {
                 match timeout {
                     Some(duration) => tokio::time::sleep(duration).await,
@@ -105,11 +108,26 @@ impl<'a> Driver<'a> {
                     self.connection.close(reason);
                 }
                 news = self.trust.news() => self.trust.on_news(news, &mut self.connection, self.traffic),
-                () = sleep => self.connection.handle_timeout(self.context.clock.moment()),
+                () = sleep => self.on_timeout(),
                 () = tokio::task::yield_now(), if busy => {}
                 () = wake.notified(), if !busy => {}
                 ready = self.link.ready(writing), if !busy => if ready.is_err() { self.on_cut() },
             }
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Moment> {
+        let idle = self.moved.map(|moved| moved.plus_micros(IDLE_MICROS));
+        [self.connection.poll_timeout(), idle].into_iter().flatten().min()
+    }
+
+    fn on_timeout(&mut self) {
+        let now = self.context.clock.moment();
+        self.connection.handle_timeout(now);
+        if self.moved.is_some_and(|moved| now >= moved.plus_micros(IDLE_MICROS)) {
+            self.moved = None;
+            self.input.release();
+            self.connection.release_memory();
         }
     }
 
@@ -138,6 +156,9 @@ impl<'a> Driver<'a> {
         let taken = self.take();
         self.trust.count_rekeys(&self.connection);
         self.drain_events();
+        if put || taken {
+            self.moved = Some(self.context.clock.moment());
+        }
         (put || taken, writing)
     }
 
@@ -165,9 +186,8 @@ impl<'a> Driver<'a> {
         if self.cut || self.connection.is_closed() {
             return false;
         }
-        let Some(room) = self.input.get_mut(self.filled..) else { return false };
-        match self.link.take(room) {
-            Moved::Bytes(bytes) => self.filled += bytes,
+        match self.link.take(self.input.space()) {
+            Moved::Bytes(bytes) => self.input.filled(bytes),
             Moved::Blocked => return false,
             Moved::Cut => {
                 self.on_cut();
@@ -175,12 +195,8 @@ impl<'a> Driver<'a> {
             }
         }
         let now = self.context.clock.moment();
-        let bytes = self.input.get_mut(..self.filled).unwrap_or_default();
-        match self.connection.handle_input(now, bytes, &mut *self.traffic) {
-            Ok(consumed) => {
-                self.input.copy_within(consumed..self.filled, 0);
-                self.filled -= consumed;
-            }
+        match self.connection.handle_input(now, self.input.unread(), &mut *self.traffic) {
+            Ok(consumed) => self.input.consumed(consumed),
             Err(fail) => {
                 tracing::debug!(role = self.traffic.role(), reason = %fail.reason(), "{fail}");
                 self.drain_events();
@@ -197,7 +213,7 @@ impl<'a> Driver<'a> {
             self.ended = self.ended.or(over);
         }
         if self.trust.is_established() && !before {
-            self.input.resize(INPUT_BYTES, 0);
+            self.input.widen();
         }
     }
 

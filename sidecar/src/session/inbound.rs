@@ -7,6 +7,7 @@ use sealane_policy::{Flow, VerifiedPolicy};
 use sealane_protocol::connection::{Connection, Introduction, Sink};
 use sealane_protocol::frame::Frame;
 use sealane_protocol::handshake::Kind;
+use sealane_protocol::record::Rekey;
 use sealane_types::{PeerName, Reason, SessionName};
 use tokio::sync::{Notify, watch};
 
@@ -28,6 +29,9 @@ pub(crate) trait Accepting: Send + Sync {
 
     /// What the policy has to permit.
     fn flow(&self) -> Flow;
+
+    /// When keys are to be replaced.
+    fn rekey(&self) -> Rekey;
 
     /// A verified connection begins. `wake` makes it look for something to send.
     fn attach(self: Arc<Self>, arrival: Arrival, wake: Arc<Notify>) -> Result<Box<dyn Accepted>, Reason>;
@@ -148,6 +152,10 @@ impl Traffic for Inbound {
         if let Some(accepted) = &mut self.accepted {
             accepted.degraded(reasons);
         }
+    }
+
+    fn rekey(&self) -> Option<Rekey> {
+        self.session.as_ref().map(|session| session.rekey())
     }
 
     fn fill(&mut self, connection: &mut Connection) -> Result<(), Reason> {

@@ -7,6 +7,7 @@ use sealane_attestation::VerifiedPeer;
 use sealane_policy::VerifiedPolicy;
 use sealane_protocol::connection::{Connection, Introduction, Sink};
 use sealane_protocol::handshake::Suite;
+use sealane_protocol::record::Rekey;
 use sealane_types::Reason;
 use tokio::sync::Notify;
 
@@ -35,6 +36,11 @@ pub(crate) trait Traffic: Sink + Send {
 
     /// The remote was judged again, and something else is degraded about it than before: this.
     fn degraded(&mut self, reasons: &[Reason]);
+
+    /// When the session of a connection that was accepted wants keys replaced; one that was dialled began with it.
+    fn rekey(&self) -> Option<Rekey> {
+        None
+    }
 
     /// Queues what is ready to go, until the output is full or nothing is left.
     fn fill(&mut self, connection: &mut Connection) -> Result<(), Reason>;

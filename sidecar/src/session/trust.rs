@@ -335,6 +335,9 @@ impl<'a> Trust<'a> {
         self.counts.established(traffic.role(), labels, handshake);
         self.resumption.established(traffic.role(), connection.attested(), self.context.clock.moment());
         self.trace.established(suite, self.resumption.resumes);
+        if let Some(rekey) = traffic.rekey() {
+            connection.rotate(rekey);
+        }
         self.resumption.issue(&held, connection);
         self.meet(connection);
         // Policy and collateral may have changed since the verdict.

@@ -9,6 +9,7 @@ use sealane_policy::Flow;
 use sealane_protocol::connection::{Connection, Sink};
 use sealane_protocol::frame::Frame;
 use sealane_protocol::handshake::Suite;
+use sealane_protocol::record::Rekey;
 use sealane_types::{Carrier, PeerName, PodIdentity, Reason};
 use tokio::sync::{Notify, watch};
 
@@ -199,6 +200,10 @@ impl Accepting for Serving {
 
     fn flow(&self) -> Flow {
         Flow::Forward { target: Some(self.forward.target) }
+    }
+
+    fn rekey(&self) -> Rekey {
+        self.lock().session.rekey.into()
     }
 
     fn attach(self: Arc<Self>, arrival: Arrival, wake: Arc<Notify>) -> Result<Box<dyn Accepted>, Reason> {

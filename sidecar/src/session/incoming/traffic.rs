@@ -7,6 +7,7 @@ use sealane_policy::Flow;
 use sealane_protocol::connection::{Connection, SendError, Sink};
 use sealane_protocol::frame::{Frame, Open, Sequences, StreamId, Taken};
 use sealane_protocol::limits::STREAMS_MAX;
+use sealane_protocol::record::Rekey;
 use sealane_protocol::transfer::Reply;
 use sealane_types::{PeerName, PodIdentity, Reason};
 use tokio::sync::Notify;
@@ -23,6 +24,10 @@ impl Accepting for Receiving {
 
     fn flow(&self) -> Flow {
         self.lock().session.flow()
+    }
+
+    fn rekey(&self) -> Rekey {
+        self.lock().session.rekey.into()
     }
 
     fn attach(self: Arc<Self>, arrival: Arrival, wake: Arc<Notify>) -> Result<Box<dyn Accepted>, Reason> {
