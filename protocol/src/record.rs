@@ -8,6 +8,8 @@
 //! Both ends count records, so one that is deleted, repeated, reordered, changed or sent back where it came
 //! from fails to open, and the first that fails ends the link.
 
+#[cfg(test)]
+mod cost;
 mod header;
 mod input;
 mod key;

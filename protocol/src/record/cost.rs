@@ -1,0 +1,167 @@
+//! What a tensor costs in instructions from its frames to its record and back, as callgrind counts them: the same for
+//! the same program, whatever else the machine does. A change that costs more than the slack is either mended or meant.
+
+use std::process::Command;
+
+use sealane_types::{Cipher, Dtype};
+
+use super::{Header, InputBuffer, Lane, Opener, Output, Rekey, Sealer};
+use crate::Moment;
+use crate::frame::{
+    CHUNK_OVERHEAD_BYTES, Decoded, Frame, Sequence, Shape, StreamId, TensorHeader, decode, encode, put_chunk,
+};
+use crate::handshake::{KeyExchange, Suite};
+use crate::keys::{Label, LinkSecret, Root, Secret, Split};
+use crate::limits::RECORD_HEADER_BYTES;
+
+const NOW: Moment = Moment::from_micros(0);
+const STREAM: StreamId = StreamId(1);
+/// Told to the process that is counted: tensors in all, and tensors in a record.
+const WORK: &str = "SEALANE_COUNTED_WORK";
+/// What two runs differ by.
+const TENSORS: u64 = 2_000;
+
+fn secret() -> LinkSecret {
+    let part = |byte| Secret::take(&mut [byte; 32]);
+    let split = Split { initiator: part(1), responder: part(2) };
+    Root::new(&split, None, Suite::new(KeyExchange::Classical, Cipher::Aes256Gcm), [4; 32]).link(
+        Label::Initiator,
+        0,
+        &[0; 64],
+    )
+}
+
+/// Both ends of a link in one place.
+struct Link {
+    sealer: Sealer,
+    opener: Opener,
+    output: Output,
+    input: InputBuffer,
+    taken: u64,
+}
+
+impl Link {
+    fn put(&mut self, sequence: Sequence, bytes: &[u8]) {
+        let dimensions = [bytes.len() as u64];
+        let header = TensorHeader {
+            stream: STREAM,
+            sequence,
+            dtype: Dtype::Uint8,
+            shape: Shape::new(&dimensions).unwrap(),
+            name: "",
+            length: bytes.len() as u64,
+        };
+        let (output, sealer) = (&mut self.output, &mut self.sealer);
+        output.put_frame(sealer, Lane::Data, NOW, |space| encode(&Frame::Tensor(header), space)).unwrap();
+        let space = output.space_for(CHUNK_OVERHEAD_BYTES + bytes.len(), sealer, NOW).unwrap();
+        let fill = |place: &mut [u8]| {
+            place.copy_from_slice(bytes);
+            Ok::<_, std::convert::Infallible>(())
+        };
+        let Ok(used) = put_chunk((STREAM, sequence, 0), bytes.len(), space, fill).unwrap();
+        output.advance(used);
+    }
+
+    /// Seals, carries by one copy, opens, and copies tensors to where they belong.
+    fn carry(&mut self, place: &mut [u8]) {
+        let sealed = self.output.poll(Some(&mut self.sealer)).unwrap();
+        let length = sealed.len();
+        self.input.space()[..length].copy_from_slice(sealed);
+        self.input.filled(length);
+        self.output.written(length);
+        let (head, body) = self.input.unread().split_first_chunk_mut::<RECORD_HEADER_BYTES>().unwrap();
+        let mut frames = self.opener.open(Header::parse(*head).unwrap(), body, NOW).unwrap();
+        while !frames.is_empty() {
+            let (frame, rest) = decode(frames).unwrap();
+            if let Decoded::Data(Frame::Chunk(chunk)) = frame {
+                place.copy_from_slice(chunk.bytes);
+                self.taken += 1;
+            }
+            frames = rest;
+        }
+        self.input.consumed(length);
+    }
+}
+
+/// Works only in a process that is counted.
+#[test]
+fn worker() {
+    let Ok(work) = std::env::var(WORK) else { return };
+    let [bytes, tensors, together] = work.split(' ').collect::<Vec<_>>()[..] else { panic!("{work}") };
+    let (bytes, tensors, together): (usize, u64, u64) =
+        (bytes.parse().unwrap(), tensors.parse().unwrap(), together.parse().unwrap());
+    let mut link = Link {
+        sealer: Sealer::new(secret(), Rekey::default(), NOW),
+        opener: Opener::new(secret(), Rekey::default(), NOW),
+        output: Output::default(),
+        input: InputBuffer::new(),
+        taken: 0,
+    };
+    link.input.widen();
+    // As large as it becomes, before anything is counted.
+    while !link.input.space().is_empty() {
+        let room = link.input.space().len();
+        link.input.filled(room);
+    }
+    let all = link.input.unread().len();
+    link.input.consumed(all);
+    let (source, mut place) = (vec![7; bytes], vec![0; bytes]);
+    for sequence in 0..tensors {
+        link.put(Sequence(sequence), &source);
+        if (sequence + 1) % together == 0 {
+            link.carry(&mut place);
+        }
+    }
+    assert_eq!((link.taken, place), (tensors, source));
+}
+
+/// Instructions of a process that carries so many tensors.
+fn counted(bytes: usize, tensors: u64, together: u64) -> u64 {
+    let worker = format!("{}::worker", module_path!().split_once("::").unwrap().1);
+    let run = Command::new("valgrind")
+        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", &worker, "--test-threads=1"])
+        .env(WORK, format!("{bytes} {tensors} {together}"))
+        .output()
+        .expect("counting instructions needs valgrind: apt-get install valgrind");
+    let said = String::from_utf8_lossy(&run.stderr);
+    assert!(run.status.success(), "{said}");
+    let count = said.lines().find_map(|line| line.split_once("Collected : ")).expect("callgrind counts");
+    count.1.trim().parse().unwrap()
+}
+
+/// What each further tensor costs.
+fn of_one(bytes: usize, together: u64) -> u64 {
+    let few = counted(bytes, 2 * together, together);
+    (counted(bytes, 2 * together + TENSORS, together) - few) / TENSORS
+}
+
+#[track_caller]
+fn assert_costs(bytes: usize, together: u64, instructions_max: u64) {
+    let instructions = of_one(bytes, together);
+    assert!(
+        instructions <= instructions_max,
+        "a tensor of {bytes} B, {together} to a record, costs {instructions} instructions, {instructions_max} at most"
+    );
+    // A bound far above the count guards nothing.
+    assert!(
+        instructions * 2 > instructions_max,
+        "{instructions} instructions: lower the bound of {instructions_max}"
+    );
+}
+
+#[test]
+fn a_tensor_alone_in_its_record() {
+    assert_costs(1_456, 1, 1);
+}
+
+#[test]
+fn small_tensors_that_share_a_record() {
+    assert_costs(1_456, 40, 1);
+}
+
+#[test]
+fn a_full_record() {
+    assert_costs(65_000, 1, 1);
+}
