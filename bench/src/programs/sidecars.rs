@@ -52,7 +52,7 @@ impl Sidecars {
         let folder = folder(program, world)?;
         let [from, to] = &route.hosts;
         let (sending, receiving) = (from.free_address(), to.free_address());
-        let forward = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()?));
+        let forward = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
         let start = |who, host, own: SocketAddr, other: SocketAddr| {
             // Whoever receives is dialled, and needs no address.
             let dialled = |session: Session| if session.from() == who { vec![other] } else { Vec::new() };
