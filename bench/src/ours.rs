@@ -170,6 +170,7 @@ impl Sealed {
             }
             self.drain().await?;
             if self.connection.is_established() {
+                self.input.widen();
                 return Ok(());
             }
             let read = self.carrier.read(self.input.space()).await?;

@@ -306,10 +306,6 @@ impl Connection {
     /// memory anew.
     pub fn release_memory(&mut self) {
         self.core.output.release();
-        self.core.events.shrink_to_fit();
-        if let State::Keyed(keyed) = &mut self.state {
-            keyed.release_memory();
-        }
     }
 
     /// Ends the connection and tells the remote why. Drain the output afterwards.
@@ -416,7 +412,8 @@ impl Connection {
     /// interval. The side that was dialled learns only now which session it is.
     pub const fn rotate(&mut self, rekey: Rekey) {
         if let State::Keyed(keyed) = &mut self.state {
-            keyed.rotate(rekey);
+            keyed.sealer.rotate(rekey);
+            keyed.opener.rotate(rekey);
         }
     }
 

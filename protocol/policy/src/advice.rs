@@ -57,14 +57,13 @@ pub fn advice(document: &Document) -> Vec<Advice> {
 
 fn advise(peer: &PeerName, entry: usize, reference: &Reference) -> Vec<Advice> {
     let zero = Measurement::new([0; 48]);
-    let peer = || peer.clone();
     match reference {
-        Reference::SevSnp(snp) => advise_snp(&peer(), entry, snp),
+        Reference::SevSnp(snp) => advise_snp(peer, entry, snp),
         Reference::Tdx(tdx) if tdx.mr_config_ids.contains(&zero) => {
-            vec![Advice::NoInitdata { peer: peer(), entry, member: "mrConfigId" }]
+            vec![Advice::NoInitdata { peer: peer.clone(), entry, member: "mrConfigId" }]
         }
         Reference::Nitro(nitro) if nitro.measurements.iter().any(|measured| measured.pcr3 == Some(zero)) => {
-            vec![Advice::NoRole { peer: peer(), entry }]
+            vec![Advice::NoRole { peer: peer.clone(), entry }]
         }
         Reference::Tdx(_) | Reference::Nitro(_) | Reference::Key(_) => vec![],
     }

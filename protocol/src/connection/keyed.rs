@@ -19,7 +19,7 @@ use crate::keys::{EvidenceDigests, Random, Resumption, TicketId, public_id};
 use crate::limits::{
     EVIDENCE_BYTES_MAX, REATTEST_INTERVAL_MICROS_MIN, RECORD_HEADER_BYTES, TICKETS_OF_ATTESTATION_MAX,
 };
-use crate::record::{Header, Lane, Opener, OutputError, RecordKind, Rekey, Sealer};
+use crate::record::{Header, Lane, Opener, OutputError, RecordKind, Sealer};
 use crate::ticket::{Past, Ticket};
 
 const MICROS_PER_SECOND: u64 = 1_000_000;
@@ -29,7 +29,7 @@ pub(super) const FIRST_LINK: (u32, [u8; 64]) = (0, [0; 64]);
 
 pub(super) struct Keyed {
     pub(super) sealer: Sealer,
-    opener: Opener,
+    pub(super) opener: Opener,
     facts: Facts,
     stage: Stage,
     outbox: Outbox,
@@ -430,15 +430,6 @@ impl Keyed {
 
     pub(super) fn public_id(&self) -> [u8; 32] {
         public_id(&self.facts.handshake_hash)
-    }
-
-    pub(super) const fn rotate(&mut self, rekey: Rekey) {
-        self.sealer.rotate(rekey);
-        self.opener.rotate(rekey);
-    }
-
-    pub(super) fn release_memory(&mut self) {
-        self.outbox.shrink();
     }
 
     pub(super) const fn key_updates(&self) -> (u64, u64) {

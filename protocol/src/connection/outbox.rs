@@ -64,10 +64,6 @@ impl Outbox {
         self.push(Item::Policy { epoch, chain, sent: 0 });
     }
 
-    pub(super) fn shrink(&mut self) {
-        self.0.shrink_to_fit();
-    }
-
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
