@@ -181,7 +181,7 @@ impl Filesystem for Files {
             _ => Err(Errno::ENOTTY),
         };
         match answered {
-            Ok(data) => reply.ioctl(0, &data),
+            Ok((returned, argument)) => reply.ioctl(returned, &argument),
             Err(error) => reply.error(error),
         }
     }

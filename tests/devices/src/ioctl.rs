@@ -27,8 +27,11 @@ fn write(pid: u32, base: usize, bytes: &[u8]) -> Result<(), Errno> {
     if written == Ok(len) { Ok(()) } else { Err(Errno::EFAULT) }
 }
 
+/// What a call returns, and the argument as the device leaves it: a device may write into it and fail all the same.
+pub(crate) type Answer = (i32, Vec<u8>);
+
 /// SNP_GET_REPORT (linux/sev-guest.h): message version, addresses of request and response, error of the firmware.
-pub(crate) fn sev_guest(behaviour: &Behaviour, pid: u32, data: &[u8]) -> Result<Vec<u8>, Errno> {
+pub(crate) fn sev_guest(behaviour: &Behaviour, pid: u32, data: &[u8]) -> Result<Answer, Errno> {
     // User data, level, reserved.
     let request = read(pid, number(data, 8), 96)?;
     let level = u32::from_le_bytes(request[64..68].try_into().unwrap());
@@ -36,7 +39,7 @@ pub(crate) fn sev_guest(behaviour: &Behaviour, pid: u32, data: &[u8]) -> Result<
     if level < behaviour.level {
         // INVALID_PARAM of the firmware, in the lower half of the error.
         answer[24..32].copy_from_slice(&0x16_u64.to_le_bytes());
-        return Err(Errno::EIO);
+        return Ok((-Errno::EIO.code(), answer));
     }
     let report = (behaviour.sign)(request[..64].try_into().unwrap());
     // Status, size, reserved, report.
@@ -45,12 +48,12 @@ pub(crate) fn sev_guest(behaviour: &Behaviour, pid: u32, data: &[u8]) -> Result<
     response.extend_from_slice(&report);
     write(pid, number(data, 16), &response)?;
     answer[24..32].fill(0);
-    Ok(answer)
+    Ok((0, answer))
 }
 
 /// A message to the Nitro Secure Module: two buffers, each an address and a length. The document that it answers with
 /// is what it was asked for, one after the other.
-pub(crate) fn nsm(pid: u32, data: &[u8]) -> Result<Vec<u8>, Errno> {
+pub(crate) fn nsm(pid: u32, data: &[u8]) -> Result<Answer, Errno> {
     let request = read(pid, number(data, 0), number(data, 8))?;
     let asked = ciborium::from_reader::<Request, _>(&request[..]).map_err(|_| Errno::EINVAL)?;
     let Request::Attestation { user_data, nonce, public_key } = asked else { return Err(Errno::EINVAL) };
@@ -65,5 +68,5 @@ pub(crate) fn nsm(pid: u32, data: &[u8]) -> Result<Vec<u8>, Errno> {
     write(pid, number(data, 16), &response)?;
     let mut answer = data.to_vec();
     answer[24..32].copy_from_slice(&(response.len() as u64).to_le_bytes());
-    Ok(answer)
+    Ok((0, answer))
 }
