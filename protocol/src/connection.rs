@@ -408,9 +408,10 @@ impl Connection {
         }
     }
 
-    /// Replaces keys as the session asks, from now on, and refuses keys of the remote that are older than twice the
-    /// interval. The side that was dialled learns only now which session it is.
-    pub const fn rotate(&mut self, rekey: Rekey) {
+    /// Replaces keys as the session asks, from now on, and refuses keys of the remote that are older than twice its
+    /// interval. The side that was dialled learns only now which session it is; nothing: as this side began.
+    pub fn rotate(&mut self, rekey: Option<Rekey>) {
+        let rekey = rekey.unwrap_or(self.core.local.rekey);
         if let State::Keyed(keyed) = &mut self.state {
             keyed.sealer.rotate(rekey);
             keyed.opener.rotate(rekey);

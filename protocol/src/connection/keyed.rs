@@ -84,7 +84,7 @@ impl Keyed {
         };
         let mut keyed = Self {
             sealer: Sealer::new(secret(core.role), core.local.rekey, core.now),
-            opener: Opener::new(secret(core.role.peer()), core.local.rekey, core.now),
+            opener: Opener::new(secret(core.role.peer()), core.now),
             facts,
             stage: Stage::Confirming,
             outbox: Outbox::default(),

@@ -92,7 +92,7 @@ fn worker() {
         (bytes.parse().unwrap(), tensors.parse().unwrap(), together.parse().unwrap());
     let mut link = Link {
         sealer: Sealer::new(secret(), Rekey::default(), NOW),
-        opener: Opener::new(secret(), Rekey::default(), NOW),
+        opener: Opener::new(secret(), NOW),
         output: Output::default(),
         input: InputBuffer::new(),
         taken: 0,

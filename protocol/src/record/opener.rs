@@ -26,8 +26,7 @@ const BYTES_MAX: u64 = PHASE_BYTES_MAX + 2 * RECORD_PLAINTEXT_BYTES_MAX as u64;
 const RECORDS_MAX: u64 = PHASE_RECORDS_MAX + 2;
 
 impl Opener {
-    /// The remote is held to `rekey` too: to its bounds of the protocol, and to its interval.
-    pub(crate) fn new(secret: LinkSecret, rekey: Rekey, now: Moment) -> Self {
+    pub(crate) fn new(secret: LinkSecret, now: Moment) -> Self {
         let key = OpenKey::new(&secret);
         Self {
             secret: Some(secret),
@@ -36,7 +35,7 @@ impl Opener {
             bytes: 0,
             records: 0,
             since: now,
-            age_micros_max: rekey.age_micros_max(),
+            age_micros_max: Rekey::default().age_micros_max(),
             updates: 0,
         }
     }
@@ -120,7 +119,7 @@ mod tests {
     }
 
     fn ends() -> (Sealer, Opener) {
-        (Sealer::new(secret(), Rekey::default(), NOW), Opener::new(secret(), Rekey::default(), NOW))
+        (Sealer::new(secret(), Rekey::default(), NOW), Opener::new(secret(), NOW))
     }
 
     fn carry(sealer: &mut Sealer, opener: &mut Opener, update: bool) -> Result<(), RecordError> {

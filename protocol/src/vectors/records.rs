@@ -34,7 +34,7 @@ fn sealed(sealer: &mut Sealer, plaintext: &[u8]) -> Vec<u8> {
 
 fn case(suite: Suite) -> Value {
     let mut sealer = Sealer::new(secret(suite), Rekey::default(), NOW);
-    let mut opener = Opener::new(secret(suite), Rekey::default(), NOW);
+    let mut opener = Opener::new(secret(suite), NOW);
     let mut records = Vec::new();
     for plaintext in PLAINTEXTS {
         let mut record = sealed(&mut sealer, plaintext);

@@ -335,9 +335,7 @@ impl<'a> Trust<'a> {
         self.counts.established(traffic.role(), labels, handshake);
         self.resumption.established(traffic.role(), connection.attested(), self.context.clock.moment());
         self.trace.established(suite, self.resumption.resumes);
-        if let Some(rekey) = traffic.rekey() {
-            connection.rotate(rekey);
-        }
+        connection.rotate(traffic.rekey());
         self.resumption.issue(&held, connection);
         self.meet(connection);
         // Policy and collateral may have changed since the verdict.

@@ -47,15 +47,15 @@ async fn evidence_that_expires_ends_its_sessions() {
     let receiver = plan(Plan::receiver()).start();
     let from = plan(Plan::sender(&[receiver.address])).start();
     let (_lane, _events) = sender(&from.lanes).await;
+    let expired = [Reason::CollateralExpired, Reason::EvidenceExpired];
     let ended = |sidecar: &Sidecar| {
         let metrics = sidecar.node.render_metrics().unwrap();
         let mut ended = metrics.lines().filter(|line| line.starts_with("sealane_connections_ended_total"));
-        ended.any(|line| line.contains(Reason::CollateralExpired.as_str()) && !line.ends_with(" 0"))
+        ended.any(|line| !line.ends_with(" 0") && expired.iter().any(|reason| line.contains(reason.as_str())))
     };
     until("the end of the connection", || ended(&from) || ended(&receiver)).await;
     // And no other takes its place.
     let error = try_sender(&from.lanes, 1, Instant::now() + Duration::from_secs(20)).await.unwrap_err();
-    let expired = [Reason::CollateralExpired, Reason::EvidenceExpired];
     assert!(error.failure == LaneFailure::Refused && expired.contains(&error.reason), "{error}");
 }
 

@@ -119,11 +119,7 @@ fn a_renewal_shows_the_static_key_of_the_ticket() {
     let terms = Terms { handshake_hash, version, kind: Kind::Full, suite, capabilities };
     // Not the one that the ticket's evidence is bound to.
     let (initiator, message) = Initiator::again(&terms, &key(9), &MlKem768, &mut Fixed(3)).unwrap();
-    let mut opener = crate::record::Opener::new(
-        rogue.finished.root.link(Label::Responder, 0, &[0; 64]),
-        Rekey::default(),
-        NOW,
-    );
+    let mut opener = crate::record::Opener::new(rogue.finished.root.link(Label::Responder, 0, &[0; 64]), NOW);
     let renew = |step, message: &[u8]| {
         let mut bytes = vec![0; 70_000];
         let used = encode(&Control::Renew { step, message }, &mut bytes).unwrap();
