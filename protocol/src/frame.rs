@@ -42,7 +42,6 @@ impl Sequence {
 pub struct Incarnation(pub [u8; 16]);
 
 /// A frame of a stream or of a pipe. One connection carries frames of one kind only: its session decides which.
-#[expect(clippy::large_enum_variant, reason = "it lives on the stack, and boxing would allocate per tensor")]
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Frame<'a> {
     Open(Open),
