@@ -34,7 +34,8 @@ async fn ends(within: Duration, answer: impl Fn(usize) -> (u16, Value) + Send + 
 #[tokio::test]
 async fn a_leader_goes_on_while_it_can_prove_that_it_leads() {
     assert!(!ends(MANY_PERIODS, |_| held_by("me")).await);
-    let hiccup = |question: usize| if question.is_multiple_of(2) { failure(500, "hiccup") } else { held_by("me") };
+    let hiccup =
+        |question: usize| if question.is_multiple_of(2) { failure(500, "hiccup") } else { held_by("me") };
     assert!(!ends(MANY_PERIODS, hiccup).await);
 }
 
