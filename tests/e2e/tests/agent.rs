@@ -160,8 +160,10 @@ fn push(list: &mut Value, item: Value) {
 async fn attackers_are_refused(sandbox: &Sandbox) -> Result<()> {
     let attacker = |app: &str, name: &str| named(name, Workload::new(app, "node1", ATTACKER));
     let cluster = &sandbox.cluster;
-    // A container beside the sidecar of an honest pod: the webhook brings the volume, and it mounts it too.
-    sandbox.apply(pod(cluster, &attacker("left", "beside"), "left", mounted)).await?;
+    // A container beside the sidecar of an honest pod that wants the volume which the webhook brings.
+    let beside = sandbox.apply(pod(cluster, &attacker("left", "beside"), "left", mounted)).await;
+    let words = beside.err().map(|error| format!("{error:#}")).unwrap_or_default();
+    ensure!(words.contains("which is for the Sealane sidecar alone"), "{words}");
     // A pod of its own, with the victim's service account.
     let alone = pod(cluster, &attacker("attacker", "alone"), "left", |pod| {
         own_volume(pod);
@@ -176,7 +178,6 @@ async fn attackers_are_refused(sandbox: &Sandbox) -> Result<()> {
     });
     sandbox.apply(same_name).await?;
     for (name, container, why) in [
-        ("beside", "program", "container `program` asked"),
         ("alone", "program", "container `program` asked"),
         ("named", "sealane", "not among the agent's sidecarDigests"),
     ] {
