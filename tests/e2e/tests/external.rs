@@ -215,9 +215,8 @@ async fn e2e_pod_with_a_key_from_its_secret_is_shown_as_a_key() -> Result<()> {
         json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "left-key"}, "stringData": secret}),
     );
     sandbox.apply(declared).await?;
-    let entry = json!({"kind": "Key", "publicKeys": [key.public]});
-    let trust =
-        sandbox.policy(Signing::Quorum, |draft| draft["peers"]["left"]["entries"] = json!([entry])).await?;
+    let pinned = format!("left={}", key.public);
+    let trust = sandbox.policy_with(&["--public-key", &pinned], Signing::Quorum, |_| ()).await?;
     sandbox.apply(vec![trust]).await?;
     sandbox.start(&Workload::new("right", "node2", TAKES)).await?;
     sandbox.start(&Workload::new("left", "node1", LEFT)).await?;
