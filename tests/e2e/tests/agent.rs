@@ -239,7 +239,7 @@ async fn node_agent_states_what_pods_run() -> Result<()> {
     // A pod of the Peer, whose program stays: it is verified, and only as what it is.
     let idle = named("left-idle", Workload::new("left", "node1", SLEEP));
     sandbox.apply(pod(&cluster, &idle, "left", |_| {})).await?;
-    sandbox.kubectl(&["delete", "pod", "beside", "left", "right", "--wait", "--grace-period=1"]).await?;
+    sandbox.kubectl(&["delete", "pod", "left", "right", "--wait", "--grace-period=1"]).await?;
     sandbox.condition("peer/left", "EvidenceVerified", "True").await?;
     let peer = sandbox.read("peer/left").await?;
     ensure!(!peer["status"].to_string().contains("WorkloadUnverified"), "{}", peer["status"]);
