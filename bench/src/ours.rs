@@ -14,10 +14,10 @@ use anyhow::{Result, ensure};
 use bytes::Bytes;
 use sealane_protocol::Moment;
 use sealane_protocol::connection::{ChunkError, Connection, Event, SendError, Sink};
-use sealane_protocol::frame::{Frame, Sequence, Shape, StreamId, TensorHeader};
+use sealane_protocol::frame::{Frame, Sequence, StreamId, TensorHeader};
 use sealane_protocol::handshake::Suite;
 use sealane_protocol::record::InputBuffer;
-use sealane_types::{Dtype, Reason};
+use sealane_types::Reason;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::carrier::{Carrier, Path};
@@ -184,17 +184,9 @@ impl Sealed {
     /// Queues a tensor of bytes; drains whenever there is no room.
     async fn send(&mut self, message: &[u8]) -> Result<()> {
         let length = message.len() as u64;
-        let dimensions = [length];
         let sequence = Sequence(self.sent);
         self.sent += 1;
-        let header = TensorHeader {
-            stream: STREAM,
-            sequence,
-            dtype: Dtype::Uint8,
-            shape: Shape::new(&dimensions)?,
-            name: "",
-            length,
-        };
+        let header = TensorHeader::of_bytes(STREAM, sequence, &length);
         while let Err(error) = self.connection.send(&Frame::Tensor(header)) {
             match error {
                 SendError::NoRoom => self.drain().await?,

@@ -4,9 +4,9 @@
 use anyhow::Result;
 use sealane_protocol::Moment;
 use sealane_protocol::connection::Sink;
-use sealane_protocol::frame::{Frame, Sequence, Shape, StreamId, TensorHeader};
+use sealane_protocol::frame::{Frame, Sequence, StreamId, TensorHeader};
 use sealane_protocol::record::Rekey;
-use sealane_types::{Dtype, Reason};
+use sealane_types::Reason;
 
 use crate::message::Payloads;
 use crate::micro::Operation;
@@ -56,16 +56,8 @@ impl Packets {
         let Self { direct, now, payloads, sent, sealed, .. } = self;
         let message = payloads.message(*sent);
         let (sequence, length) = (Sequence(*sent), message.len() as u64);
-        let dimensions = [length];
         *sent += 1;
-        let header = TensorHeader {
-            stream: STREAM,
-            sequence,
-            dtype: Dtype::Uint8,
-            shape: Shape::new(&dimensions)?,
-            name: "",
-            length,
-        };
+        let header = TensorHeader::of_bytes(STREAM, sequence, &length);
         direct.dialled.send(&Frame::Tensor(header))?;
         direct.dialled.send_chunk(STREAM, sequence, 0, length, |space| {
             space.copy_from_slice(message);

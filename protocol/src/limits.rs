@@ -86,6 +86,10 @@ pub const TENSOR_RANK_MAX: usize = 32;
 pub const TENSOR_NAME_BYTES_MAX: usize = 255;
 /// One tensor.
 pub const TENSOR_BYTES_MAX: u64 = 1 << 42;
+/// Tensors of one run.
+pub const RUN_TENSORS_MAX: u64 = 256;
+/// Bytes of one run. An application that keeps one tensor of it keeps the memory of all.
+pub const RUN_BYTES_MAX: u64 = 256 << 10;
 /// Sequences in one acknowledgement.
 pub const TAKEN_SEQUENCES_MAX: usize = 1_024;
 

@@ -32,7 +32,7 @@ pub use failure::{LaneError, LaneFailure};
 pub use receiver::{Deliveries, Delivery, DeliveryId, ReceiverLane, Turn};
 pub use sender::{Parcel, ReplicaId, SenderEvent, SenderEvents, SenderLane};
 pub use session::{SessionKind, SessionView, Sessions};
-pub use tensor::{DIMENSIONS_MAX, LaneIncarnation, Sequence, TENSOR_NAME_BYTES_MAX, TensorHeader};
+pub use tensor::{DIMENSIONS_MAX, LaneIncarnation, Sequence, Span, TENSOR_NAME_BYTES_MAX, TensorHeader};
 
 /// Requests for lanes that wait to be looked at by the sessions.
 const REQUESTS_WAITING_MAX: usize = 64;

@@ -70,7 +70,12 @@ fn telltale(sequence: u64) -> Parcel {
     let content = CONTENT.iter().copied().cycle().take(LENGTH as usize).collect();
     Parcel {
         sequence: Sequence(sequence),
-        header: TensorHeader { dtype: Dtype::Uint8, shape: vec![ROWS, COLUMNS], name: NAME.to_owned() },
+        header: TensorHeader {
+            dtype: Dtype::Uint8,
+            shape: vec![ROWS, COLUMNS],
+            run: false,
+            name: NAME.to_owned(),
+        },
         source: Arc::new(Memory(content)),
         offset: 0,
         length: LENGTH,

@@ -37,7 +37,7 @@ def text16(words: str) -> bytes:
 def put_entry(e: dict) -> bytes:
     name = e["name"].encode()
     numbers = struct.pack("<QQQI", e["sequence"], e["offset"], e["length"], e["segment"])
-    counts = bytes([DTYPES.index(e["dtype"]), len(e["shape"]), len(name), 0])
+    counts = bytes([DTYPES.index(e["dtype"]), len(e["shape"]), len(name), e["run"]])
     replicas = struct.pack("<HH", len(e["assigned"]), 0)
     dimensions = b"".join(struct.pack("<Q", d) for d in e["shape"])
     return numbers + counts + replicas + dimensions + name + b"".join(map(bytes.fromhex, e["assigned"]))
@@ -47,7 +47,7 @@ def deliver_entry(e: dict) -> bytes:
     name = e["name"].encode()
     numbers = struct.pack("<QQQQ", e["delivery"], e["sequence"], e["offset"], e["length"])
     numbers += struct.pack("<II", e["segment"], e["sender"])
-    counts = bytes([DTYPES.index(e["dtype"]), len(e["shape"]), len(name), 0])
+    counts = bytes([DTYPES.index(e["dtype"]), len(e["shape"]), len(name), e["run"]])
     return numbers + counts + b"".join(struct.pack("<Q", d) for d in e["shape"]) + name
 
 
@@ -61,7 +61,7 @@ def deliveries(m: dict) -> bytes:
 
 def assigned_entry(e: dict) -> bytes:
     replicas = b"".join(map(bytes.fromhex, e["replicas"]))
-    return struct.pack("<QH", e["sequence"], len(e["replicas"])) + replicas
+    return struct.pack("<QHH", e["sequence"], e["tensors"], len(e["replicas"])) + replicas
 
 
 ENCODERS = {
@@ -73,7 +73,7 @@ ENCODERS = {
     + text(m["session"]),
     "PUT": lambda m: header(4, 0, len(m["entries"]), m["lane"]) + b"".join(map(put_entry, m["entries"])),
     "CLOSE": lambda m: header(5, m["abandon"], lane=m["lane"]),
-    "TOOK": lambda m: header(6, 0, len(m["deliveries"]), m["lane"]) + deliveries(m),
+    "TOOK": lambda m: header(6, m["partly"], len(m["deliveries"]), m["lane"]) + deliveries(m),
     "RELEASE": lambda m: header(7, 0, len(m["deliveries"]), m["lane"]) + deliveries(m),
     "DROP": lambda m: header(8) + struct.pack("<I", m["segment"]),
     "WELCOME": lambda m: header(65)

@@ -165,9 +165,9 @@ def body(frame: dict) -> tuple[int, bytes]:
             return 0x0A, unhex(frame["id"]) + numbers("I", frame, "seconds")
         case "open":
             return 0x10, numbers("I", frame, "stream") + unhex(frame["incarnation"]) + numbers("Q", frame, "base")
-        case "tensor":
+        case "tensor" | "run":
             shape = frame["shape"]
-            return 0x11, (
+            return 0x19 if frame["type"] == "run" else 0x11, (
                 numbers("IQQB", frame, "stream", "sequence", "length", "dtype")
                 + struct.pack(f">B{len(shape)}Q", len(shape), *shape)
                 + text(frame["name"])

@@ -49,7 +49,8 @@ def test_many_more_than_the_window_of_small_and_empty_ones(pair: Pair) -> None:
 
 def test_flush_waits_until_the_application_has_taken(pair: Pair) -> None:
     sender, receiver = pair
-    sender.put_many([1, 2], timeout=SECONDS)
+    for value in (1, 2):
+        sender.put(value, timeout=SECONDS)
     with pytest.raises(sealane.Timeout) as raised:
         sender.flush(timeout=0.3)
     assert raised.value.reason == "Stalled" and "last 2 tensors" in str(raised.value)
@@ -134,7 +135,8 @@ def test_a_lost_receiver_makes_what_it_held_uncertain(shared: Loopback, session:
         taking = shared.connect()
         receiver = taking.receiver(session, timeout=SECONDS)
         sender = putting.sender(session, timeout=SECONDS)
-        sender.put_many([1, 2, 3], timeout=SECONDS)
+        for value in (1, 2, 3):
+            sender.put(value, timeout=SECONDS)
         assert receiver.take(timeout=SECONDS) is not None
         until_untaken(sender, 2)
         receiver.close(timeout=SECONDS)

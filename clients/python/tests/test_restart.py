@@ -43,7 +43,8 @@ def test_what_was_taken_or_may_have_been_is_never_put_again(own: Loopback, sessi
     with own.connect() as putting, own.connect() as taking:
         receiver = taking.receiver(session, timeout=SECONDS)
         sender = putting.sender(session, timeout=SECONDS)
-        sender.put_many([numpy.full(1000, n) for n in range(3)], timeout=SECONDS)
+        for n in range(3):
+            sender.put(numpy.full(1000, n), timeout=SECONDS)
         assert [sequence for sequence, _, _ in taken(receiver, 1)] == [0]
         until_untaken(sender, 2)
         until_arrived(receiver, 2)

@@ -105,7 +105,8 @@ def test_the_receiving_sidecar_restarts(pair: Any) -> None:
     with pair.embedder.connect() as putting, pair.ranker.connect() as taking:
         receiver = taking.receiver("activations", timeout=SECONDS)
         sender = putting.sender("activations", timeout=SECONDS)
-        sender.put_many([0, 1, 2], timeout=SECONDS)
+        for value in (0, 1, 2):
+            sender.put(value, timeout=SECONDS)
         assert [sequence for sequence, _ in taken(receiver, 1)] == [0]
         until_untaken(sender, 2)
         until_arrived(receiver, 2)

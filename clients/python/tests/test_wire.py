@@ -38,6 +38,7 @@ def encode(m: dict[str, Any]) -> bytes:
                 e["shape"],
                 e["name"].encode(),
                 [bytes.fromhex(replica) for replica in e["assigned"]],
+                e["run"],
             )
             for e in m["entries"]
         ]
@@ -45,7 +46,7 @@ def encode(m: dict[str, Any]) -> bytes:
     if kind == "CLOSE":
         return _wire.close(m["lane"], m["abandon"])
     if kind == "TOOK":
-        return _wire.took(m["lane"], m["deliveries"])
+        return _wire.took(m["lane"], m["deliveries"], m["partly"])
     if kind == "RELEASE":
         return _wire.release(m["lane"], m["deliveries"])
     assert kind == "DROP"
@@ -64,8 +65,8 @@ def decoded(message: _wire.Message) -> dict[str, Any]:
         fields["entries"] = [{**e._asdict(), "dtype": DTYPES[e.dtype], "shape": list(e.shape)} for e in message.entries]
     elif isinstance(message, _wire.Assigned):
         fields["entries"] = [
-            {"sequence": sequence, "replicas": [replica.hex() for replica in replicas]}
-            for sequence, replicas in message.entries
+            {"sequence": sequence, "tensors": tensors, "replicas": [replica.hex() for replica in replicas]}
+            for sequence, tensors, replicas in message.entries
         ]
     elif isinstance(message, (_wire.Taken, _wire.UncertainRanges)):
         fields["ranges"] = [list(span) for span in message.ranges]

@@ -44,6 +44,7 @@ mod nitro;
 mod p384;
 mod piece;
 mod rejection;
+mod seen;
 mod snp;
 mod stock;
 mod tdx;

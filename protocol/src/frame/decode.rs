@@ -36,6 +36,7 @@ pub(crate) mod kind {
     pub(crate) const ENDED: u8 = 0x16;
     pub(crate) const ABORT: u8 = 0x17;
     pub(crate) const LOST: u8 = 0x18;
+    pub(crate) const RUN: u8 = 0x19;
     pub(crate) const PIPE_OPEN: u8 = 0x20;
     pub(crate) const PIPE_DATA: u8 = 0x21;
     pub(crate) const PIPE_CREDIT: u8 = 0x22;
@@ -73,7 +74,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<(Decoded<'_>, &[u8]), FrameError> {
     }
     let mut body = Reader::new(reader.take(length)?);
     let frame = match kind {
-        kind::OPEN..=kind::LOST => Decoded::Data(stream(kind, &mut body)?),
+        kind::OPEN..=kind::RUN => Decoded::Data(stream(kind, &mut body)?),
         kind::PIPE_OPEN..=kind::PIPE_RESET => Decoded::Data(pipe(kind, &mut body)?),
         _ => Decoded::Control(control(kind, &mut body)?),
     };
@@ -89,7 +90,8 @@ fn stream<'a>(kind: u8, body: &mut Reader<'a>) -> Result<Frame<'a>, FrameError> 
             incarnation: Incarnation(body.array()?),
             base_sequence: Sequence(body.u64()?),
         }),
-        kind::TENSOR => Frame::Tensor(tensor(stream, body)?),
+        kind::TENSOR => Frame::Tensor(tensor(stream, false, body)?),
+        kind::RUN => Frame::Tensor(tensor(stream, true, body)?),
         kind::CHUNK => {
             let (sequence, offset) = (Sequence(body.u64()?), body.u64()?);
             Frame::Chunk(Chunk { stream, sequence, offset, bytes: data(body)? })
@@ -152,7 +154,7 @@ fn taken<'a>(stream: StreamId, body: &mut Reader<'a>) -> Result<Taken<'a>, Frame
     Ok(Taken { stream, sequences: Sequences(Source::Wire(bytes)) })
 }
 
-fn tensor<'a>(stream: StreamId, body: &mut Reader<'a>) -> Result<TensorHeader<'a>, FrameError> {
+fn tensor<'a>(stream: StreamId, run: bool, body: &mut Reader<'a>) -> Result<TensorHeader<'a>, FrameError> {
     let sequence = Sequence(body.u64()?);
     let length = body.u64()?;
     let code = body.u8()?;
@@ -161,7 +163,7 @@ fn tensor<'a>(stream: StreamId, body: &mut Reader<'a>) -> Result<TensorHeader<'a
     let (dimensions, _) = body.take(rank.saturating_mul(8))?.as_chunks::<8>();
     let shape = Shape::from_wire(dimensions).map_err(|_| CodecError::TooLong)?;
     let name = body.text(TENSOR_NAME_BYTES_MAX)?;
-    let header = TensorHeader { stream, sequence, dtype, shape, name, length };
+    let header = TensorHeader { stream, sequence, dtype, shape, run, name, length };
     header.check()?;
     Ok(header)
 }

@@ -110,7 +110,7 @@ fn data(frame: &Frame<'_>, writer: &mut Writer<'_>) -> Result<u8, CodecError> {
             writer.u8(u8::try_from(header.shape.rank()).map_err(|_| CodecError::TooLong)?)?;
             header.shape.dimensions().try_for_each(|dimension| writer.u64(dimension))?;
             writer.text(header.name)?;
-            Ok(kind::TENSOR)
+            Ok(if header.run { kind::RUN } else { kind::TENSOR })
         }
         Frame::Chunk(chunk) => {
             writer.u64(chunk.sequence.0)?;

@@ -5,7 +5,9 @@ use std::fmt;
 use sealane_types::Dtype;
 
 use super::{Sequence, StreamId};
-use crate::limits::{TENSOR_BYTES_MAX, TENSOR_NAME_BYTES_MAX, TENSOR_RANK_MAX};
+use crate::limits::{
+    RUN_BYTES_MAX, RUN_TENSORS_MAX, TENSOR_BYTES_MAX, TENSOR_NAME_BYTES_MAX, TENSOR_RANK_MAX,
+};
 
 /// More dimensions than [`TENSOR_RANK_MAX`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -21,6 +23,8 @@ pub enum InvalidTensor {
     TooLarge,
     #[error("a tensor's name has at most {TENSOR_NAME_BYTES_MAX} bytes")]
     Name,
+    #[error("a run has 2 to {RUN_TENSORS_MAX} tensors and 1 to {RUN_BYTES_MAX} bytes")]
+    Run,
 }
 
 /// Dimensions of a tensor, outermost first; none for a scalar. Borrowed from the caller or from the wire.
@@ -98,18 +102,44 @@ impl PartialEq for Shape<'_> {
 impl Eq for Shape<'_> {}
 
 /// Announces a tensor; its bytes follow in chunks, row-major, little-endian elements.
+///
+/// A *run* is several small tensors of one shape, element type and name that travel as one: they lie one after the other
+/// along a first dimension that counts them, and are numbered from `sequence` on. Everything between the two applications
+/// treats a run as one tensor under its first number; only the applications see its parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TensorHeader<'a> {
     pub stream: StreamId,
     pub sequence: Sequence,
     pub dtype: Dtype,
     pub shape: Shape<'a>,
+    /// The first dimension counts tensors.
+    pub run: bool,
     pub name: &'a str,
     /// Bytes: the product of the shape times the element size.
     pub length: u64,
 }
 
-impl TensorHeader<'_> {
+impl<'a> TensorHeader<'a> {
+    /// Bytes without a name: one dimension, their length.
+    #[must_use]
+    pub const fn of_bytes(stream: StreamId, sequence: Sequence, length: &'a u64) -> Self {
+        let shape = Shape(Dimensions::Caller(std::slice::from_ref(length)));
+        Self { stream, sequence, dtype: Dtype::Uint8, shape, run: false, name: "", length: *length }
+    }
+
+    /// How many tensors these are: 1, or those of a run.
+    #[must_use]
+    pub fn tensors(&self) -> u64 {
+        let first = || self.shape.dimensions().next().unwrap_or(1);
+        if self.run { first() } else { 1 }
+    }
+
+    /// The number of its last tensor.
+    #[must_use]
+    pub fn last(&self) -> Sequence {
+        Sequence(self.sequence.0.saturating_add(self.tensors().saturating_sub(1)))
+    }
+
     /// # Errors
     /// [`InvalidTensor`] when length, shape, element type and limits do not agree.
     pub fn check(&self) -> Result<(), InvalidTensor> {
@@ -124,6 +154,16 @@ impl TensorHeader<'_> {
         if self.name.len() > TENSOR_NAME_BYTES_MAX {
             return Err(InvalidTensor::Name);
         }
+        if self.run && !self.is_run() {
+            return Err(InvalidTensor::Run);
+        }
         Ok(())
+    }
+
+    /// Whether its parts can be told apart and numbered.
+    fn is_run(&self) -> bool {
+        (2..=RUN_TENSORS_MAX).contains(&self.tensors())
+            && (1..=RUN_BYTES_MAX).contains(&self.length)
+            && self.sequence.0.checked_add(self.tensors()).is_some()
     }
 }

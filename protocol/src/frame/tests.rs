@@ -6,7 +6,7 @@ use super::decode::{Decoded, decode, kind};
 use super::encode::{CHUNK_OVERHEAD_BYTES, PIPE_DATA_OVERHEAD_BYTES, encode, put_chunk, put_pipe_data};
 use super::*;
 use crate::keys::TicketId;
-use crate::limits::{FRAME_BODY_BYTES_MAX, HANDSHAKE_MESSAGE_BYTES_MAX, TENSOR_BYTES_MAX};
+use crate::limits::{FRAME_BODY_BYTES_MAX, HANDSHAKE_MESSAGE_BYTES_MAX, RUN_BYTES_MAX, TENSOR_BYTES_MAX};
 
 fn encoded(frame: &Frame<'_>) -> Vec<u8> {
     let mut bytes = vec![0; 70_000];
@@ -167,7 +167,7 @@ fn unknown_kinds_are_refused() {
 
 fn header<'a>(dtype: Dtype, dimensions: &'a [u64], name: &'a str, length: u64) -> TensorHeader<'a> {
     let shape = Shape::new(dimensions).unwrap();
-    TensorHeader { stream: StreamId(1), sequence: Sequence(2), dtype, shape, name, length }
+    TensorHeader { stream: StreamId(1), sequence: Sequence(2), dtype, shape, run: false, name, length }
 }
 
 #[test]
@@ -187,6 +187,25 @@ fn impossible_tensors_are_refused_on_both_sides() {
         assert!(encode(&Frame::Tensor(bad), &mut [0; 2000]).is_err());
     }
     assert!(Shape::new(&[1; 33]).is_err());
+    let run = |dimensions, length| TensorHeader { run: true, ..header(Dtype::Uint8, dimensions, "", length) };
+    let last = Sequence(u64::MAX - 2);
+    for bad in [
+        run(&[], 1),
+        run(&[0], 0),
+        run(&[1, 8], 8),
+        run(&[2, 0], 0),
+        run(&[257], 257),
+        run(&[2, RUN_BYTES_MAX / 2 + 1], RUN_BYTES_MAX + 2),
+        // What cannot be numbered.
+        TensorHeader { sequence: last, ..run(&[3], 3) },
+    ] {
+        assert_eq!(bad.check(), Err(InvalidTensor::Run));
+        assert!(encode(&Frame::Tensor(bad), &mut [0; 2000]).is_err());
+    }
+    assert_eq!(run(&[256], 256).check(), Ok(()));
+    assert_eq!(run(&[2, RUN_BYTES_MAX / 2], RUN_BYTES_MAX).check(), Ok(()));
+    assert_eq!(TensorHeader { sequence: last, ..run(&[2], 2) }.last(), last.next());
+    assert_eq!(header(Dtype::Uint8, &[7], "", 7).last(), Sequence(2), "one tensor, whatever its shape");
     assert_eq!(header(Dtype::Float32, &[], "scalar", 4).check(), Ok(()));
     assert_eq!(header(Dtype::Float32, &[u64::MAX, 0, u64::MAX], "", 0).check(), Ok(()));
 
@@ -272,10 +291,14 @@ proptest! {
         let shape = Shape::new(&dimensions).unwrap();
         let length = shape.elements().unwrap() * dtype.size_bytes();
         let header = TensorHeader {
-            stream: StreamId(stream), sequence: Sequence(sequence), dtype, shape, name: &name, length,
+            stream: StreamId(stream), sequence: Sequence(sequence), dtype, shape, run: false, name: &name, length,
         };
         let bytes = encoded(&Frame::Tensor(header));
         check(&bytes, &Decoded::Data(Frame::Tensor(header)));
+        let run = TensorHeader { run: true, ..header };
+        if run.check().is_ok() {
+            check(&encoded(&Frame::Tensor(run)), &Decoded::Data(Frame::Tensor(run)));
+        }
     }
 
     #[test]

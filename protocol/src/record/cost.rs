@@ -3,12 +3,12 @@
 
 use std::process::Command;
 
-use sealane_types::{Cipher, Dtype};
+use sealane_types::Cipher;
 
 use super::{Header, InputBuffer, Lane, Opener, Output, Rekey, Sealer};
 use crate::Moment;
 use crate::frame::{
-    CHUNK_OVERHEAD_BYTES, Decoded, Frame, Sequence, Shape, StreamId, TensorHeader, decode, encode, put_chunk,
+    CHUNK_OVERHEAD_BYTES, Decoded, Frame, Sequence, StreamId, TensorHeader, decode, encode, put_chunk,
 };
 use crate::handshake::{KeyExchange, Suite};
 use crate::keys::{Label, LinkSecret, Root, Secret, Split};
@@ -42,15 +42,8 @@ struct Link {
 
 impl Link {
     fn put(&mut self, sequence: Sequence, bytes: &[u8]) {
-        let dimensions = [bytes.len() as u64];
-        let header = TensorHeader {
-            stream: STREAM,
-            sequence,
-            dtype: Dtype::Uint8,
-            shape: Shape::new(&dimensions).unwrap(),
-            name: "",
-            length: bytes.len() as u64,
-        };
+        let length = bytes.len() as u64;
+        let header = TensorHeader::of_bytes(STREAM, sequence, &length);
         let (output, sealer) = (&mut self.output, &mut self.sealer);
         output.put_frame(sealer, Lane::Data, NOW, |space| encode(&Frame::Tensor(header), space)).unwrap();
         let space = output.space_for(CHUNK_OVERHEAD_BYTES + bytes.len(), sealer, NOW).unwrap();

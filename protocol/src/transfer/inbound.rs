@@ -178,7 +178,7 @@ impl Inbound {
         if !repeat && self.memory.held().saturating_add(attachment.incoming.into()) >= WINDOW_TENSORS {
             return Err(InboundError::CreditExceeded);
         }
-        attachment.last = Some(sequence);
+        attachment.last = Some(header.last());
         attachment.tensors = attachment.tensors.saturating_add(1);
         attachment.open.insert(sequence);
         if length > 0 {

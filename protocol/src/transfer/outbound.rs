@@ -114,18 +114,19 @@ impl Outbound {
         });
     }
 
-    /// Accepts a tensor of `length` bytes. The caller keeps its header and bytes until it is settled.
+    /// Accepts a tensor of `length` bytes, or a run of `tensors` under its first number. The caller keeps its header and
+    /// bytes until it is settled.
     ///
     /// # Errors
     /// [`OutboundError`] when the number does not grow or the stream was finished.
-    pub fn push(&mut self, sequence: Sequence, length: u64) -> Result<(), OutboundError> {
+    pub fn push(&mut self, sequence: Sequence, tensors: u64, length: u64) -> Result<(), OutboundError> {
         if self.finished {
             return Err(OutboundError::Finished);
         }
         if self.last.is_some_and(|last| sequence <= last) {
             return Err(OutboundError::SequenceReused);
         }
-        self.last = Some(sequence);
+        self.last = Some(Sequence(sequence.0.saturating_add(tensors.saturating_sub(1))));
         self.unsettled.insert(sequence, Unsettled { length, sent: false, taken: false });
         if let Some(attachment) = &mut self.attachment {
             attachment.waiting.push_back(sequence);

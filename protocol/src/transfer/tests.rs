@@ -18,7 +18,7 @@ fn open(base: u64) -> Open {
 fn header(sequence: u64, length: u64) -> TensorHeader<'static> {
     // A stream looks at the length alone.
     let (sequence, shape) = (Sequence(sequence), Shape::new(&[]).unwrap());
-    TensorHeader { stream: STREAM, sequence, dtype: Dtype::Uint8, shape, name: "", length }
+    TensorHeader { stream: STREAM, sequence, dtype: Dtype::Uint8, shape, run: false, name: "", length }
 }
 
 fn chunk(sequence: u64, offset: u64, bytes: &[u8]) -> Chunk<'_> {
@@ -296,17 +296,33 @@ fn pump(outbound: &mut Outbound) -> Vec<Step> {
 #[test]
 fn a_lane_s_numbers_grow_and_end() {
     let mut outbound = outbound();
-    outbound.push(Sequence(3), 1).unwrap();
-    assert_eq!(outbound.push(Sequence(3), 1), Err(OutboundError::SequenceReused));
-    assert_eq!(outbound.push(Sequence(2), 1), Err(OutboundError::SequenceReused));
+    outbound.push(Sequence(3), 1, 1).unwrap();
+    assert_eq!(outbound.push(Sequence(3), 1, 1), Err(OutboundError::SequenceReused));
+    assert_eq!(outbound.push(Sequence(2), 1, 1), Err(OutboundError::SequenceReused));
     outbound.finish();
-    assert_eq!(outbound.push(Sequence(4), 1), Err(OutboundError::Finished));
+    assert_eq!(outbound.push(Sequence(4), 1, 1), Err(OutboundError::Finished));
+}
+
+#[test]
+fn a_run_has_its_numbers_for_itself() {
+    let mut outbound = outbound();
+    outbound.push(Sequence(3), 4, 8).unwrap();
+    assert_eq!(outbound.push(Sequence(6), 1, 1), Err(OutboundError::SequenceReused));
+    assert_eq!(outbound.push(Sequence(7), 1, 1), Ok(()));
+
+    let mut inbound = Inbound::new(INCARNATION, 100);
+    inbound.attach(&open(0)).unwrap();
+    let shape = Shape::new(&[4, 2]).unwrap();
+    let run = TensorHeader { shape, run: true, ..header(3, 8) };
+    assert_eq!(inbound.on_tensor(&run), Ok(Announced::New));
+    assert_eq!(inbound.on_tensor(&header(6, 1)), Err(InboundError::SequenceReused));
+    assert_eq!(inbound.on_tensor(&header(7, 1)), Ok(Announced::New));
 }
 
 #[test]
 fn nothing_is_sent_without_a_connection_or_credit() {
     let mut outbound = Outbound::new(STREAM, INCARNATION);
-    outbound.push(Sequence(0), 10).unwrap();
+    outbound.push(Sequence(0), 1, 10).unwrap();
     outbound.on_credit(credit(100, 100));
     assert_eq!(outbound.next_step(), None);
     outbound.attach();
@@ -325,7 +341,7 @@ fn nothing_is_sent_without_a_connection_or_credit() {
 fn headers_run_ahead_of_large_tensors() {
     let mut outbound = outbound();
     for sequence in 0..200 {
-        outbound.push(Sequence(sequence), 16 << 20).unwrap();
+        outbound.push(Sequence(sequence), 1, 16 << 20).unwrap();
     }
     outbound.on_credit(credit(1 << 20, 4096));
     let announced = pump(&mut outbound).iter().filter(|step| matches!(step, Step::Announce { .. })).count();
@@ -335,7 +351,7 @@ fn headers_run_ahead_of_large_tensors() {
 #[test]
 fn a_receiver_cannot_acknowledge_what_was_not_sent() {
     let mut outbound = outbound();
-    outbound.push(Sequence(5), 10).unwrap();
+    outbound.push(Sequence(5), 1, 10).unwrap();
     assert_eq!(outbound.on_taken(&taken(&[Sequence(5)])), Err(OutboundError::TakenUnsent));
     assert_eq!(outbound.on_taken(&taken(&[Sequence(6)])), Err(OutboundError::TakenUnsent));
     outbound.on_credit(credit(9, 1));
@@ -353,7 +369,7 @@ fn a_receiver_cannot_acknowledge_what_was_not_sent() {
 #[test]
 fn a_stream_ends_after_everything_and_both_sides_said_so() {
     let mut outbound = outbound();
-    outbound.push(Sequence(0), 0).unwrap();
+    outbound.push(Sequence(0), 1, 0).unwrap();
     assert_eq!(outbound.on_ended(), Err(OutboundError::EndedEarly));
     outbound.on_credit(credit(0, 1));
     pump(&mut outbound);
@@ -365,7 +381,7 @@ fn a_stream_ends_after_everything_and_both_sides_said_so() {
     assert!(outbound.is_ended());
 
     let mut untaken = self::outbound();
-    untaken.push(Sequence(0), 0).unwrap();
+    untaken.push(Sequence(0), 1, 0).unwrap();
     untaken.finish();
     untaken.on_credit(credit(0, 1));
     pump(&mut untaken);
@@ -375,8 +391,8 @@ fn a_stream_ends_after_everything_and_both_sides_said_so() {
 #[test]
 fn bytes_are_kept_while_a_repeat_needs_them() {
     let mut outbound = outbound();
-    outbound.push(Sequence(0), 10).unwrap();
-    outbound.push(Sequence(1), 10).unwrap();
+    outbound.push(Sequence(0), 1, 10).unwrap();
+    outbound.push(Sequence(1), 1, 10).unwrap();
     outbound.on_credit(credit(20, 2));
     pump(&mut outbound);
     assert_eq!(outbound.attach(), open(0));
@@ -396,7 +412,7 @@ fn bytes_are_kept_while_a_repeat_needs_them() {
 #[test]
 fn a_lost_connection_settles_what_was_taken_in_the_middle_of_a_repeat() {
     let mut outbound = outbound();
-    outbound.push(Sequence(0), 10).unwrap();
+    outbound.push(Sequence(0), 1, 10).unwrap();
     outbound.on_credit(credit(10, 1));
     pump(&mut outbound);
     outbound.attach();

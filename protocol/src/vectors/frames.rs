@@ -73,8 +73,18 @@ fn stream_cases() -> Vec<Value> {
         sequence: Sequence(4),
         dtype: Dtype::Bfloat16,
         shape: Shape::new(&[32, 102, 384]).unwrap(),
+        run: false,
         name: "layer3",
         length: 32 * 102 * 384 * 2,
+    };
+    let run = TensorHeader {
+        sequence: Sequence(5),
+        dtype: Dtype::Float32,
+        shape: Shape::new(&[40, 384]).unwrap(),
+        run: true,
+        name: "",
+        length: 40 * 384 * 4,
+        ..header
     };
     let open = Open { stream, incarnation: Incarnation([0xaa; 16]), base_sequence: Sequence(4) };
     vec![
@@ -87,6 +97,13 @@ fn stream_cases() -> Vec<Value> {
             json!({
                 "type": "tensor", "stream": 3, "sequence": 4, "length": header.length,
                 "dtype": Dtype::Bfloat16.code(), "shape": [32, 102, 384], "name": "layer3",
+            }),
+        ),
+        data_case(
+            &Frame::Tensor(run),
+            json!({
+                "type": "run", "stream": 3, "sequence": 5, "length": run.length,
+                "dtype": Dtype::Float32.code(), "shape": [40, 384], "name": "",
             }),
         ),
         data_case(

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, Algorithm, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use sealane_protocol::connection::Sink;
-use sealane_protocol::frame::{Frame, Sequence, Shape, TensorHeader};
+use sealane_protocol::frame::{Frame, Sequence, TensorHeader};
 use sealane_protocol::handshake::{KeyExchange, Suite};
 use sealane_protocol::record::InputBuffer;
-use sealane_types::{Cipher, Dtype, Reason};
+use sealane_types::{Cipher, Reason};
 
 use crate::support::{Pair, Recipe, STREAM};
 
@@ -67,15 +67,8 @@ fn connection(pair: &mut Pair, length: usize, copied: bool) -> f64 {
     let mut arena = Arena(copied.then(|| vec![0; length]), 0);
     let mut input = InputBuffer::new();
     let mut sequence = 0;
-    let dimensions = [length as u64];
-    let header = |sequence| TensorHeader {
-        stream: STREAM,
-        sequence: Sequence(sequence),
-        dtype: Dtype::Uint8,
-        shape: Shape::new(&dimensions).unwrap(),
-        name: "",
-        length: length as u64,
-    };
+    let bytes = length as u64;
+    let header = |sequence| TensorHeader::of_bytes(STREAM, Sequence(sequence), &bytes);
     let (sender, receiver) = (&mut pair.initiator.connection, &mut pair.responder.connection);
     let mut offset = 0;
     best(|| {

@@ -9,7 +9,7 @@ use sealane_sidecar::handoff::receiver::{self, Outlet};
 use sealane_sidecar::handoff::sender::{self, News, Wish};
 use sealane_sidecar::handoff::{
     Delivery, DeliveryId, LaneError, LaneRequest, NoSlot, Parcel, ReceiverRequest, ReplicaId, SenderEvent,
-    SenderRequest, Sequence, SlotId, TakeArena, Turn,
+    SenderRequest, SlotId, Span, TakeArena, Turn,
 };
 use sealane_types::{Reason, SessionName};
 use tokio::sync::{Notify, mpsc};
@@ -83,7 +83,7 @@ struct Taker {
     arena: Arc<dyn TakeArena>,
     turns: mpsc::UnboundedSender<Turn>,
     /// What it was given and has not taken: whose it is.
-    held: Mutex<HashMap<DeliveryId, (Arc<Putter>, Sequence)>>,
+    held: Mutex<HashMap<DeliveryId, (Arc<Putter>, Span)>>,
 }
 
 /// A sender lane.
@@ -149,10 +149,18 @@ async fn sending(request: SenderRequest, session: Arc<Session>, process: Replica
     while let Some(wish) = wishes.recv().await {
         match wish {
             Wish::Parcel(parcel) => {
-                putter.untaken.fetch_add(1, Ordering::SeqCst);
+                // Receivers share what was put together, as replicas do behind the real door.
+                let shared = parcel.assigned.is_empty() && locked(&session.state).receivers.len() > 1;
+                let parcels = if shared { parcel.parts().collect() } else { vec![parcel] };
+                putter.untaken.fetch_add(parcels.len() as u64, Ordering::SeqCst);
+                let handing_over = async {
+                    for parcel in parcels {
+                        hand_over(parcel, &session, &putter, process, request.incarnation.0).await;
+                    }
+                };
                 // A client that leaves takes what it has not handed over with it.
                 tokio::select! {
-                    () = hand_over(parcel, &session, &putter, process, request.incarnation.0) => {}
+                    () = handing_over => {}
                     () = gone(&putter) => break,
                 }
             }
@@ -202,20 +210,21 @@ async fn hand_over(
     process: ReplicaId,
     incarnation: [u8; 16],
 ) {
-    let sequence = parcel.sequence;
+    let span = parcel.span();
+    let uncertain = SenderEvent::Uncertain { first: span.first, last: span.last };
     if !parcel.assigned.is_empty() && parcel.assigned != [process] {
-        return putter.settle(SenderEvent::Uncertain { first: sequence, last: sequence });
+        return putter.settle(uncertain);
     }
     let (taker, slot) = place(session, parcel.length).await;
-    locked(&putter.news).tell(SenderEvent::Assigned { sequence, replicas: vec![process] });
+    locked(&putter.news).tell(SenderEvent::Assigned { span, replicas: vec![process] });
     putter.passed_on().await;
     if copy(&parcel, &taker, slot).is_err() {
         taker.arena.release(slot);
-        return putter.settle(SenderEvent::Uncertain { first: sequence, last: sequence });
+        return putter.settle(uncertain);
     }
-    let id = DeliveryId(session.deliveries.fetch_add(1, Ordering::SeqCst));
-    locked(&taker.held).insert(id, (putter.clone(), sequence));
-    let Parcel { header, length, .. } = parcel;
+    let id = DeliveryId(session.deliveries.fetch_add(span.tensors(), Ordering::SeqCst));
+    locked(&taker.held).insert(id, (putter.clone(), span));
+    let Parcel { header, length, sequence, .. } = parcel;
     let delivery = Delivery { id, slot, length, header, sender: name(incarnation), sequence };
     if taker.turns.send(Turn::Tensor(delivery)).is_err() {
         forget(&taker);
@@ -266,8 +275,8 @@ fn copy(parcel: &Parcel, taker: &Taker, slot: SlotId) -> std::io::Result<()> {
 
 /// What a lost receiver held can have been taken or not.
 fn forget(taker: &Taker) {
-    for (_, (putter, sequence)) in locked(&taker.held).drain() {
-        putter.settle(SenderEvent::Uncertain { first: sequence, last: sequence });
+    for (_, (putter, Span { first, last })) in locked(&taker.held).drain() {
+        putter.settle(SenderEvent::Uncertain { first, last });
     }
 }
 
@@ -302,8 +311,8 @@ async fn relay(taker: &Taker, mut outlet: Outlet, mut turns: mpsc::UnboundedRece
             taken = outlet.taken() => {
                 let Some(taken) = taken else { return };
                 let held = locked(&taker.held).remove(&taken);
-                if let Some((putter, sequence)) = held {
-                    putter.settle(SenderEvent::Taken { first: sequence, last: sequence });
+                if let Some((putter, Span { first, last })) = held {
+                    putter.settle(SenderEvent::Taken { first, last });
                 }
             }
         }

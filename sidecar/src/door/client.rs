@@ -171,8 +171,8 @@ impl Client {
             }
             Request::Put { lane, entries } => self.put(lane, entries),
             Request::Close { lane, abandon } => self.close(lane, abandon),
-            Request::Took { lane, deliveries } => match self.lane(lane)? {
-                Some(Lane::Receiving(receiving)) => receiving.took(&deliveries),
+            Request::Took { lane, deliveries, partly } => match self.lane(lane)? {
+                Some(Lane::Receiving(receiving)) => receiving.took(&deliveries, partly),
                 Some(Lane::Sending(_)) => Err(Fault::WrongLane(lane)),
                 None => Ok(()),
             },

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use sealane_protocol::limits::{RUN_BYTES_MAX, RUN_TENSORS_MAX};
 use sealane_types::{Dtype, Reason};
 
 use super::codec::PutEntry;
@@ -14,7 +15,7 @@ pub(super) fn parcel(
     entry: PutEntry,
     segment: impl FnOnce(u32) -> Option<Arc<Segment>>,
 ) -> Result<Parcel, Fault> {
-    let PutEntry { sequence, offset, length, segment: id, dtype, shape, name, assigned } = entry;
+    let PutEntry { sequence, offset, length, segment: id, dtype, shape, run, name, assigned } = entry;
     let dtype = Dtype::from_code(dtype).ok_or(Fault::UnknownDtype(dtype))?;
     if bytes_of(dtype, &shape) != Some(length) {
         return Err(Fault::LengthMismatch(length));
@@ -31,7 +32,13 @@ pub(super) fn parcel(
         }
         segment
     };
-    let header = TensorHeader { dtype, shape, name };
+    let header = TensorHeader { dtype, shape, run, name };
+    let tensors = header.tensors();
+    let numbered = sequence.checked_add(tensors).is_some();
+    let bounded = (2..=RUN_TENSORS_MAX).contains(&tensors) && (1..=RUN_BYTES_MAX).contains(&length);
+    if run && !(numbered && bounded) {
+        return Err(Fault::Run { tensors, length });
+    }
     Ok(Parcel { sequence: Sequence(sequence), header, source, offset, length, assigned })
 }
 
@@ -67,6 +74,7 @@ mod tests {
             segment: 0,
             dtype,
             shape: shape.to_vec(),
+            run: false,
             name: String::new(),
             assigned: Vec::new(),
         }

@@ -2,6 +2,8 @@
 
 use std::io;
 
+use sealane_protocol::limits::{RUN_BYTES_MAX, RUN_TENSORS_MAX};
+
 /// A broken rule of `DOOR.md`, in words for the developer of a client.
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
@@ -49,6 +51,10 @@ pub enum Fault {
     Rank { actual: usize, max: usize },
     #[error("the shape and dtype do not make the length of {0} bytes")]
     LengthMismatch(u64),
+    #[error(
+        "{tensors} tensors of {length} bytes together are no run: it has 2 to {RUN_TENSORS_MAX} tensors and 1 to {RUN_BYTES_MAX} bytes"
+    )]
+    Run { tensors: u64, length: u64 },
     #[error("sequence {0} does not grow")]
     Sequence(u64),
     #[error("more tensors are under way than the window of {0}")]
@@ -88,6 +94,7 @@ impl Fault {
             Self::UnknownDtype(_) => "UnknownDtype",
             Self::Rank { .. } => "Rank",
             Self::LengthMismatch(_) => "LengthMismatch",
+            Self::Run { .. } => "Run",
             Self::Sequence(_) => "Sequence",
             Self::Window(_) => "Window",
             Self::UnknownDelivery(_) => "UnknownDelivery",

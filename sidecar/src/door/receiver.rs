@@ -101,8 +101,9 @@ impl Receiving {
         self.held.forget_untaken();
     }
 
-    /// The application has these now.
-    pub(super) fn took(&self, deliveries: &[u64]) -> Result<(), Fault> {
+    /// The application has these now. Of runs that it has `partly` nobody says that they were taken: what it holds of them
+    /// stays where it is, and to their senders they are lost.
+    pub(super) fn took(&self, deliveries: &[u64], partly: bool) -> Result<(), Fault> {
         let mut held = self.held.deliveries();
         for delivery in deliveries {
             match held.get_mut(delivery) {
@@ -113,6 +114,9 @@ impl Receiving {
             }
         }
         drop(held);
+        if partly {
+            return Ok(());
+        }
         if let Some(lane) = self.held.lane().as_ref() {
             let deliveries: Vec<DeliveryId> = deliveries.iter().copied().map(DeliveryId).collect();
             lane.taken(&deliveries);
@@ -213,21 +217,24 @@ impl Task {
 
     /// Passes on one turn and the tensors that wait behind it.
     async fn pass_on(&mut self, turn: Turn, deliveries: &mut Deliveries) -> Result<(), Stop> {
-        let mut batch = Vec::new();
+        let (mut batch, mut bytes) = (Vec::new(), HEADER_BYTES);
         let mut next = Some(turn);
         while let Some(turn) = next {
             match turn {
                 Turn::Tensor(delivery) => {
-                    let bytes: usize = batch.iter().chain([&delivery]).map(encoded_bytes).sum();
-                    if HEADER_BYTES + bytes > limits::MESSAGE_BYTES_MAX {
+                    let more = encoded_bytes(&delivery);
+                    if bytes + more > limits::MESSAGE_BYTES_MAX {
                         self.deliver(&batch).await?;
                         batch.clear();
+                        bytes = HEADER_BYTES;
                     }
+                    bytes += more;
                     batch.push(delivery);
                 }
                 other => {
                     self.deliver(&batch).await?;
                     batch.clear();
+                    bytes = HEADER_BYTES;
                     self.other(other).await?;
                 }
             }

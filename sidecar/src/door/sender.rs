@@ -16,6 +16,7 @@ use super::limits;
 use super::socket::Socket;
 use crate::handoff::{
     LaneError, LaneIncarnation, Lanes, Parcel, ReplicaId, SenderEvent, SenderEvents, SenderLane, Sequence,
+    Span,
 };
 use crate::metrics::Door as Metrics;
 
@@ -83,9 +84,10 @@ impl Sending {
             if self.next.is_none_or(|next| sequence < next) {
                 return Err(Fault::Sequence(sequence));
             }
-            self.next = sequence.checked_add(1);
+            self.next = sequence.checked_add(parcel.header.tensors());
         }
-        let count = u32::try_from(parcels.len()).unwrap_or(u32::MAX);
+        let count: u64 = parcels.iter().map(|parcel| parcel.header.tensors()).sum();
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
         let before = self.under_way.fetch_add(count, Ordering::Relaxed);
         if before.saturating_add(count) > limits::WINDOW_TENSORS {
             return Err(Fault::Window(limits::WINDOW_TENSORS));
@@ -175,9 +177,7 @@ impl Task {
             let mut failed = None;
             for event in batch.drain(..) {
                 match event {
-                    SenderEvent::Assigned { sequence, replicas } => {
-                        news.assigned.push((sequence.0, replicas))
-                    }
+                    SenderEvent::Assigned { span, replicas } => news.assigned.push((span, replicas)),
                     SenderEvent::Taken { first, last } => self.settle(first, last, &mut news.taken),
                     SenderEvent::Uncertain { first, last } => self.settle(first, last, &mut news.uncertain),
                     SenderEvent::Failed(error) => failed = Some(error),
@@ -227,16 +227,16 @@ impl Task {
 /// What became of tensors, gathered for one message of each kind.
 #[derive(Debug, Default)]
 struct News {
-    assigned: Vec<(u64, Vec<ReplicaId>)>,
+    assigned: Vec<(Span, Vec<ReplicaId>)>,
     taken: Vec<(u64, u64)>,
     uncertain: Vec<(u64, u64)>,
 }
 
 /// Splits assignments into messages of legal size.
-fn assigned_messages(mut rest: &[(u64, Vec<ReplicaId>)]) -> impl Iterator<Item = &[(u64, Vec<ReplicaId>)]> {
+fn assigned_messages(mut rest: &[(Span, Vec<ReplicaId>)]) -> impl Iterator<Item = &[(Span, Vec<ReplicaId>)]> {
     std::iter::from_fn(move || {
         let mut room = limits::MESSAGE_BYTES_MAX - HEADER_BYTES;
-        let fits = |(_, replicas): &&(u64, Vec<ReplicaId>)| {
+        let fits = |(_, replicas): &&(Span, Vec<ReplicaId>)| {
             let bytes = assigned_bytes(replicas.len());
             let fits = bytes <= room;
             room = room.saturating_sub(bytes);

@@ -10,7 +10,8 @@ use super::tensor::{Sequence, TensorHeader};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DeliveryId(pub u64);
 
-/// A tensor, all of whose bytes were opened and written into the client's arena.
+/// A tensor or a run, all of whose bytes were opened and written into the client's arena. Nothing else is named by the
+/// ids that follow that of a run, one for each further tensor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delivery {
     pub id: DeliveryId,

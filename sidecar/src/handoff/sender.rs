@@ -6,7 +6,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use super::arena::ReadAt;
 use super::failure::LaneError;
-use super::tensor::{LaneIncarnation, Sequence, TensorHeader};
+use super::tensor::{LaneIncarnation, Sequence, Span, TensorHeader};
 
 /// Parcels accepted from a client before they are given to a replica. Their bytes stay in the client's arena, so this
 /// bounds bookkeeping, and it is where back-pressure reaches the client.
@@ -16,7 +16,7 @@ pub const PARCELS_WAITING_MAX: usize = 64;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ReplicaId(pub [u8; 16]);
 
-/// One tensor to send.
+/// One tensor to send, or a run.
 #[derive(Debug, Clone)]
 pub struct Parcel {
     /// Given by the client, growing by one per lane from the request's `base`.
@@ -32,14 +32,38 @@ pub struct Parcel {
     pub assigned: Vec<ReplicaId>,
 }
 
+impl Parcel {
+    /// Its numbers.
+    #[must_use]
+    pub fn span(&self) -> Span {
+        Span::new(self.sequence, self.header.tensors())
+    }
+
+    /// The tensors of a run one by one, for replicas that share them; any other as it is.
+    pub fn parts(self) -> impl Iterator<Item = Self> {
+        let Self { sequence, header, source, offset, length, assigned } = self;
+        let count = header.tensors();
+        let length = length.checked_div(count).unwrap_or(length);
+        let header = TensorHeader { shape: header.shape_of_one().to_vec(), run: false, ..header };
+        (0..count).map(move |index| Self {
+            sequence: Sequence(sequence.0.saturating_add(index)),
+            header: header.clone(),
+            source: Arc::clone(&source),
+            offset: offset.saturating_add(index.saturating_mul(length)),
+            length,
+            assigned: assigned.clone(),
+        })
+    }
+}
+
 /// News for the client about its parcels.
 ///
 /// An event counts as passed on when the door asks for the next one; a session sends the first byte of a parcel only
 /// after its `Assigned` was passed on. So a client that outlives the sidecar knows where every byte can have gone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SenderEvent {
-    /// The tensor goes to these replicas, and to no others from now on.
-    Assigned { sequence: Sequence, replicas: Vec<ReplicaId> },
+    /// A tensor, or a whole run, goes to these replicas, and to no others from now on.
+    Assigned { span: Span, replicas: Vec<ReplicaId> },
     /// The receivers' applications have taken these tensors (`first..=last`); their memory is free.
     Taken { first: Sequence, last: Sequence },
     /// Whether these were taken can no longer be known, and they are never sent elsewhere. Their memory is free.

@@ -292,12 +292,13 @@ impl Receiving {
     /// A client's application has taken these.
     fn taken(&self, receiver: ReceiverId, deliveries: &[DeliveryId]) {
         let taken = self.lock().hub.taken(receiver, deliveries);
-        let mut bytes = 0;
+        let (mut tensors, mut bytes) = (0, 0);
         for delivered in &taken {
+            tensors += delivered.tensors;
             bytes += delivered.length;
             delivered.stream.taken(delivered.sequence);
         }
-        self.count(taken.len() as u64, bytes);
+        self.count(tensors, bytes);
     }
 
     /// Whether a lane got its end, so that it lives only for what its client has yet to take.

@@ -97,7 +97,12 @@ pub(crate) fn bytes(sequence: u64, length: u64) -> Vec<u8> {
 pub(crate) fn parcel(sequence: u64, length: u64) -> Parcel {
     Parcel {
         sequence: Sequence(sequence),
-        header: TensorHeader { dtype: Dtype::Uint8, shape: vec![length], name: format!("layer{sequence}") },
+        header: TensorHeader {
+            dtype: Dtype::Uint8,
+            shape: vec![length],
+            run: false,
+            name: format!("layer{sequence}"),
+        },
         source: Arc::new(Memory(bytes(sequence, length))),
         offset: 0,
         length,

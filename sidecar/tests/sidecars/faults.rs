@@ -11,7 +11,7 @@ use crate::support::{LIMIT, Plan, pair, until, within};
 
 fn assigned(events: &[SenderEvent], sequence: u64) -> Parcel {
     let replicas = events.iter().rev().find_map(|event| match event {
-        SenderEvent::Assigned { sequence: Sequence(number), replicas } if *number == sequence => {
+        SenderEvent::Assigned { span, replicas } if span.first == Sequence(sequence) => {
             Some(replicas.clone())
         }
         _ => None,

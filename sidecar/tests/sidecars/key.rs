@@ -152,7 +152,7 @@ async fn an_epoch_that_drops_the_key_ends_its_session_at_once() {
 
 fn assigned(events: &[SenderEvent], sequence: u64) -> Parcel {
     let replicas = events.iter().rev().find_map(|event| match event {
-        SenderEvent::Assigned { sequence: Sequence(number), replicas } if *number == sequence => {
+        SenderEvent::Assigned { span, replicas } if span.first == Sequence(sequence) => {
             Some(replicas.clone())
         }
         _ => None,

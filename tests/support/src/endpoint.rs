@@ -4,11 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use sealane_protocol::connection::{ChunkError, Connection, SendError};
-use sealane_protocol::frame::{
-    Frame, Incarnation, Sequence, Sequences, Shape, StreamId, Taken, TensorHeader,
-};
+use sealane_protocol::frame::{Frame, Incarnation, Sequence, Sequences, StreamId, Taken, TensorHeader};
 use sealane_protocol::transfer::{Announced, Inbound, Outbound, Place, Reply, Step};
-use sealane_types::{Dtype, Reason};
+use sealane_types::Reason;
 
 #[derive(Debug)]
 pub enum Endpoint {
@@ -58,7 +56,7 @@ impl Sender {
     }
 
     pub fn push(&mut self, sequence: Sequence, bytes: Vec<u8>) {
-        self.outbound.push(sequence, bytes.len() as u64).unwrap();
+        self.outbound.push(sequence, 1, bytes.len() as u64).unwrap();
         self.tensors.insert(sequence, bytes);
     }
 
@@ -103,15 +101,8 @@ impl Sender {
 
     fn announce(&mut self, connection: &mut Connection, sequence: Sequence) -> Result<(), SendError> {
         let length = self.tensors[&sequence].len() as u64;
-        let dimensions = [length];
-        let header = TensorHeader {
-            stream: self.stream,
-            sequence,
-            dtype: Dtype::Uint8,
-            shape: Shape::new(&dimensions).unwrap(),
-            name: "layer3",
-            length,
-        };
+        let header =
+            TensorHeader { name: "layer3", ..TensorHeader::of_bytes(self.stream, sequence, &length) };
         connection.send(&Frame::Tensor(header))?;
         if length == 0 {
             self.sent.insert(sequence);

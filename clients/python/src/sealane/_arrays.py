@@ -20,6 +20,8 @@ class Source(NamedTuple):
     copy: Callable[[Any], None]
     #: Keeps the memory at `address` alive while the sidecar may read it.
     owner: Any
+    #: Of a run, whose tensors have this `shape` each and `nbytes` together.
+    parts: int = 1
 
 
 def source(value: Any) -> Source:

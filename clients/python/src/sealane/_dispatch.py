@@ -83,9 +83,8 @@ def _sending(core: Core, lane: SendingLane, message: _wire.Message) -> None:
     if isinstance(message, _wire.Taken):
         lane.settle(message.ranges)
     elif isinstance(message, _wire.Assigned):
-        for sequence, replicas in message.entries:
-            if sequence in lane.untaken:
-                lane.untaken[sequence].assigned = replicas
+        for sequence, tensors, replicas in message.entries:
+            lane.assign(sequence, tensors, replicas)
     elif isinstance(message, _wire.Opened):
         _opened(lane, message)
     elif isinstance(message, _wire.UncertainRanges):

@@ -4,35 +4,62 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from typing import NamedTuple, Optional, Union
+from typing import TYPE_CHECKING, NamedTuple, Optional, Union
 
 from . import _wire
 from ._arena import PutArena, Segment, Slot
 from ._link import Link
 from .errors import Closed, Interrupted, SealaneError, Uncertain
 
+if TYPE_CHECKING:
+    from ._runs import Parts
+
 
 class Pending:
-    """A tensor that was put, or is about to be, and is not known to be taken. Its bytes stay in `slot`."""
+    """A tensor that was put, or a run of them, or is about to be, and is not known to be taken. Its bytes stay in `slot`,
+    from `offset` on."""
 
-    __slots__ = ("assigned", "dtype", "length", "name", "shape", "slot")
+    __slots__ = ("assigned", "count", "dtype", "length", "name", "offset", "shape", "slot")
 
-    def __init__(self, dtype: int, shape: tuple[int, ...], length: int, name: bytes, slot: Optional[Slot]) -> None:
+    def __init__(self, dtype: int, shape: tuple[int, ...], length: int, name: bytes, count: int = 1) -> None:
         self.dtype = dtype
+        #: Of each tensor of a run, of which there are `count`.
         self.shape = shape
+        self.count = count
         self.length = length
         self.name = name
-        self.slot = slot
+        self.slot: Optional[Slot] = None
+        self.offset = 0
         self.assigned: tuple[bytes, ...] = ()
 
     def entry(self, sequence: int) -> bytes:
-        segment, offset = (self.slot.segment.number, self.slot.offset) if self.slot else (0, 0)
-        return _wire.put_entry(sequence, segment, offset, self.length, self.dtype, self.shape, self.name, self.assigned)
+        segment, offset = (self.slot.segment.number, self.slot.offset + self.offset) if self.slot else (0, 0)
+        run = self.count > 1
+        shape = (self.count, *self.shape) if run else self.shape
+        what = (self.length, self.dtype, shape, self.name, self.assigned, run)
+        return _wire.put_entry(sequence, segment, offset, *what)
 
     @property
     def entry_bytes(self) -> int:
         """Length of its entry as long as it was not assigned."""
-        return _wire.PUT_ENTRY_BYTES + 8 * len(self.shape) + len(self.name)
+        return _wire.PUT_ENTRY_BYTES + 8 * (len(self.shape) + 1) + len(self.name)
+
+    def parts(self) -> list[Pending]:
+        """The tensors of a run, which share its slot from now on."""
+        length = self.length // self.count
+        parts = [Pending(self.dtype, self.shape, length, self.name) for _ in range(self.count)]
+        for index, part in enumerate(parts):
+            part.slot = self.slot
+            part.offset = self.offset + index * length
+        if self.slot is not None:
+            self.slot.flying += self.count - 1
+        return parts
+
+    def window(self) -> memoryview:
+        """Its bytes."""
+        assert self.slot is not None
+        segment, offset = self.slot.segment, self.slot.offset + self.offset
+        return memoryview(segment.window(offset, self.length)).cast("B")
 
     def settle(self) -> None:
         """It is not under way any more."""
@@ -84,8 +111,12 @@ class SendingLane(Lane):
         super().__init__(session)
         self.incarnation = os.urandom(16)
         self.next = 0
-        #: By sequence, in order.
+        #: By sequence, in order; a run under its first one.
         self.untaken: dict[int, Pending] = {}
+        #: How many tensors `untaken` holds.
+        self.under_way = 0
+        #: The sidecar takes runs apart, so they are not worth making.
+        self.shared_out = False
         self.arena = PutArena()
         #: What to raise at the next call, once each.
         self.failures: deque[Uncertain] = deque()
@@ -96,23 +127,52 @@ class SendingLane(Lane):
         resume = self.next > 0
         return _wire.open_sender(self.number, self.session, self.incarnation, base, timeout_ms, resume)
 
+    def add(self, pending: Pending) -> bytes:
+        """Numbers what is put next; its entry."""
+        entry = pending.entry(self.next)
+        self.untaken[self.next] = pending
+        self.under_way += pending.count
+        self.next += pending.count
+        return entry
+
+    def assign(self, sequence: int, tensors: int, replicas: tuple[bytes, ...]) -> None:
+        """Where the sidecar sends a tensor or a whole run. What it shares out among replicas it names by its parts."""
+        pending = self.untaken.get(sequence)
+        if pending is None or pending.count != tensors:
+            self._take_apart(sequence)
+            pending = self.untaken.get(sequence)
+        if pending is not None and pending.count == tensors:
+            pending.assigned = replicas
+
+    def _take_apart(self, sequence: int) -> None:
+        apart: dict[int, Pending] = {}
+        for first, pending in self.untaken.items():
+            if first <= sequence < first + pending.count and pending.count > 1:
+                self.shared_out = True
+                apart.update(enumerate(pending.parts(), first))
+            else:
+                apart[first] = pending
+        self.untaken = apart
+
     def raise_failure(self) -> None:
         if self.failures:
             raise self.failures.popleft()
 
     def detach(self) -> None:
         super().detach()
+        self.shared_out = False
         # Slots of the old arena stay readable through their own segments until their tensors are put again.
         self.arena = PutArena()
 
     def end(self, error: Optional[SealaneError] = None) -> None:
         if self.untaken:
-            count = len(self.untaken)
+            count = self.under_way
             error = error or Closed(f"the lane `{self.session}` was dropped before {count} tensors were taken")
         super().end(error)
         for pending in self.untaken.values():
             pending.settle()
         self.untaken.clear()
+        self.under_way = 0
 
     def settle(self, ranges: tuple[tuple[int, int], ...]) -> None:
         for first, last in ranges:
@@ -123,11 +183,12 @@ class SendingLane(Lane):
             for sequence in named:
                 pending = self.untaken.pop(sequence, None)
                 if pending is not None:
+                    self.under_way -= pending.count
                     pending.settle()
 
 
 class Arrived(NamedTuple):
-    """A whole tensor in a take segment of `link`."""
+    """A whole tensor, or a run, in a take segment of `link`."""
 
     link: Link
     lane: int
@@ -140,6 +201,8 @@ class ReceivingLane(Lane):
     def __init__(self, session: str) -> None:
         super().__init__(session)
         self.ready_items: deque[Union[Arrived, Interrupted]] = deque()
+        #: Of which the application has the first ones.
+        self.begun: Optional[Parts] = None
         self.senders: dict[int, str] = {}
         self.ended = False
 

@@ -9,12 +9,13 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any, Optional
 
-from . import _arrays, _dtypes, _wire
+from . import _runs, _wire
 from ._arena import SEGMENT_STEP_BYTES, Slot, round_up
 from ._arrays import Source
 from ._core import RESUME_SECONDS, WAIT, Core, Expired, Operation, Work
 from ._lanes import AnyLane, Arrived, Pending, ReceivingLane, SendingLane
 from ._link import Link, LinkLost
+from ._runs import Described, Parts
 from .errors import Interrupted, NotReady, Refused, Timeout
 from .tensor import Tensor
 
@@ -63,7 +64,7 @@ def abandon(core: Core, lane: AnyLane) -> None:
 # ---- putting ---------------------------------------------------------------------------------------------------
 
 
-def put(core: Core, lane: SendingLane, sources: Sequence[Source], names: Sequence[bytes]) -> Operation[list[int]]:
+def put(core: Core, lane: SendingLane, described: Sequence[Described]) -> Operation[list[int]]:
     """Copies into shared memory, numbers and hands over; waits for window and memory."""
     lane.check()
     lane.raise_failure()
@@ -71,7 +72,7 @@ def put(core: Core, lane: SendingLane, sources: Sequence[Source], names: Sequenc
     prepared: deque[Pending] = deque()
     size = 0
     try:
-        for source, name in zip(sources, names):
+        for source, name in described:
             pending = yield from _prepare(core, lane, source, name, prepared, sequences)
             prepared.append(pending)
             size += pending.entry_bytes
@@ -94,7 +95,7 @@ def _slow(core: Core, lane: SendingLane, sequences: tuple[int, ...]) -> Timeout:
     if not lane.ready:
         error = core.timeout(f"`{lane.session}` is being restored after a restart of the sidecar")
         return Timeout(error.args[0], error.reason, sequences)
-    waiting = len(lane.untaken)
+    waiting = lane.under_way
     return Timeout(f"the receivers of `{lane.session}` have not taken the last {waiting} tensors", "Stalled", sequences)
 
 
@@ -106,7 +107,7 @@ def _prepare(
     prepared: deque[Pending],
     sequences: list[int],
 ) -> Operation[Pending]:
-    pending = Pending(source.dtype.code, source.shape, source.nbytes, name, None)
+    pending = Pending(source.dtype.code, source.shape, source.nbytes, name, source.parts)
     if source.nbytes == 0:
         return pending
     slot = lane.arena.lent_at(source.address, source.nbytes)
@@ -171,7 +172,7 @@ def _submit(core: Core, lane: SendingLane, prepared: deque[Pending], sequences: 
     """Numbers and hands over what is prepared, in one message as far as window and size allow."""
     while prepared:
         lane.check()
-        if not lane.ready or len(lane.untaken) >= lane.window:
+        if not lane.ready or not _fits(prepared[0], lane):
             yield WAIT
             continue
         if _is_stale(prepared[0], lane):
@@ -179,16 +180,19 @@ def _submit(core: Core, lane: SendingLane, prepared: deque[Pending], sequences: 
             continue
         entries: list[bytes] = []
         room = _wire.MESSAGE_BYTES_MAX - _wire.HEADER_BYTES
-        while prepared and len(lane.untaken) < lane.window and not _is_stale(prepared[0], lane):
-            entry = prepared[0].entry(lane.next)
-            if len(entry) > room:
+        while prepared and _fits(prepared[0], lane) and not _is_stale(prepared[0], lane):
+            room -= prepared[0].entry_bytes
+            if room < 0:
                 break
-            room -= len(entry)
-            entries.append(entry)
-            lane.untaken[lane.next] = prepared.popleft()
-            sequences.append(lane.next)
-            lane.next += 1
+            pending = prepared.popleft()
+            sequences.extend(range(lane.next, lane.next + pending.count))
+            entries.append(lane.add(pending))
         core.send(_wire.put(lane.number, entries))
+
+
+def _fits(pending: Pending, lane: SendingLane) -> bool:
+    """Whether the window has room for it."""
+    return lane.under_way + pending.count <= lane.window
 
 
 def _is_stale(pending: Pending, lane: SendingLane) -> bool:
@@ -203,8 +207,8 @@ def _move(core: Core, lane: SendingLane, pending: Pending, link: Optional[Link] 
     slot = yield from _room(core, lane, pending.length, link)
     slot.flying = 1
     # Within the lock: nothing else can use the lane until this is done.
-    memoryview(slot.window(pending.length)).cast("B")[:] = memoryview(old.window(pending.length)).cast("B")
-    pending.slot = slot
+    memoryview(slot.window(pending.length)).cast("B")[:] = pending.window()
+    pending.slot, pending.offset = slot, 0
 
 
 def empty(core: Core, lane: SendingLane, size: int) -> Operation[Any]:
@@ -263,11 +267,8 @@ def close_sender(core: Core, lane: SendingLane) -> Operation[None]:
 def take(core: Core, lane: ReceivingLane) -> Operation[Optional[Tensor]]:
     """The next tensor; None when every sender has closed."""
     while True:
-        if lane.ready_items:
-            item = lane.ready_items.popleft()
-            if isinstance(item, Interrupted):
-                raise item
-            return _taken(core, item)
+        if lane.begun is not None or lane.ready_items:
+            return take_ready(core, lane)
         if lane.ended:
             lane.end()
             core.forget(lane)
@@ -276,36 +277,50 @@ def take(core: Core, lane: ReceivingLane) -> Operation[Optional[Tensor]]:
         yield WAIT
 
 
-def _taken(core: Core, item: Arrived) -> Tensor:
-    entry, link = item.entry, item.link
+def take_ready(core: Core, lane: ReceivingLane) -> Optional[Tensor]:
+    """The next tensor if one is here."""
+    if lane.begun is None:
+        if not lane.ready_items:
+            return None
+        item = lane.ready_items.popleft()
+        if isinstance(item, Interrupted):
+            raise item
+        lane.begun = _begun(item)
+    parts = lane.begun
+    tensor = parts.next()
+    if parts.over:
+        lane.begun = None
+        _took(core, parts.item)
+    return tensor
+
+
+def _begun(item: Arrived) -> Parts:
+    parts, link, delivery = Parts(item), item.link, item.entry.delivery
+    if parts.watch(link.released, item.lane, delivery, _is_urgent(item)):
+        link.held.add((item.lane, delivery))
+    return parts
+
+
+def _took(core: Core, item: Arrived) -> None:
+    link, entry = item.link, item.entry
     if core.link is link:
         try:
-            link.took(item.lane, entry.delivery, urgent=entry.length >= URGENT_BYTES)
+            link.took(item.lane, entry.delivery, urgent=_is_urgent(item))
         except LinkLost:
             core.lost()
-    window = None
-    if item.segment is not None:
-        window = item.segment.window(entry.offset, entry.length)
-        link.held.add((item.lane, entry.delivery))
-        urgent = entry.length >= URGENT_BYTES
-        weakref.finalize(window, link.released, item.lane, entry.delivery, urgent).atexit = False
-    else:
+    if item.segment is None:
         link.released(item.lane, entry.delivery, urgent=False)
-    return Tensor(
-        name=entry.name,
-        sequence=entry.sequence,
-        sender=item.sender,
-        dtype=_dtypes.by_code(entry.dtype),
-        shape=entry.shape,
-        nbytes=entry.length,
-        window=window,
-    )
+
+
+def _is_urgent(item: Arrived) -> bool:
+    return item.entry.length >= URGENT_BYTES
 
 
 def close_receiver(core: Core, lane: ReceivingLane) -> Operation[None]:
     """Leaves the stream. What was not taken is not taken."""
     if lane.over:
         return
+    _break_off(core, lane)
     lane.ready_items.clear()
     if lane.number:
         core.send(_wire.close(lane.number))
@@ -313,6 +328,15 @@ def close_receiver(core: Core, lane: ReceivingLane) -> Operation[None]:
             yield WAIT
     lane.end()
     core.forget(lane)
+
+
+def _break_off(core: Core, lane: ReceivingLane) -> None:
+    """Of a run that the application took a part of, the views stay valid, and to the sender it is lost."""
+    if lane.begun is None:
+        return
+    item, lane.begun = lane.begun.item, None
+    if core.link is item.link:
+        core.send(_wire.took(item.lane, [item.entry.delivery], partly=True))
 
 
 # ---- after a restart -------------------------------------------------------------------------------------------
@@ -379,12 +403,15 @@ def check_session(session: str) -> str:
     return session
 
 
-def describe(core: Core, values: Sequence[Any]) -> list[Source]:
-    """Checks what is put before anything of it is sent."""
-    sources = [_arrays.source(value) for value in values]
-    link = core.link
-    rank_max = link.welcome.rank_max if link is not None else 0
-    for source in sources:
-        if rank_max and len(source.shape) > rank_max:
+def describe(
+    core: Core, lane: SendingLane, values: Sequence[Any], names: Optional[Sequence[bytes]]
+) -> list[Described]:
+    """Checks what is put before anything of it is sent, and makes runs of it where nothing speaks against that."""
+    # What lies in lent memory already is put from where it lies.
+    alone = len(values) == 1 or lane.shared_out or bool(lane.arena.lent)
+    described = list((_runs.describe if alone else _runs.describe_runs)(values, names))
+    rank_max = core.link.welcome.rank_max if core.link is not None else _wire.RANK_MAX
+    for source, _ in described:
+        if len(source.shape) > rank_max:
             raise ValueError(f"a tensor has at most {rank_max} dimensions here, this one {len(source.shape)}")
-    return sources
+    return described

@@ -10,12 +10,15 @@ VERSION = 1
 MAGIC = b"SEALANE\n"
 MESSAGE_BYTES_MAX = 65536
 NAME_BYTES_MAX = 255
+#: Of every sidecar of this version; the greeting says it as well.
+RANK_MAX = 32
 SESSION_BYTES_MAX = 253
 TIMEOUT_MS_MAX = 0xFFFFFFFF
 
 _HEADER = struct.Struct("<BBHI")
 _PUT_ENTRY = struct.Struct("<QQQIBBBBHH")
 _DELIVER_ENTRY = struct.Struct("<QQQQIIBBBB")
+_ASSIGNED_ENTRY = struct.Struct("<QHH")
 _RANGE = struct.Struct("<QQ")
 
 HEADER_BYTES = _HEADER.size
@@ -61,8 +64,9 @@ def put_entry(
     shape: Sequence[int],
     name: bytes = b"",
     assigned: Sequence[bytes] = (),
+    run: bool = False,
 ) -> bytes:
-    head = _PUT_ENTRY.pack(sequence, offset, length, segment, dtype, len(shape), len(name), 0, len(assigned), 0)
+    head = _PUT_ENTRY.pack(sequence, offset, length, segment, dtype, len(shape), len(name), run, len(assigned), 0)
     return b"".join((head, struct.pack(f"<{len(shape)}Q", *shape), name, *assigned))
 
 
@@ -74,8 +78,8 @@ def close(lane: int, abandon: bool = False) -> bytes:
     return _HEADER.pack(5, int(abandon), 0, lane)
 
 
-def took(lane: int, deliveries: Sequence[int]) -> bytes:
-    return _HEADER.pack(6, 0, len(deliveries), lane) + struct.pack(f"<{len(deliveries)}Q", *deliveries)
+def took(lane: int, deliveries: Sequence[int], partly: bool = False) -> bytes:
+    return _HEADER.pack(6, int(partly), len(deliveries), lane) + struct.pack(f"<{len(deliveries)}Q", *deliveries)
 
 
 def release(lane: int, deliveries: Sequence[int]) -> bytes:
@@ -126,7 +130,8 @@ class Failed(NamedTuple):
 
 class Assigned(NamedTuple):
     lane: int
-    entries: tuple[tuple[int, tuple[bytes, ...]], ...]
+    #: First number, how many tensors from there on, replicas.
+    entries: tuple[tuple[int, int, tuple[bytes, ...]], ...]
 
 
 class Taken(NamedTuple):
@@ -158,6 +163,8 @@ class Entry(NamedTuple):
     sender: int
     dtype: int
     shape: tuple[int, ...]
+    #: The first dimension counts tensors, numbered from `sequence` on.
+    run: bool
     name: str
 
 
@@ -232,13 +239,15 @@ class _Cursor:
         return tuple((first, last) for first, last in (self.unpack(_RANGE) for _ in range(count)))
 
     def entry(self) -> Entry:
-        delivery, sequence, offset, length, segment, sender, dtype, rank, name, _ = self.unpack(_DELIVER_ENTRY)
+        delivery, sequence, offset, length, segment, sender, dtype, rank, name, run = self.unpack(_DELIVER_ENTRY)
         shape = struct.unpack(f"<{rank}Q", self.octets(8 * rank))
-        return Entry(delivery, sequence, offset, length, segment, sender, dtype, shape, self._utf8(name))
+        if run and (run > 1 or not shape or not shape[0] or length % shape[0]):
+            raise WireError("a delivery is neither one tensor nor a run")
+        return Entry(delivery, sequence, offset, length, segment, sender, dtype, shape, bool(run), self._utf8(name))
 
-    def assigned(self) -> tuple[int, tuple[bytes, ...]]:
-        sequence, count = self.number("<Q"), self.number("<H")
-        return sequence, tuple(self.octets(16) for _ in range(count))
+    def assigned(self) -> tuple[int, int, tuple[bytes, ...]]:
+        sequence, tensors, count = self.unpack(_ASSIGNED_ENTRY)
+        return sequence, tensors, tuple(self.octets(16) for _ in range(count))
 
 
 def parse(packet: bytes) -> Message:

@@ -246,7 +246,7 @@ class Sender(_Closing):
 
     @property
     def untaken(self) -> int:
-        return len(self._lane.untaken)
+        return self._lane.under_way
 
     async def put(self, array: Any, name: str = "", *, timeout: Optional[float] = None) -> int:
         """As `sealane.Sender.put`. Copies run in the loop's executor: leave `array` alone until this returns."""
@@ -256,8 +256,8 @@ class Sender(_Closing):
         self, arrays: Sequence[Any], names: Optional[Sequence[str]] = None, *, timeout: Optional[float] = None
     ) -> list[int]:
         """As `sealane.Sender.put_many`."""
-        sources, labels = prepare(self._driver.core, arrays, names)
-        operation = _operations.put(self._driver.core, self._lane, sources, labels)
+        described = prepare(self._driver.core, self._lane, arrays, names)
+        operation = _operations.put(self._driver.core, self._lane, described)
         return await self._driver.run(operation, timeout, f"putting into `{self.session}`")
 
     async def empty(

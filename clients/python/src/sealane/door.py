@@ -10,6 +10,7 @@ from typing import Any, Optional, Union
 from . import _arrays, _dtypes, _operations
 from ._core import Core
 from ._lanes import ReceivingLane, SendingLane
+from ._runs import Described
 from .errors import SealaneError
 from .tensor import Tensor
 
@@ -108,7 +109,7 @@ class Sender:
     @property
     def untaken(self) -> int:
         """How many tensors were put and are not known to be taken."""
-        return len(self._lane.untaken)
+        return self._lane.under_way
 
     def put(self, array: Any, name: str = "", *, timeout: Optional[float] = None) -> int:
         """Puts one tensor and returns its sequence. Waits while the receivers are slow, `timeout` seconds at most.
@@ -123,9 +124,9 @@ class Sender:
     def put_many(
         self, arrays: Sequence[Any], names: Optional[Sequence[str]] = None, *, timeout: Optional[float] = None
     ) -> list[int]:
-        """Puts several tensors with as few messages as possible; otherwise as `put`."""
-        sources, labels = prepare(self._core, arrays, names)
-        operation = _operations.put(self._core, self._lane, sources, labels)
+        """Puts several tensors with as few messages as possible; otherwise as `put`. Small ones of one name, element
+        type and shape travel together, up to 64 KiB of them: to one replica, and taken when all of them are."""
+        operation = _operations.put(self._core, self._lane, prepare(self._core, self._lane, arrays, names))
         return self._core.run(operation, timeout, f"putting into `{self.session}`")
 
     def empty(
@@ -190,6 +191,11 @@ class Receiver:
 
     def take(self, *, timeout: Optional[float] = None) -> Optional[Tensor]:
         """The next tensor, or None when every sender has closed. Raises `Timeout` after `timeout` seconds."""
+        self._core.check_usable()
+        with self._core.lock:
+            tensor = _operations.take_ready(self._core, self._lane)
+        if tensor is not None:
+            return tensor
         if self._lane.over and self._lane.ended:
             return None
         operation = _operations.take(self._core, self._lane)
@@ -230,14 +236,13 @@ class Receiver:
 
 
 def prepare(
-    core: Core, arrays: Sequence[Any], names: Optional[Sequence[str]]
-) -> tuple[list[_arrays.Source], list[bytes]]:
+    core: Core, lane: SendingLane, arrays: Sequence[Any], names: Optional[Sequence[str]]
+) -> list[Described]:
     """Checks tensors and names before anything of them is sent."""
-    if names is None:
-        names = [""] * len(arrays)
-    elif len(names) != len(arrays):
+    if names is not None and len(names) != len(arrays):
         raise ValueError(f"{len(arrays)} tensors and {len(names)} names")
-    return _operations.describe(core, arrays), [_operations.check_name(name) for name in names]
+    labels = None if names is None else [_operations.check_name(name) for name in names]
+    return _operations.describe(core, lane, arrays, labels)
 
 
 def layout(shape: Union[int, Sequence[int]], dtype: Any) -> tuple[tuple[int, ...], _dtypes.Dtype, int]:

@@ -15,13 +15,14 @@ if TYPE_CHECKING:
 
 class Tensor:
     """One tensor of a stream. Its bytes lie in memory shared with the sidecar; that place is free for new tensors when
-    this object and every view made from it are gone.
+    this object and every view made from it are gone. Small tensors that were put together share a place of 64 KiB at
+    most: copy what you keep for long.
 
     `name` is what the sender called it, `sequence` its number at that sender, `sender` the attested `peer/pod`,
     `shape` its dimensions, `nbytes` its size in bytes.
     """
 
-    __slots__ = ("__weakref__", "_dtype", "_window", "name", "nbytes", "sender", "sequence", "shape")
+    __slots__ = ("__weakref__", "_dtype", "_offset", "_window", "name", "nbytes", "sender", "sequence", "shape")
 
     def __init__(
         self,
@@ -33,6 +34,7 @@ class Tensor:
         shape: tuple[int, ...],
         nbytes: int,
         window: Any,
+        offset: int = 0,
     ) -> None:
         self.name = name
         self.sequence = sequence
@@ -42,6 +44,8 @@ class Tensor:
         self._dtype = dtype
         #: None when it has no bytes, False once released.
         self._window = window
+        #: Where it begins there: others of its run lie before it.
+        self._offset = offset
 
     @property
     def dtype(self) -> str:
@@ -56,7 +60,8 @@ class Tensor:
         window = self._memory()
         if window is None:
             return numpy.empty(self.shape, dtype)
-        return numpy.frombuffer(window, dtype=dtype).reshape(self.shape)
+        count = self.nbytes // self._dtype.size
+        return numpy.frombuffer(window, dtype, count, self._offset).reshape(self.shape)
 
     def torch(self, *, view: bool = False) -> torch.Tensor:
         """A torch tensor of its own, or with `view=True` one that shares this tensor's memory."""
@@ -66,13 +71,16 @@ class Tensor:
         window = self._memory()
         if window is None:
             return torch.empty(self.shape, dtype=dtype)
-        shared = torch.frombuffer(window, dtype=dtype).reshape(self.shape)
+        count = self.nbytes // self._dtype.size
+        shared = torch.frombuffer(window, dtype=dtype, count=count, offset=self._offset).reshape(self.shape)
         return shared if view else shared.clone()
 
     def buffer(self) -> memoryview:
         """The bytes, little-endian and row-major, as a view without numpy."""
         window = self._memory()
-        return memoryview(b"" if window is None else window).cast("B")
+        if window is None:
+            return memoryview(b"")
+        return memoryview(window).cast("B")[self._offset : self._offset + self.nbytes]
 
     def release(self) -> None:
         """Lets go of the memory now instead of with this object. Views made before keep it."""

@@ -5,7 +5,9 @@
 
 use std::time::Duration;
 
-use rustls_pki_types::{CertificateDer, UnixTime};
+use rustls_pki_types::{
+    AlgorithmIdentifier, CertificateDer, InvalidSignature, SignatureVerificationAlgorithm, UnixTime,
+};
 use sealane_types::UnixSeconds;
 use webpki::{EndEntityCert, KeyUsage, anchor_from_trusted_cert, aws_lc_rs::ECDSA_P384_SHA384};
 use x509_cert::Certificate;
@@ -16,6 +18,7 @@ use super::document::Document;
 use crate::der;
 use crate::p384::{self, Point};
 use crate::rejection::Rejection;
+use crate::seen::Seen;
 use crate::snp::names::mention_simulation;
 
 /// Whose names a chain must bear.
@@ -53,7 +56,8 @@ pub(super) fn verify(
     }
     check_usage(&signer, KeyUsages::DigitalSignature)?;
     check_end(&signer)?;
-    let key = verify_path(document, now)?;
+    let root_key = issuers.first().and_then(public_key).ok_or(Rejection::Malformed("the root"))?;
+    let key = verify_path(document, root_key, now)?;
     let point = p384::point(&key).ok_or(Rejection::Untrusted("the enclave's key is not on P-384"))?;
     Ok(VerifiedKey { point, expires })
 }
@@ -132,12 +136,51 @@ fn extension<T: for<'a> x509_cert::der::Decode<'a>>(
     der::decode(extension.extn_value.as_bytes()).map(Some).ok_or(UNREADABLE)
 }
 
+/// The bits of a certificate's key, as webpki hands them to an algorithm.
+fn public_key(certificate: &Certificate) -> Option<&[u8]> {
+    certificate.tbs_certificate.subject_public_key_info.subject_public_key.as_bytes()
+}
+
+/// ECDSA on P-384 with SHA-384. What the root signed is known once it was verified: it certifies a region for weeks, while
+/// everything below is new within days.
+#[derive(Debug)]
+struct Algorithm<'k> {
+    root: &'k [u8],
+}
+
+static SEEN: Seen = Seen::new();
+
+impl SignatureVerificationAlgorithm for Algorithm<'_> {
+    fn verify_signature(
+        &self,
+        public_key: &[u8],
+        message: &[u8],
+        signature: &[u8],
+    ) -> Result<(), InvalidSignature> {
+        let verify = || ECDSA_P384_SHA384.verify_signature(public_key, message, signature);
+        if public_key == self.root {
+            SEEN.or_verify(public_key, message, signature, verify)
+        } else {
+            verify()
+        }
+    }
+
+    fn public_key_alg_id(&self) -> AlgorithmIdentifier {
+        ECDSA_P384_SHA384.public_key_alg_id()
+    }
+
+    fn signature_alg_id(&self) -> AlgorithmIdentifier {
+        ECDSA_P384_SHA384.signature_alg_id()
+    }
+}
+
 /// webpki's part: signatures, CA flags, lengths of paths, critical extensions. Returns the DER SubjectPublicKeyInfo of
 /// the enclave's certificate.
-fn verify_path(document: &Document<'_>, now: UnixSeconds) -> Result<Vec<u8>, Rejection> {
+fn verify_path(document: &Document<'_>, root_key: &[u8], now: UnixSeconds) -> Result<Vec<u8>, Rejection> {
     let mut certificates = document.bundle.iter().map(|der| CertificateDer::from_slice(der));
     let root = certificates.next().ok_or(Rejection::Malformed("the document has no root"))?;
     let anchor = anchor_from_trusted_cert(&root).map_err(|_| Rejection::Malformed("the root"))?;
+    let algorithm = Algorithm { root: root_key };
     let intermediates: Vec<CertificateDer<'_>> = certificates.collect();
     let signer = CertificateDer::from_slice(document.certificate);
     let signer =
@@ -147,7 +190,7 @@ fn verify_path(document: &Document<'_>, now: UnixSeconds) -> Result<Vec<u8>, Rej
     // and says not to consult them (§3.2.4): what the enclave's certificate could be misused for ends within 3 hours.
     let usage = KeyUsage::server_auth();
     signer
-        .verify_for_usage(&[ECDSA_P384_SHA384], &[anchor], &intermediates, now, usage, None, None)
+        .verify_for_usage(&[&algorithm], &[anchor], &intermediates, now, usage, None, None)
         .map_err(|_| Rejection::Untrusted("the certificates are no chain to the root"))?;
     Ok(signer.subject_public_key_info().as_ref().to_vec())
 }

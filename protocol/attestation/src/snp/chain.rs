@@ -128,7 +128,7 @@ fn verify_path(signer: &[u8], issuers: &Issuers<'_>, now: UnixSeconds) -> Result
     let now = UnixTime::since_unix_epoch(Duration::from_secs(now.0));
     // None of the certificates restricts extended usage, so any would do.
     let usage = KeyUsage::server_auth();
-    let [spelt_out, left_out] = Algorithm::all([&issuers.ark.key, &issuers.ask.key]);
+    let [spelt_out, left_out] = Algorithm::all(&issuers.ark.key, &issuers.ask.key);
     signer
         .verify_for_usage(&[&spelt_out, &left_out], &[anchor], &ask, now, usage, revocation, None)
         .map_err(|error| rejection(&error))?;

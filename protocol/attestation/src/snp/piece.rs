@@ -25,9 +25,8 @@ pub(crate) fn verify_list(list: &[u8], anchors: &[Anchor]) -> Result<(Product, T
     let anchor = anchor.ok_or(Rejection::CollateralMissing("no root for this product"))?;
     let term = revocation::term(list, &anchor.ark.subject)?;
     let signed = der::signed(list).ok_or(MALFORMED)?;
-    if !anchor.ark.key.verifies(signed.content, signed.signature) {
-        return Err(Rejection::CollateralMissing("the revocation list is not signed by the ARK"));
-    }
+    let unsigned = |_| Rejection::CollateralMissing("the revocation list is not signed by the ARK");
+    anchor.ark.key.verify(signed.content, signed.signature).map_err(unsigned)?;
     Ok((product, term))
 }
 

@@ -5,6 +5,8 @@ use rustls_pki_types::{AlgorithmIdentifier, InvalidSignature, SignatureVerificat
 use x509_cert::der::oid::ObjectIdentifier;
 use x509_cert::spki::SubjectPublicKeyInfoOwned;
 
+use crate::seen::Seen;
+
 /// RFC 8017 §A.1, rsaEncryption.
 const RSA_ENCRYPTION: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.1");
 
@@ -32,6 +34,8 @@ pub(super) struct Key {
     /// RSAPublicKey, in the DER of the certificate.
     der: Vec<u8>,
     parsed: ParsedPublicKey,
+    /// As a root.
+    seen: Seen,
 }
 
 impl Key {
@@ -39,12 +43,13 @@ impl Key {
     pub(super) fn read(info: &SubjectPublicKeyInfoOwned) -> Option<Self> {
         let der = info.subject_public_key.as_bytes().filter(|_| info.algorithm.oid == RSA_ENCRYPTION)?;
         let parsed = ParsedPublicKey::new(&RSA_PSS_2048_8192_SHA384, der).ok()?;
-        Some(Self { der: der.to_vec(), parsed })
+        Some(Self { der: der.to_vec(), parsed, seen: Seen::new() })
     }
 
-    /// Whether this key signed `message`.
-    pub(super) fn verifies(&self, message: &[u8], signature: &[u8]) -> bool {
-        self.parsed.verify_sig(message, signature).is_ok()
+    /// # Errors
+    /// When this key did not sign `message`.
+    pub(super) fn verify(&self, message: &[u8], signature: &[u8]) -> Result<(), InvalidSignature> {
+        self.parsed.verify_sig(message, signature).map_err(|_| InvalidSignature)
     }
 }
 
@@ -52,14 +57,18 @@ impl Key {
 #[derive(Debug)]
 pub(super) struct Algorithm<'k> {
     identifier: AlgorithmIdentifier,
-    keys: [&'k Key; 2],
+    root: &'k Key,
+    issuing: &'k Key,
 }
 
 impl<'k> Algorithm<'k> {
     /// What AMD signs certificates and revocation lists with. Roots, issuers and chips certified until about 2023 spell
     /// the default trailerField out; revocation lists and later chips leave it out, as DER demands.
-    pub(super) const fn all(keys: [&'k Key; 2]) -> [Self; 2] {
-        [Self { identifier: SPELT_OUT, keys }, Self { identifier: alg_id::RSA_PSS_SHA384, keys }]
+    pub(super) const fn all(root: &'k Key, issuing: &'k Key) -> [Self; 2] {
+        [
+            Self { identifier: SPELT_OUT, root, issuing },
+            Self { identifier: alg_id::RSA_PSS_SHA384, root, issuing },
+        ]
     }
 }
 
@@ -70,8 +79,14 @@ impl SignatureVerificationAlgorithm for Algorithm<'_> {
         message: &[u8],
         signature: &[u8],
     ) -> Result<(), InvalidSignature> {
-        let key = self.keys.iter().find(|key| key.der == public_key).ok_or(InvalidSignature)?;
-        if key.verifies(message, signature) { Ok(()) } else { Err(InvalidSignature) }
+        let Self { root, issuing, .. } = self;
+        match public_key {
+            key if key == root.der => {
+                root.seen.or_verify(key, message, signature, || root.verify(message, signature))
+            }
+            key if key == issuing.der => issuing.verify(message, signature),
+            _ => Err(InvalidSignature),
+        }
     }
 
     fn public_key_alg_id(&self) -> AlgorithmIdentifier {

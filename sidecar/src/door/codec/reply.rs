@@ -4,7 +4,7 @@ use sealane_types::Reason;
 
 use super::super::limits;
 use super::{HEADER_BYTES, VERSION};
-use crate::handoff::{DIMENSIONS_MAX, LaneFailure, ReplicaId, TensorHeader};
+use crate::handoff::{DIMENSIONS_MAX, LaneFailure, ReplicaId, Span, TensorHeader};
 
 /// The exception that a client raises.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,7 +47,7 @@ pub(in super::super) enum Reply<'a> {
     NoSegment { lane: u32, bytes: u64, reason: Reason, message: &'a str },
     Opened { lane: u32, window: u32 },
     Failed { lane: u32, failure: Failure, reason: Reason, message: &'a str },
-    Assigned { lane: u32, entries: &'a [(u64, Vec<ReplicaId>)] },
+    Assigned { lane: u32, entries: &'a [(Span, Vec<ReplicaId>)] },
     Taken { lane: u32, ranges: &'a [(u64, u64)] },
     Uncertain { lane: u32, ranges: &'a [(u64, u64)] },
     Closed { lane: u32 },
@@ -149,14 +149,15 @@ fn spans(message: &mut Vec<u8>, kind: u8, lane: u32, ranges: &[(u64, u64)]) {
 
 /// Bytes of one assignment. A session never names more than [`limits::REPLICAS_MAX`] replicas.
 pub(in super::super) fn assigned_bytes(replicas: usize) -> usize {
-    10 + 16 * replicas.min(limits::REPLICAS_MAX)
+    12 + 16 * replicas.min(limits::REPLICAS_MAX)
 }
 
-fn assigned(message: &mut Vec<u8>, lane: u32, entries: &[(u64, Vec<ReplicaId>)]) {
+fn assigned(message: &mut Vec<u8>, lane: u32, entries: &[(Span, Vec<ReplicaId>)]) {
     header(message, 70, 0, entries.len(), lane);
-    for (sequence, replicas) in entries {
+    for (span, replicas) in entries {
         let replicas = replicas.get(..limits::REPLICAS_MAX).unwrap_or(replicas);
-        message.extend_from_slice(&sequence.to_le_bytes());
+        message.extend_from_slice(&span.first.0.to_le_bytes());
+        message.extend_from_slice(&(span.tensors() as u16).to_le_bytes());
         message.extend_from_slice(&(replicas.len() as u16).to_le_bytes());
         replicas.iter().for_each(|replica| message.extend_from_slice(&replica.0));
     }
@@ -170,8 +171,8 @@ fn deliver(message: &mut Vec<u8>, lane: u32, entries: &[Entry<'_>]) {
         }
         message.extend_from_slice(&entry.segment.to_le_bytes());
         message.extend_from_slice(&entry.sender.to_le_bytes());
-        let TensorHeader { dtype, shape, name } = entry.header;
-        message.extend_from_slice(&[dtype.code(), shape.len() as u8, name.len() as u8, 0]);
+        let TensorHeader { dtype, shape, run, name } = entry.header;
+        message.extend_from_slice(&[dtype.code(), shape.len() as u8, name.len() as u8, u8::from(*run)]);
         shape.iter().for_each(|dimension| message.extend_from_slice(&dimension.to_le_bytes()));
         message.extend_from_slice(name.as_bytes());
     }

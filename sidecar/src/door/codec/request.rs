@@ -42,6 +42,8 @@ pub enum Request {
     Took {
         lane: u32,
         deliveries: Vec<u64>,
+        /// Runs of which the application has a part and will not take the rest.
+        partly: bool,
     },
     Release {
         lane: u32,
@@ -61,6 +63,7 @@ pub struct PutEntry {
     pub segment: u32,
     pub dtype: u8,
     pub shape: Vec<u64>,
+    pub run: bool,
     pub name: String,
     pub assigned: Vec<ReplicaId>,
 }
@@ -129,8 +132,8 @@ fn parse_body(header: &Header, cursor: &mut Cursor<'_>) -> Result<Request, Fault
         }
         5 => Ok(Request::Close { lane, abandon: header.plain(1)? != 0 }),
         6 => {
-            header.listed(0)?;
-            Ok(Request::Took { lane, deliveries: cursor.items(header.count, 8, Cursor::u64)? })
+            let partly = header.listed(1)? != 0;
+            Ok(Request::Took { lane, deliveries: cursor.items(header.count, 8, Cursor::u64)?, partly })
         }
         7 => {
             header.listed(0)?;
@@ -177,11 +180,12 @@ fn open(lane: u32, flags: u8, cursor: &mut Cursor<'_>) -> Result<Request, Fault>
 fn put_entry(cursor: &mut Cursor<'_>) -> Result<PutEntry, Fault> {
     let (sequence, offset, length) = (cursor.u64()?, cursor.u64()?, cursor.u64()?);
     let segment = cursor.u32()?;
-    let (dtype, rank, name, reserved) = (cursor.u8()?, cursor.u8()?, cursor.u8()?, cursor.u8()?);
+    let (dtype, rank, name, run) = (cursor.u8()?, cursor.u8()?, cursor.u8()?, cursor.u8()?);
     let (replicas, padding) = (usize::from(cursor.u16()?), cursor.u16()?);
-    if reserved != 0 || padding != 0 {
+    if run > 1 || padding != 0 {
         return Err(Fault::NotZero);
     }
+    let run = run == 1;
     let rank = usize::from(rank);
     if rank > DIMENSIONS_MAX {
         return Err(Fault::Rank { actual: rank, max: DIMENSIONS_MAX });
@@ -192,5 +196,5 @@ fn put_entry(cursor: &mut Cursor<'_>) -> Result<PutEntry, Fault> {
     let shape = cursor.items(rank, 8, Cursor::u64)?;
     let name = cursor.text(usize::from(name))?.to_owned();
     let assigned = cursor.items(replicas, 16, |cursor| cursor.array().map(ReplicaId))?;
-    Ok(PutEntry { sequence, offset, length, segment, dtype, shape, name, assigned })
+    Ok(PutEntry { sequence, offset, length, segment, dtype, shape, run, name, assigned })
 }

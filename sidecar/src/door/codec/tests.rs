@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::super::{fault::Fault, limits};
 use super::*;
-use crate::handoff::{LaneIncarnation, ReplicaId, Sequence, TensorHeader};
+use crate::handoff::{LaneIncarnation, ReplicaId, Sequence, Span, TensorHeader};
 
 fn vectors() -> Value {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/vectors/door.json");
@@ -56,7 +56,7 @@ fn request(m: &Value) -> Request {
         }
         "PUT" => Request::Put { lane, entries: list(&m["entries"]).iter().map(put_entry).collect() },
         "CLOSE" => Request::Close { lane, abandon: m["abandon"] == true },
-        "TOOK" => Request::Took { lane, deliveries: numbers(&m["deliveries"]) },
+        "TOOK" => Request::Took { lane, deliveries: numbers(&m["deliveries"]), partly: m["partly"] == true },
         "RELEASE" => Request::Release { lane, deliveries: numbers(&m["deliveries"]) },
         "DROP" => Request::Drop { segment: number(&m["segment"]) as u32 },
         kind => panic!("{kind} is not a request"),
@@ -71,6 +71,7 @@ fn put_entry(e: &Value) -> PutEntry {
         segment: number(&e["segment"]) as u32,
         dtype: dtype(&e["dtype"]).code(),
         shape: numbers(&e["shape"]),
+        run: e["run"] == true,
         name: text(&e["name"]).to_owned(),
         assigned: list(&e["assigned"]).iter().map(|replica| ReplicaId(sixteen(replica))).collect(),
     }
@@ -128,7 +129,8 @@ fn encode(m: &Value, lane: u32, packet: &mut Vec<u8>) {
         "ASSIGNED" => {
             let entry = |e: &Value| {
                 let replicas = list(&e["replicas"]).iter().map(|id| ReplicaId(sixteen(id))).collect();
-                (number(&e["sequence"]), replicas)
+                let tensors = e["tensors"].as_u64().unwrap_or(1);
+                (Span::new(Sequence(number(&e["sequence"])), tensors), replicas)
             };
             let entries: Vec<_> = list(&m["entries"]).iter().map(entry).collect();
             Reply::Assigned { lane, entries: &entries }.encode(packet);
@@ -158,6 +160,7 @@ fn deliver(m: &Value, lane: u32, packet: &mut Vec<u8>) {
     let header = |e: &Value| TensorHeader {
         dtype: dtype(&e["dtype"]),
         shape: numbers(&e["shape"]),
+        run: e["run"] == true,
         name: text(&e["name"]).to_owned(),
     };
     let headers: Vec<TensorHeader> = list(&m["entries"]).iter().map(header).collect();

@@ -82,7 +82,7 @@ fn header(code: i32, shape: Vec<u64>, name: String) -> Result<TensorHeader, Faul
     let dtype = wire::DType::try_from(code).ok().and_then(dtype).ok_or(Fault::UnknownDtype(code))?;
     within("dimensions", shape.len(), DIMENSIONS_MAX)?;
     within("bytes of name", name.len(), TENSOR_NAME_BYTES_MAX)?;
-    Ok(TensorHeader { dtype, shape, name })
+    Ok(TensorHeader { dtype, shape, run: false, name })
 }
 
 const fn within(what: &'static str, actual: usize, max: usize) -> Result<(), Fault> {
@@ -157,7 +157,7 @@ pub(super) fn take_news(news: take::News) -> wire::TakeResponse {
         take::News::Opened { tensor_bytes_max } => Message::Opened(wire::TakeOpened { tensor_bytes_max }),
         take::News::Tensor { delivery, data } => {
             let Delivery { id, slot: _, length, header, sender, sequence } = delivery;
-            let TensorHeader { dtype, shape, name } = header;
+            let TensorHeader { dtype, shape, run: _, name } = header;
             Message::Tensor(wire::TakenTensor {
                 delivery: id.0,
                 sequence: sequence.0,

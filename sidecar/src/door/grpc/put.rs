@@ -260,7 +260,7 @@ impl Lane {
             let mut failed = None;
             for event in waiting.drain(..) {
                 match event {
-                    SenderEvent::Assigned { sequence, replicas } => assignments.push((sequence, replicas)),
+                    SenderEvent::Assigned { span, replicas } => assignments.push((span.first, replicas)),
                     SenderEvent::Taken { first, last } => extend(&mut taken, first.0, last.0),
                     SenderEvent::Uncertain { first, last } => extend(&mut uncertain, first.0, last.0),
                     SenderEvent::Failed(error) => failed = Some(error),

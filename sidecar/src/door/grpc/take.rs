@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use super::limits;
 use super::memory::{Buffers, Store, Stored};
 use super::shared::Shared;
 use crate::door::budget::Side;
-use crate::handoff::{Deliveries, Delivery, DeliveryId, ReceiverLane, Turn};
+use crate::handoff::{Deliveries, Delivery, DeliveryId, ReceiverLane, Sequence, TensorHeader, Turn};
 
 /// What a client says.
 #[derive(Debug)]
@@ -102,6 +102,16 @@ where
     lane.work(deliveries, asks).await
 }
 
+/// A place that is used until the client has taken all that lies there.
+#[derive(Debug)]
+struct Held {
+    stored: Stored,
+    /// What the session delivered.
+    first: DeliveryId,
+    /// Tensors that the client has not said to have taken.
+    left: AtomicU64,
+}
+
 struct Lane {
     news: Outbox,
     store: Store,
@@ -109,7 +119,7 @@ struct Lane {
     automatic: bool,
     buffers: Buffers,
     /// Tensors that the client has and has not said to have taken: their places are used until it does.
-    held: Mutex<HashMap<DeliveryId, Stored>>,
+    held: Mutex<HashMap<DeliveryId, Arc<Held>>>,
     /// Nothing more is delivered.
     ended: AtomicBool,
 }
@@ -156,16 +166,31 @@ impl Lane {
         Err(crate::handoff::LaneError::gone().into())
     }
 
-    /// Sends one tensor, in as many messages as it takes.
+    /// Sends a tensor, or those of a run one after the other.
     async fn deliver(&self, delivery: Delivery) -> Result<(), Fault> {
+        let (first, tensors) = (delivery.id, delivery.header.tensors());
+        let held =
+            Arc::new(Held { stored: self.store.stored(delivery.slot), first, left: AtomicU64::new(tensors) });
+        let length = delivery.length / tensors;
+        let shape = delivery.header.shape_of_one().to_vec();
+        for index in 0..tensors {
+            let header = TensorHeader { shape: shape.clone(), run: false, ..delivery.header.clone() };
+            let (id, sequence) = (DeliveryId(first.0 + index), Sequence(delivery.sequence.0 + index));
+            let one = Delivery { id, sequence, length, header, ..delivery.clone() };
+            self.deliver_one(one, index * length, &held).await?;
+        }
+        Ok(())
+    }
+
+    /// Sends one tensor, which begins at `start` of what is held, in as many messages as it takes.
+    async fn deliver_one(&self, delivery: Delivery, start: u64, held: &Arc<Held>) -> Result<(), Fault> {
         let broken = |error: io::Error| Fault::Broken(error.to_string());
         let (id, length) = (delivery.id, delivery.length);
-        let stored = self.store.stored(delivery.slot);
         let mut offset = 0;
         let mut head = Some(delivery);
         loop {
             let bytes = usize::try_from(length - offset).unwrap_or(usize::MAX).min(limits::CHUNK_BYTES);
-            let data = self.buffers.read(&stored, offset, bytes).map_err(broken)?;
+            let data = self.buffers.read(&held.stored, start + offset, bytes).map_err(broken)?;
             let news = match head.take() {
                 Some(delivery) => News::Tensor { delivery, data },
                 None => News::Chunk { offset, data },
@@ -173,7 +198,7 @@ impl Lane {
             offset += bytes as u64;
             if offset == length {
                 // Before the last message, because its answer may come before the next line runs.
-                self.hold(id, stored);
+                self.hold(id, Arc::clone(held));
                 self.say(news).await?;
                 break;
             }
@@ -202,16 +227,17 @@ impl Lane {
         Ok(())
     }
 
-    fn hold(&self, id: DeliveryId, stored: Stored) {
-        self.held().insert(id, stored);
+    fn hold(&self, id: DeliveryId, held: Arc<Held>) {
+        self.held().insert(id, held);
     }
 
     /// The client has these: their senders may forget them, and their places are free.
     fn take(&self, deliveries: &[DeliveryId]) -> Result<(), Fault> {
         for id in deliveries {
-            let stored = self.held().remove(id).ok_or(Fault::UnknownDelivery(id.0))?;
-            self.receiver.taken(&[*id]);
-            drop(stored);
+            let held = self.held().remove(id).ok_or(Fault::UnknownDelivery(id.0))?;
+            if held.left.fetch_sub(1, Ordering::Relaxed) == 1 {
+                self.receiver.taken(&[held.first]);
+            }
         }
         Ok(())
     }
@@ -223,7 +249,7 @@ impl Lane {
         if said.is_err() || self.news.is_closed() { Err(Fault::Gone) } else { Ok(()) }
     }
 
-    fn held(&self) -> MutexGuard<'_, HashMap<DeliveryId, Stored>> {
+    fn held(&self) -> MutexGuard<'_, HashMap<DeliveryId, Arc<Held>>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -237,7 +263,7 @@ mod tests {
     use super::*;
     use crate::door::budget::Budget;
     use crate::handoff::receiver::Outlet;
-    use crate::handoff::{self, LaneRequest, Sequence, SessionView, Sessions, TakeArena, TensorHeader};
+    use crate::handoff::{self, LaneRequest, SessionView, Sessions, TakeArena};
     use crate::metrics::labels::KindLabel;
 
     const DELIVERIES: u64 = 8;
@@ -265,7 +291,7 @@ mod tests {
             id: DeliveryId(id),
             slot: arena.reserve(16).unwrap(),
             length: 16,
-            header: TensorHeader { dtype: Dtype::Uint8, shape: vec![16], name: String::new() },
+            header: TensorHeader { dtype: Dtype::Uint8, shape: vec![16], run: false, name: String::new() },
             sender: "peer/pod".to_owned(),
             sequence: Sequence(id),
         }

@@ -28,6 +28,8 @@ pub(super) struct ReceiverId(pub(super) u64);
 pub(super) struct Delivered {
     pub(super) stream: Arc<Stream>,
     pub(super) sequence: Sequence,
+    /// Of a run, else 1.
+    pub(super) tensors: u64,
     pub(super) length: u64,
 }
 
@@ -266,7 +268,6 @@ impl Hub {
 
     /// A whole tensor. False when it is lost: its client is gone with it, or its bytes have no place.
     pub(super) fn deliver(&mut self, stream: &Arc<Stream>, arrived: Arrived) -> bool {
-        let id = DeliveryId(self.number());
         let Arrived { sequence, header, length, outcome } = arrived;
         let place = match outcome {
             Ok(place) => place,
@@ -275,11 +276,14 @@ impl Hub {
                 return false;
             }
         };
+        let tensors = header.tensors();
+        let id = DeliveryId(self.numbers + 1);
+        self.numbers += tensors;
         let Some(receiver) = self.receivers.get_mut(&place.receiver) else { return false };
         let Some(slot) = place.into_slot() else { return false };
         let sender = stream.sender.clone();
         let delivery = Delivery { id, slot, length, header, sender, sequence };
-        receiver.delivered.insert(id, Delivered { stream: Arc::clone(stream), sequence, length });
+        receiver.delivered.insert(id, Delivered { stream: Arc::clone(stream), sequence, tensors, length });
         // A client that is gone is noticed by its lane's task, which then finds this tensor among its deliveries.
         let _ = receiver.turns.give(Turn::Tensor(delivery));
         true

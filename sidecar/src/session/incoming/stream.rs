@@ -204,6 +204,7 @@ impl Stream {
         let owned = TensorHeader {
             dtype: header.dtype,
             shape: header.shape.dimensions().collect(),
+            run: header.run,
             name: header.name.to_owned(),
         };
         inner.arrivals += 1;

@@ -5,10 +5,10 @@ use std::io;
 use std::sync::atomic::AtomicBool;
 
 use sealane_protocol::connection::Sink;
-use sealane_protocol::frame::{Chunk, End, Frame, Incarnation, Sequence, Shape, StreamId, TensorHeader};
+use sealane_protocol::frame::{Chunk, End, Frame, Incarnation, Sequence, StreamId, TensorHeader};
 use sealane_protocol::limits::{STAGING_BYTES, STREAMS_MAX, WINDOW_TENSORS};
 use sealane_protocol::transfer::Reply;
-use sealane_types::{Delivery, Dtype};
+use sealane_types::Delivery;
 
 use super::stream::{Answer, Standing};
 use super::traffic::Attached;
@@ -129,17 +129,8 @@ impl Wire {
     }
 
     fn announces(&mut self, stream: u32, sequence: u64, length: u64) -> Result<(), Reason> {
-        let dimensions = [length];
-        let shape = Shape::new(&dimensions).unwrap();
-        let (stream, sequence) = (StreamId(stream), Sequence(sequence));
-        self.says(Frame::Tensor(TensorHeader {
-            stream,
-            sequence,
-            dtype: Dtype::Uint8,
-            shape,
-            name: "",
-            length,
-        }))
+        let header = TensorHeader::of_bytes(StreamId(stream), Sequence(sequence), &length);
+        self.says(Frame::Tensor(header))
     }
 
     fn brings(&mut self, stream: u32, sequence: u64, bytes: &[u8]) -> Result<(), Reason> {

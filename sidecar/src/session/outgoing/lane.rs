@@ -12,12 +12,12 @@ use tokio::time::Instant;
 use super::Sending;
 use super::association::{LaneLink, Refusal};
 use super::generations::Generations;
-use super::ledger::{Ledger, Settled, runs};
+use super::ledger::{Ledger, Settled, ranges, tensors};
 use super::news::{LaneNews, Serial};
 use super::schedule::{Choice, Promised, Schedule, drop_stalled};
 use super::stream::StreamKey;
 use crate::handoff::sender::{Intake, News, PARCELS_WAITING_MAX, Wish};
-use crate::handoff::{LaneError, Parcel, SenderEvent};
+use crate::handoff::{LaneError, Parcel, SenderEvent, Span};
 use crate::session::life::LaneLife;
 use crate::session::readiness::Readiness;
 
@@ -197,12 +197,24 @@ impl Lane {
                 && let Some(wish) = self.wished.pop_front()
             {
                 match wish {
+                    Wish::Parcel(parcel) if self.shares(&parcel) => {
+                        self.next.extend(parcel.parts().map(|part| (part, 0)));
+                    }
                     Wish::Parcel(parcel) => self.next.push_back((parcel, 0)),
                     Wish::Flush(answer) => self.flushes.push(answer),
                     Wish::Close(answer) => self.stage = Stage::Closing(answer),
                 }
             }
         }
+    }
+
+    /// Whether replicas share the tensors of a run among them. One that some replica may have part of goes there again.
+    fn shares(&self, parcel: &Parcel) -> bool {
+        let several = || self.sending.entries().iter().any(|entry| entry.associations.len() > 1);
+        parcel.header.run
+            && parcel.assigned.is_empty()
+            && self.sending.delivery() == Delivery::RoundRobin
+            && several()
     }
 
     fn on_news(&mut self, news: LaneNews) {
@@ -251,13 +263,13 @@ impl Lane {
 
     fn settle(&mut self, settled: Settled) {
         let Settled { taken, uncertain, bytes } = settled;
-        self.sending.count(taken.len() as u64, bytes);
+        self.sending.count(tensors(&taken), bytes);
         if !uncertain.is_empty() {
             self.uncertain = true;
-            self.sending.count_uncertain(uncertain.len() as u64);
+            self.sending.count_uncertain(tensors(&uncertain));
         }
-        let events = runs(taken, |first, last| SenderEvent::Taken { first, last });
-        let uncertain = runs(uncertain, |first, last| SenderEvent::Uncertain { first, last });
+        let events = ranges(taken, |Span { first, last }| SenderEvent::Taken { first, last });
+        let uncertain = ranges(uncertain, |Span { first, last }| SenderEvent::Uncertain { first, last });
         for event in events.into_iter().chain(uncertain) {
             // A client that is gone is noticed where its wishes end.
             self.client.tell(event);
@@ -276,7 +288,7 @@ impl Lane {
                     return;
                 }
                 Choice::Uncertain => {
-                    let settled = Settled { uncertain: vec![parcel.sequence], ..Settled::default() };
+                    let settled = Settled { uncertain: vec![parcel.span()], ..Settled::default() };
                     self.settle(settled);
                 }
             }
@@ -286,12 +298,12 @@ impl Lane {
     fn assign(&mut self, parcel: Parcel, promised: Vec<Promised>) {
         let given =
             promised.iter().map(|Promised { association, .. }| (association.serial(), association.peer()));
-        self.ledger.assign(parcel.sequence, parcel.length, given);
+        self.ledger.assign(parcel.span(), parcel.length, given);
         for Promised { route, .. } in &promised {
             self.generations.carried(route.generation, parcel.sequence);
         }
         let replicas = promised.iter().map(|promised| promised.route.id()).collect();
-        self.client.tell(SenderEvent::Assigned { sequence: parcel.sequence, replicas });
+        self.client.tell(SenderEvent::Assigned { span: parcel.span(), replicas });
         let awaiting = Awaiting { mark: self.client.mark(), parcel, promised };
         self.awaiting.push_back(awaiting);
         self.release();

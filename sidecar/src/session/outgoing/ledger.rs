@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use sealane_types::PeerName;
 
 use super::news::Serial;
-use crate::handoff::{SenderEvent, Sequence};
+use crate::handoff::{SenderEvent, Sequence, Span};
 
 /// A tensor that was given to replicas.
 #[derive(Debug)]
@@ -16,6 +16,7 @@ struct Copies {
     given: usize,
     /// For every Peer, whether one of its replicas has taken it.
     taken: Vec<bool>,
+    span: Span,
     length: u64,
     /// A replica is gone with it.
     lost: bool,
@@ -32,8 +33,8 @@ enum Fate {
 /// Tensors that are settled now.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Settled {
-    pub(super) taken: Vec<Sequence>,
-    pub(super) uncertain: Vec<Sequence>,
+    pub(super) taken: Vec<Span>,
+    pub(super) uncertain: Vec<Span>,
     /// Bytes of the taken ones.
     pub(super) bytes: u64,
 }
@@ -53,10 +54,10 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
-    /// `sequence` goes to `replicas` of these Peers.
+    /// A tensor or a run of `length` bytes goes to `replicas` of these Peers.
     pub(super) fn assign<'a>(
         &mut self,
-        sequence: Sequence,
+        span: Span,
         length: u64,
         replicas: impl Iterator<Item = (Serial, &'a PeerName)>,
     ) {
@@ -74,7 +75,7 @@ impl Ledger {
             held.bytes = held.bytes.saturating_add(length);
         }
         let (given, taken) = (waiting.len(), vec![false; peers.len()]);
-        self.copies.insert(sequence, Copies { waiting, given, taken, length, lost: false });
+        self.copies.insert(span.first, Copies { waiting, given, taken, span, length, lost: false });
     }
 
     /// `sequence` has to be assigned again: nothing of it was sent.
@@ -129,10 +130,10 @@ impl Ledger {
                 continue;
             }
             if copies.lost || copies.taken.contains(&false) {
-                settled.uncertain.push(*sequence);
+                settled.uncertain.push(copies.span);
             } else {
                 settled.bytes += copies.length;
-                settled.taken.push(*sequence);
+                settled.taken.push(copies.span);
             }
             self.copies.remove(sequence);
         }
@@ -150,20 +151,22 @@ fn release(held: &mut BTreeMap<Serial, Held>, replica: Serial, length: u64) {
     }
 }
 
-/// Events for `sequences`, one for each run without gaps.
-pub(super) fn runs(
-    mut sequences: Vec<Sequence>,
-    event: impl Fn(Sequence, Sequence) -> SenderEvent,
-) -> Vec<SenderEvent> {
-    sequences.sort_unstable();
-    let mut runs: Vec<(Sequence, Sequence)> = Vec::new();
-    for sequence in sequences {
-        match runs.last_mut() {
-            Some((_, last)) if last.0 + 1 == sequence.0 => *last = sequence,
-            _ => runs.push((sequence, sequence)),
+/// Events for `spans`, one for each range without gaps.
+pub(super) fn ranges(mut spans: Vec<Span>, event: impl Fn(Span) -> SenderEvent) -> Vec<SenderEvent> {
+    spans.sort_unstable();
+    let mut ranges: Vec<Span> = Vec::new();
+    for span in spans {
+        match ranges.last_mut() {
+            Some(range) if range.last.0.checked_add(1) == Some(span.first.0) => range.last = span.last,
+            _ => ranges.push(span),
         }
     }
-    runs.into_iter().map(|(first, last)| event(first, last)).collect()
+    ranges.into_iter().map(event).collect()
+}
+
+/// How many tensors these are.
+pub(super) fn tensors(spans: &[Span]) -> u64 {
+    spans.iter().map(|span| span.tensors()).sum()
 }
 
 #[cfg(test)]
@@ -173,11 +176,15 @@ mod tests {
     fn assign(ledger: &mut Ledger, sequence: u64, replicas: &[(u64, &str)]) {
         let peers: Vec<PeerName> = replicas.iter().map(|(_, peer)| peer.parse().unwrap()).collect();
         let replicas = replicas.iter().map(|(serial, _)| Serial(*serial)).zip(&peers);
-        ledger.assign(Sequence(sequence), 10, replicas);
+        ledger.assign(Span::new(Sequence(sequence), 1), 10, replicas);
     }
 
     fn sequences(numbers: &[u64]) -> Vec<Sequence> {
         numbers.iter().copied().map(Sequence).collect()
+    }
+
+    fn spans(numbers: &[u64]) -> Vec<Span> {
+        numbers.iter().map(|number| Span::new(Sequence(*number), 1)).collect()
     }
 
     #[test]
@@ -187,7 +194,7 @@ mod tests {
         assert_eq!(ledger.taken(Serial(1), &sequences(&[1])), Settled::default());
         assert_eq!(ledger.taken(Serial(1), &sequences(&[1])), Settled::default(), "once each");
         let settled = ledger.taken(Serial(2), &sequences(&[1]));
-        assert_eq!((settled.taken, settled.bytes), (sequences(&[1]), 10));
+        assert_eq!((settled.taken, settled.bytes), (spans(&[1]), 10));
         assert!(ledger.is_empty());
     }
 
@@ -211,9 +218,9 @@ mod tests {
         assert_eq!(ledger.dropped(Serial(1), &sequences(&[1, 2, 3])), Settled::default());
         assert_eq!(ledger.taken(Serial(2), &sequences(&[1, 2])), Settled::default());
         assert_eq!(ledger.dropped(Serial(2), &sequences(&[3])), Settled::default());
-        assert_eq!(ledger.taken(Serial(3), &sequences(&[1])).taken, sequences(&[1]));
+        assert_eq!(ledger.taken(Serial(3), &sequences(&[1])).taken, spans(&[1]));
         let settled = ledger.dropped(Serial(3), &sequences(&[2, 3]));
-        assert_eq!((settled.taken, settled.uncertain), (vec![], sequences(&[2, 3])));
+        assert_eq!((settled.taken, settled.uncertain), (vec![], spans(&[2, 3])));
         assert!(ledger.is_empty());
     }
 
@@ -223,7 +230,7 @@ mod tests {
         assign(&mut ledger, 1, &[(1, "x"), (2, "x")]);
         assert_eq!(ledger.lost(Serial(1), &sequences(&[1])), Settled::default());
         let settled = ledger.taken(Serial(2), &sequences(&[1]));
-        assert_eq!((settled.taken, settled.uncertain), (vec![], sequences(&[1])));
+        assert_eq!((settled.taken, settled.uncertain), (vec![], spans(&[1])));
     }
 
     #[test]
@@ -244,10 +251,22 @@ mod tests {
     }
 
     #[test]
-    fn runs_have_no_gaps() {
-        let taken = |first, last| SenderEvent::Taken { first, last };
-        let events = runs(sequences(&[5, 1, 2, 3, 7, 6]), taken);
-        let expected = [taken(Sequence(1), Sequence(3)), taken(Sequence(5), Sequence(7))];
+    fn a_run_is_settled_with_all_its_numbers() {
+        let mut ledger = Ledger::default();
+        let (run, peer) = (Span::new(Sequence(5), 4), "x".parse().unwrap());
+        ledger.assign(run, 10, [(Serial(1), &peer)].into_iter());
+        let settled = ledger.taken(Serial(1), &sequences(&[5]));
+        assert_eq!((tensors(&settled.taken), settled.taken), (4, vec![run]));
+        assert!(ledger.is_empty());
+    }
+
+    #[test]
+    fn ranges_have_no_gaps() {
+        let taken = |span: Span| SenderEvent::Taken { first: span.first, last: span.last };
+        let run = Span::new(Sequence(8), 3);
+        let events = ranges([spans(&[5, 1, 2, 3, 7, 6, 12]), vec![run]].concat(), taken);
+        let expected = [(1, 3), (5, 10), (12, 12)]
+            .map(|(first, last)| SenderEvent::Taken { first: Sequence(first), last: Sequence(last) });
         assert_eq!(events, expected);
     }
 }

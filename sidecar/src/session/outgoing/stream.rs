@@ -61,7 +61,11 @@ impl Stream {
     }
 
     pub(super) fn push(&mut self, parcel: Parcel, started: bool) -> Result<(), Parcel> {
-        if self.outbound.push(WireSequence(parcel.sequence.0), parcel.length).is_err() {
+        if self
+            .outbound
+            .push(WireSequence(parcel.sequence.0), parcel.header.tensors(), parcel.length)
+            .is_err()
+        {
             return Err(parcel);
         }
         self.unsent.add(parcel.length);
@@ -165,6 +169,7 @@ impl Stream {
             sequence,
             dtype: header.dtype,
             shape,
+            run: header.run,
             name: &header.name,
             length: held.parcel.length,
         };

@@ -15,8 +15,8 @@ fn encode(request: &Request) -> Option<Vec<u8>> {
     let header = |kind: u8, flags: u8, count: usize, lane: u32| {
         [&[kind, flags][..], &(count as u16).to_le_bytes(), &lane.to_le_bytes()].concat()
     };
-    let numbers = |kind: u8, lane: u32, numbers: &[u64]| {
-        let mut packet = header(kind, 0, numbers.len(), lane);
+    let numbers = |kind: u8, flags: u8, lane: u32, numbers: &[u64]| {
+        let mut packet = header(kind, flags, numbers.len(), lane);
         numbers.iter().for_each(|number| packet.extend(number.to_le_bytes()));
         packet
     };
@@ -33,18 +33,18 @@ fn encode(request: &Request) -> Option<Vec<u8>> {
             packet
         }
         Request::Close { lane, abandon } => header(5, u8::from(*abandon), 0, *lane),
-        Request::Took { lane, deliveries } => numbers(6, *lane, deliveries),
-        Request::Release { lane, deliveries } => numbers(7, *lane, deliveries),
+        Request::Took { lane, deliveries, partly } => numbers(6, u8::from(*partly), *lane, deliveries),
+        Request::Release { lane, deliveries } => numbers(7, 0, *lane, deliveries),
     })
 }
 
 fn put(packet: &mut Vec<u8>, entry: &PutEntry) {
-    let PutEntry { sequence, offset, length, segment, dtype, shape, name, assigned } = entry;
+    let PutEntry { sequence, offset, length, segment, dtype, shape, run, name, assigned } = entry;
     for number in [sequence, offset, length] {
         packet.extend(number.to_le_bytes());
     }
     packet.extend(segment.to_le_bytes());
-    packet.extend([*dtype, shape.len() as u8, name.len() as u8, 0]);
+    packet.extend([*dtype, shape.len() as u8, name.len() as u8, u8::from(*run)]);
     packet.extend((assigned.len() as u16).to_le_bytes());
     packet.extend([0; 2]);
     shape.iter().for_each(|dimension| packet.extend(dimension.to_le_bytes()));

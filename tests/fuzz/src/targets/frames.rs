@@ -11,10 +11,30 @@ use sealane_types::{Dtype, Reason};
 /// A frame that outlives its record.
 enum Kept {
     Plain(Frame<'static>),
-    Tensor { stream: StreamId, sequence: Sequence, length: u64, dtype: Dtype, shape: Vec<u64>, name: String },
-    Chunk { stream: StreamId, sequence: Sequence, offset: u64, bytes: Vec<u8> },
-    Pipe { pipe: PipeId, bytes: Vec<u8> },
-    Sequences { stream: StreamId, sequences: Vec<Sequence>, lost: bool },
+    Tensor {
+        stream: StreamId,
+        sequence: Sequence,
+        length: u64,
+        dtype: Dtype,
+        shape: Vec<u64>,
+        run: bool,
+        name: String,
+    },
+    Chunk {
+        stream: StreamId,
+        sequence: Sequence,
+        offset: u64,
+        bytes: Vec<u8>,
+    },
+    Pipe {
+        pipe: PipeId,
+        bytes: Vec<u8>,
+    },
+    Sequences {
+        stream: StreamId,
+        sequences: Vec<Sequence>,
+        lost: bool,
+    },
 }
 
 #[derive(Default)]
@@ -37,9 +57,9 @@ impl Sink for Heard {
             Frame::PipeReset { pipe, reason } => Kept::Plain(Frame::PipeReset { pipe, reason }),
             Frame::PipeData { pipe, bytes } => Kept::Pipe { pipe, bytes: bytes.to_vec() },
             Frame::Abort(stream) => Kept::Plain(Frame::Abort(stream)),
-            Frame::Tensor(TensorHeader { stream, sequence, dtype, shape, name, length }) => {
+            Frame::Tensor(TensorHeader { stream, sequence, dtype, shape, run, name, length }) => {
                 let (shape, name) = (shape.dimensions().collect(), name.to_owned());
-                Kept::Tensor { stream, sequence, length, dtype, shape, name }
+                Kept::Tensor { stream, sequence, length, dtype, shape, run, name }
             }
             Frame::Chunk(Chunk { stream, sequence, offset, bytes }) => {
                 Kept::Chunk { stream, sequence, offset, bytes: bytes.to_vec() }
@@ -59,14 +79,17 @@ impl Kept {
     fn send(&self, opposed: &mut Opposed) {
         let frame = match self {
             Self::Plain(frame) => *frame,
-            Self::Tensor { stream, sequence, length, dtype, shape, name } => Frame::Tensor(TensorHeader {
-                stream: *stream,
-                sequence: *sequence,
-                dtype: *dtype,
-                shape: Shape::new(shape).unwrap(),
-                name,
-                length: *length,
-            }),
+            Self::Tensor { stream, sequence, length, dtype, shape, run, name } => {
+                Frame::Tensor(TensorHeader {
+                    stream: *stream,
+                    sequence: *sequence,
+                    dtype: *dtype,
+                    shape: Shape::new(shape).unwrap(),
+                    run: *run,
+                    name,
+                    length: *length,
+                })
+            }
             Self::Chunk { stream, sequence, offset, bytes } => {
                 Frame::Chunk(Chunk { stream: *stream, sequence: *sequence, offset: *offset, bytes })
             }

@@ -2,10 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sealane_protocol::frame::{Chunk, End, Incarnation, Open, Sequence, Shape, StreamId, TensorHeader};
+use sealane_protocol::frame::{Chunk, End, Incarnation, Open, Sequence, StreamId, TensorHeader};
 use sealane_protocol::limits::WINDOW_TENSORS;
 use sealane_protocol::transfer::{Announced, Inbound, Place, Reply};
-use sealane_types::Dtype;
 
 use crate::script::Script;
 
@@ -69,9 +68,7 @@ pub(super) fn run(data: &[u8]) {
 
 impl Model {
     fn announce(&mut self, inbound: &mut Inbound, sequence: Sequence, length: u64) -> bool {
-        let dimensions = [length];
-        let shape = Shape::new(&dimensions).unwrap();
-        let header = TensorHeader { stream: STREAM, sequence, dtype: Dtype::Uint8, shape, name: "", length };
+        let header = TensorHeader::of_bytes(STREAM, sequence, &length);
         match inbound.on_tensor(&header) {
             Ok(Announced::New) => {
                 let known = self.held.contains(&sequence) || self.taken.contains(&sequence);

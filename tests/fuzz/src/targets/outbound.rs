@@ -67,10 +67,10 @@ pub(super) fn run(data: &[u8]) {
 impl Model {
     fn push(&mut self, outbound: &mut Outbound, length: u64) {
         let sequence = Sequence(self.next);
-        if outbound.push(sequence, length % 5_000).is_ok() {
+        if outbound.push(sequence, 1, length % 5_000).is_ok() {
             self.pushed.insert(sequence);
             self.next += 1;
-            assert!(outbound.push(sequence, 1).is_err(), "one number, one tensor");
+            assert!(outbound.push(sequence, 1, 1).is_err(), "one number, one tensor");
         }
     }
 

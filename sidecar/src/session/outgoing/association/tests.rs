@@ -39,7 +39,7 @@ impl ReadAt for Nowhere {
 fn parcel(sequence: u64) -> Parcel {
     Parcel {
         sequence: Sequence(sequence),
-        header: TensorHeader { dtype: Dtype::Uint8, shape: vec![LARGE], name: String::new() },
+        header: TensorHeader { dtype: Dtype::Uint8, shape: vec![LARGE], run: false, name: String::new() },
         source: Arc::new(Nowhere),
         offset: 0,
         length: LARGE,
