@@ -15,12 +15,13 @@ use crate::door::Door;
 use crate::evidence::Platforms;
 use crate::node::Node;
 
-/// Threads that move bytes. More would fight the application for its cores.
+/// Threads that move bytes, at most: half of the cores, since more would fight the application for its own, and pass
+/// tensors from thread to thread.
 const WORKERS_MAX: usize = 4;
 
 /// Runs a sidecar until it is told to stop.
 pub(super) fn run(config: &Config, platforms: Platforms) -> anyhow::Result<()> {
-    let workers = std::thread::available_parallelism().map_or(1, |cores| cores.get().clamp(2, WORKERS_MAX));
+    let workers = std::thread::available_parallelism().map_or(1, |cores| (cores.get() / 2).clamp(1, WORKERS_MAX));
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(workers)
         .thread_name("data")

@@ -110,7 +110,9 @@ async fn draining_lets_lanes_finish_and_admits_no_more() {
     putter.close().await;
     taker.finish().await;
     let refused = Putter::open(&channel, "drains").await.err().unwrap();
-    assert_eq!(refused.code(), Code::Unavailable, "{refused:?}");
+    // The door says so, or the connection ended with its last call and the library says that.
+    let ended = refused.message() == "transport error";
+    assert!(refused.code() == Code::Unavailable || ended, "{refused:?}");
 }
 
 #[tokio::test]

@@ -50,6 +50,11 @@ impl Arena {
         })
     }
 
+    /// Whether these are the bytes in `slot`.
+    pub(crate) fn holds(&self, slot: SlotId, bytes: &[u8]) -> bool {
+        self.slots.lock().unwrap()[&slot] == bytes
+    }
+
     pub(crate) fn used(&self) -> u64 {
         self.slots.lock().unwrap().values().map(|slot| slot.len() as u64).sum()
     }

@@ -19,6 +19,7 @@ mod mixed;
 mod path;
 mod production;
 mod receiving;
+mod runs;
 mod sending;
 mod speed;
 mod staying;

@@ -335,6 +335,48 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_run_goes_out_one_by_one_and_is_taken_when_all_of_it_is() {
+        let (shared, mut requests) = shared();
+        let open = Open { session: "a".parse().unwrap(), timeout: Duration::from_secs(60), automatic: false };
+        let (ask, asked) = mpsc::channel(1);
+        let asks = tokio_stream::wrappers::ReceiverStream::new(asked);
+        ask.send(Ok(Ask::Open(open))).await.unwrap();
+        let (news, mut told): (Outbox, _) = mpsc::channel(1);
+        let session = async {
+            let Some(LaneRequest::Receiver(request)) = requests.recv().await else { panic!("no receiver") };
+            let (lane, deliveries, mut outlet) = handoff::receiver::lane();
+            let one = delivery(5, &*request.arena);
+            request.arena.write_at(one.slot, 0, b"first of two....").unwrap();
+            let header = TensorHeader { shape: vec![2, 8], run: true, ..one.header.clone() };
+            outlet.give(Turn::Tensor(Delivery { header, ..one })).unwrap();
+            outlet.give(Turn::End).unwrap();
+            request.answer.send(Ok((lane, deliveries))).unwrap();
+            assert!(matches!(told.recv().await, Some(Ok(News::Opened { .. }))));
+            for (number, expected) in [(5, &b"first of"[..]), (6, b" two....")] {
+                let Some(Ok(News::Tensor { delivery, data })) = told.recv().await else {
+                    panic!("no tensor")
+                };
+                assert_eq!((delivery.id, delivery.sequence), (DeliveryId(number), Sequence(number)));
+                assert_eq!(
+                    (delivery.length, delivery.header.shape, delivery.header.run),
+                    (8, vec![8], false)
+                );
+                assert_eq!(data, expected);
+            }
+            assert!(matches!(told.recv().await, Some(Ok(News::Ended))));
+            ask.send(Ok(Ask::Taken(vec![DeliveryId(6)]))).await.unwrap();
+            // There is room for one ask: this one waits until the one before was heard.
+            ask.send(Ok(Ask::Taken(Vec::new()))).await.unwrap();
+            assert!(outlet.taken_now().is_none(), "one of two");
+            ask.send(Ok(Ask::Taken(vec![DeliveryId(5)]))).await.unwrap();
+            assert_eq!(outlet.taken().await, Some(DeliveryId(5)));
+            assert!(outlet.taken_now().is_none());
+        };
+        let (ended, ()) = tokio::join!(run(&shared, asks, news), session);
+        assert!(ended.is_ok(), "{ended:?}");
+    }
+
+    #[tokio::test]
     async fn a_broken_rule_is_counted_by_its_name() {
         let (shared, _requests) = shared();
         let shared = Arc::new(shared);
