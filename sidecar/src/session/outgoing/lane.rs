@@ -278,9 +278,11 @@ impl Lane {
 
     /// Chooses replicas for waiting tensors, in order, while there is room.
     fn place(&mut self) {
+        if self.next.is_empty() {
+            return;
+        }
+        let (entries, delivery) = (self.sending.entries(), self.sending.delivery());
         while let Some((parcel, generation)) = self.next.pop_front() {
-            let entries = self.sending.entries();
-            let delivery = self.sending.delivery();
             match self.schedule.choose(delivery, &entries, &parcel, generation, &self.ledger) {
                 Choice::To(promised) => self.assign(parcel, promised),
                 Choice::Wait => {

@@ -1,0 +1,69 @@
+//! What a connection that carries nothing costs in memory, by the allocator's own count.
+//!
+//! A process of its own: what other tests allocate would be counted with it.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+#[path = "sidecars/support.rs"]
+#[expect(dead_code, reason = "shared with the tests that this was written for")]
+mod support;
+
+use serde_json::json;
+
+use crate::support::{Plan, Sidecar, document, signed, until};
+
+#[global_allocator]
+static ALLOCATOR: dhat::Alloc = dhat::Alloc;
+
+/// Bytes at one end of an idle connection, its session and its streams' state included.
+const BYTES_MAX: usize = 16 << 10;
+const FEW: usize = 8;
+const MANY: usize = 72;
+
+/// Two sidecars and a connection between them for each of `count` sessions.
+fn connected(count: usize) -> (Sidecar, Sidecar) {
+    let names: Vec<&'static str> = (1..count).map(|number| &*format!("session-{number}").leak()).collect();
+    let names: &'static [&'static str] = names.leak();
+    let mut policy = document(1);
+    let session = policy["sessions"][0].clone();
+    for name in names {
+        let mut more = session.clone();
+        more["name"] = json!(name);
+        policy["sessions"].as_array_mut().unwrap().push(more);
+    }
+    let chain = signed(&policy, &[1, 2]);
+    let receiver = Plan { chain: chain.clone(), more: names, ..Plan::receiver() }.start();
+    let sender = Plan { chain, more: names, ..Plan::sender(&[receiver.address]) }.start();
+    (sender, receiver)
+}
+
+fn connections(sidecar: &Sidecar) -> usize {
+    let metrics = sidecar.node.render_metrics().unwrap();
+    metrics.lines().filter(|line| line.starts_with("sealane_connections{") && line.ends_with(" 1")).count()
+}
+
+fn live() -> usize {
+    dhat::HeapStats::get().curr_bytes
+}
+
+#[tokio::test]
+async fn an_idle_connection_holds_little_memory() {
+    let _counting = dhat::Profiler::builder().testing().build();
+    // What the first sidecars of a process make for all: keys of the simulated platform, and the like.
+    let first = connected(1);
+    until("the first connection", || connections(&first.0) == 1 && connections(&first.1) == 1).await;
+    let before = live();
+    let few = connected(FEW);
+    until("few connections", || connections(&few.0) == FEW && connections(&few.1) == FEW).await;
+    let of_few = live() - before;
+    let before = live();
+    let many = connected(MANY);
+    until("many connections", || connections(&many.0) == MANY && connections(&many.1) == MANY).await;
+    // Buffers go back when nothing was sent for a while.
+    let each = || live().saturating_sub(before + of_few) / (2 * (MANY - FEW));
+    until("little memory", || {
+        let each = each();
+        println!("{each} B");
+        each <= BYTES_MAX
+    })
+    .await;
+}
