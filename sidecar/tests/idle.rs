@@ -60,10 +60,5 @@ async fn an_idle_connection_holds_little_memory() {
     until("many connections", || connections(&many.0) == MANY && connections(&many.1) == MANY).await;
     // Buffers go back when nothing was sent for a while.
     let each = || live().saturating_sub(before + of_few) / (2 * (MANY - FEW));
-    until("little memory", || {
-        let each = each();
-        println!("{each} B");
-        each <= BYTES_MAX
-    })
-    .await;
+    until("little memory", || each() <= BYTES_MAX).await;
 }

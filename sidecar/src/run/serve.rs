@@ -21,7 +21,8 @@ const WORKERS_MAX: usize = 4;
 
 /// Runs a sidecar until it is told to stop.
 pub(super) fn run(config: &Config, platforms: Platforms) -> anyhow::Result<()> {
-    let workers = std::thread::available_parallelism().map_or(1, |cores| (cores.get() / 2).clamp(1, WORKERS_MAX));
+    let workers =
+        std::thread::available_parallelism().map_or(1, |cores| (cores.get() / 2).clamp(1, WORKERS_MAX));
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(workers)
         .thread_name("data")
