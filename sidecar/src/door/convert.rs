@@ -64,6 +64,7 @@ pub(super) const fn reason(fault: &Fault) -> Reason {
 
 #[cfg(test)]
 mod tests {
+    use super::super::budget::{Budget, Side};
     use super::*;
 
     fn entry(dtype: u8, shape: &[u64], length: u64) -> PutEntry {
@@ -78,6 +79,29 @@ mod tests {
             name: String::new(),
             assigned: Vec::new(),
         }
+    }
+
+    #[test]
+    fn what_is_no_run_is_refused() {
+        let budget = Budget::new(2 * RUN_BYTES_MAX, crate::metrics::Door::default());
+        let grant = budget.grant(Side::Put, RUN_BYTES_MAX + 4096).unwrap();
+        let segment = Arc::new(Segment::create(1, RUN_BYTES_MAX + 4096, grant).unwrap());
+        let run = |sequence: u64, shape: &[u64], length: u64| {
+            let entry = PutEntry { run: true, sequence, segment: 1, ..entry(1, shape, length) };
+            parcel(entry, |_| Some(Arc::clone(&segment)))
+        };
+        for (sequence, shape, length) in [
+            (0, &[][..], 1),
+            (0, &[1, 8], 8),
+            (0, &[RUN_TENSORS_MAX + 1], RUN_TENSORS_MAX + 1),
+            (0, &[2, RUN_BYTES_MAX / 2 + 1], RUN_BYTES_MAX + 2),
+            (u64::MAX - 2, &[3], 3),
+        ] {
+            let refused = run(sequence, shape, length);
+            assert!(matches!(refused, Err(Fault::Run { .. })), "{shape:?}: {refused:?}");
+        }
+        assert!(run(u64::MAX - 3, &[3], 3).is_ok());
+        assert!(run(0, &[RUN_TENSORS_MAX, RUN_BYTES_MAX / RUN_TENSORS_MAX], RUN_BYTES_MAX).is_ok());
     }
 
     #[test]
