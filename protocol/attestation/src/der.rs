@@ -91,6 +91,17 @@ mod tests {
     }
 
     #[test]
+    fn a_signature_is_a_bit_string_and_the_last_part() {
+        let signature = |bytes: &[u8]| signed(bytes).map(|signed| signed.signature.to_vec());
+        let honest = [0x30, 8, 0x30, 0, 0x30, 0, 0x03, 2, 0, 0x55];
+        assert_eq!(signature(&honest), Some(vec![0x55]));
+        assert_eq!(signature(&[0x30, 8, 0x30, 0, 0x30, 0, 0x04, 2, 0, 0x55]), None, "an OCTET STRING");
+        assert_eq!(signature(&[0x30, 10, 0x30, 0, 0x30, 0, 0x03, 2, 0, 0x55, 0x05, 0]), None);
+        assert_eq!(signature(&[&honest[..], &[0x05, 0]].concat()), None);
+        assert_eq!(signature(&[0x30, 8, 0x30, 0, 0x30, 0, 0x03, 2, 1, 0x55]), None, "an unused bit");
+    }
+
+    #[test]
     fn nesting_is_bounded() {
         let nested = |depth: usize| {
             (0..depth).fold(Vec::new(), |inner: Vec<u8>, _| [&[0x30, inner.len() as u8][..], &inner].concat())

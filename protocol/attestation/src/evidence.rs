@@ -198,6 +198,19 @@ mod tests {
         for evidence in too_large {
             assert!(evidence.encode().is_err(), "{evidence:?}");
         }
+        // As large as all of it may be, and each part as large as it may be.
+        let report = EVIDENCE_BYTES_MAX - CERTIFICATES_MAX * (4 + CERTIFICATE_BYTES_MAX) - 6;
+        let certificates = vec![vec![0; CERTIFICATE_BYTES_MAX]; CERTIFICATES_MAX];
+        let largest = Evidence { report: vec![0; report], certificates, ..sample() };
+        let bytes = largest.encode().unwrap();
+        assert_eq!(bytes.len(), EVIDENCE_BYTES_MAX);
+        assert_eq!(Evidence::decode(&bytes), Ok(largest));
+        let mut larger = bytes;
+        larger[1..5].copy_from_slice(&u32::try_from(report + 1).unwrap().to_be_bytes());
+        larger.insert(5, 0);
+        assert_eq!(Evidence::decode(&larger), Err(Rejection::Malformed("size of the evidence")));
+        let report = vec![0; REPORT_BYTES_MAX];
+        assert!(Evidence { report, ..sample() }.encode().is_ok());
         // A length far beyond the bytes that are there is refused before anything is allocated for it.
         assert!(Evidence::decode(&[1, 0xff, 0xff, 0xff, 0xff]).is_err());
         assert!(Evidence::decode(&vec![0; EVIDENCE_BYTES_MAX + 1]).is_err());

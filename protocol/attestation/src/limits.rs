@@ -75,3 +75,46 @@ const _: () = {
     // Base64, sixteen signatures of 200 bytes, and the words around them.
     assert!(BUNDLE_BYTES_MAX.div_ceil(3) * 4 + BUNDLE_SIGNATURES_MAX * 200 + 100 <= BUNDLE_FILE_BYTES_MAX);
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Written out: other tests say what happens at a bound, in terms of the bound itself.
+    #[test]
+    fn bounds_are_what_they_are_told_to_be() {
+        for (bound, told) in [
+            (REPORT_BYTES_MAX, 16_384),
+            (CERTIFICATES_MAX, 8),
+            (CERTIFICATE_BYTES_MAX, 4_096),
+            (EVIDENCE_BYTES_MAX, 49_152),
+            (MESSAGE_BYTES_MAX, 57_344),
+            (POD_IDENTITY_BYTES_MAX, 761),
+            (SERVICE_ACCOUNT_BYTES_MAX, 253),
+            (CONTAINER_NAME_BYTES_MAX, 63),
+            (CONTAINERS_MAX, 64),
+            (WORKLOAD_BYTES_MAX, 6_595),
+            (LEAVES_MAX as usize, 4_096),
+            (PATH_DEPTH_MAX, 12),
+            (CHAINS_MAX, 256),
+            (REVOCATION_LIST_BYTES_MAX, 65_536),
+            (KEY_REPORT_BYTES, 160),
+            (NITRO_PAYLOAD_BYTES_MAX, 16_384),
+            (NITRO_CERTIFICATE_BYTES_MAX, 1_024),
+            (NITRO_DATA_BYTES_MAX, 1_024),
+            (NITRO_BUNDLE_MAX, 7),
+            (NITRO_MODULE_ID_BYTES_MAX, 256),
+            (TDX_COLLATERAL_BYTES_MAX, 262_144),
+            (STATEMENT_BYTES_MAX, 65_536),
+            (BUNDLE_BYTES_MAX, 740_000),
+            (BUNDLE_FILE_BYTES_MAX, 1_048_576),
+            (BUNDLE_PIECES_MAX, 1_024),
+            (BUNDLE_SIGNATURES_MAX, 16),
+            (VCEKS_MAX, 512),
+            (FAMILIES_MAX, 64),
+        ] {
+            assert_eq!(bound, told);
+        }
+        assert_eq!((BUNDLE_AHEAD_SECONDS_MAX, CLOCK_SKEW_SECONDS_MAX), (86_400, 60));
+    }
+}

@@ -148,6 +148,19 @@ mod tests {
     }
 
     #[test]
+    fn the_longest_path_and_the_longest_message_are_read() {
+        let path = MerklePath::new(4096, 0, vec![[4; 32]; PATH_DEPTH_MAX]).unwrap();
+        let message = EvidenceMessage { path, ..sample() };
+        assert_eq!(EvidenceMessage::decode(&message.encode().unwrap()), Ok(message));
+        for (bytes, refused) in [
+            (MESSAGE_BYTES_MAX, "evidence message encoding"),
+            (MESSAGE_BYTES_MAX + 1, "size of the evidence message"),
+        ] {
+            assert_eq!(EvidenceMessage::decode(&vec![0xff; bytes]), Err(Rejection::Malformed(refused)));
+        }
+    }
+
+    #[test]
     fn a_path_that_no_tree_has_is_refused() {
         let bytes = sample().encode().unwrap();
         let pod_end = 4 + "demo/embedder-0/6b5e".len();

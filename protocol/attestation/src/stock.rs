@@ -318,3 +318,42 @@ fn supersedes(new: &VerifiedPiece, held: &VerifiedPiece, now: UnixSeconds) -> bo
     let over = held.term.until < now && new.term.from > held.term.from && new.term.until > held.term.until;
     order(new) > order(held) || over
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::piece::Term;
+
+    const NOW: UnixSeconds = UnixSeconds(100);
+
+    fn piece((evaluation, from, until): (u32, u64, u64)) -> VerifiedPiece {
+        VerifiedPiece {
+            id: PieceId::QeIdentity,
+            term: Term { from: UnixSeconds(from), until: UnixSeconds(until) },
+            evaluation: Some(evaluation),
+            piece: Piece::TdxRootList(vec![]),
+        }
+    }
+
+    #[test]
+    fn the_higher_number_counts_first_and_then_the_later_date() {
+        for (new, held, expected) in [
+            ((1, 50, 200), (1, 40, 200), true),
+            ((1, 40, 300), (1, 40, 200), false),
+            ((2, 30, 200), (1, 40, 200), true),
+            ((0, 50, 300), (1, 40, 200), false),
+            ((0, 30, 300), (1, 40, 200), false),
+            // What is over gives way to what is later at both ends, and nothing does to what is over.
+            ((0, 50, 200), (1, 40, 99), true),
+            ((0, 50, 200), (1, 40, 100), false),
+            ((0, 40, 200), (1, 40, 90), false),
+            ((0, 50, 90), (1, 40, 90), false),
+            ((0, 50, 91), (1, 40, 90), true),
+            ((1, 50, 100), (1, 40, 200), true),
+            ((1, 50, 99), (1, 40, 100), false),
+            ((2, 50, 99), (1, 40, 99), true),
+        ] {
+            assert_eq!(supersedes(&piece(new), &piece(held), NOW), expected, "{new:?} for {held:?}");
+        }
+    }
+}

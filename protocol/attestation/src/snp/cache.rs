@@ -125,6 +125,12 @@ mod tests {
             assert_eq!(cache.find(&id(0), UnixSeconds(now)).is_some(), holds, "{now}");
             assert_eq!(cache.is_empty(), !holds, "what no longer holds is forgotten");
         }
+        // Nor longer than the list that was consulted.
+        for (now, holds) in [(14, true), (15, false), (16, false)] {
+            let mut cache = ChainCache::new();
+            cache.keep(id(0), VerifiedKey { list_expires: Some(UnixSeconds(15)), ..key() });
+            assert_eq!(cache.find(&id(0), UnixSeconds(now)).is_some(), holds, "{now}");
+        }
     }
 
     #[test]

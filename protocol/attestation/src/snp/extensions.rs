@@ -117,3 +117,19 @@ fn ia5_string(value: &[u8]) -> Option<&str> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_integer_has_one_encoding() {
+        assert_eq!(integer(&[0x02, 0x01, 0x00]), Some(0));
+        assert_eq!(integer(&[0x02, 0x01, 0x7f]), Some(127));
+        assert_eq!(integer(&[0x02, 0x02, 0x00, 0x80]), Some(128));
+        assert_eq!(integer(&[0x02, 0x02, 0x00, 0xff]), Some(255));
+        // What DER reads as -128, and a zero too many.
+        assert_eq!(integer(&[0x02, 0x01, 0x80]), None);
+        assert_eq!(integer(&[0x02, 0x02, 0x00, 0x7f]), None);
+    }
+}

@@ -63,7 +63,11 @@ mod tests {
         let expected =
             SignedStatement { text: text.to_owned(), signature: vec![0xab; 64], signer: vec![1, 2, 3] };
         assert_eq!(read, Piece::TcbInfo(expected));
+        // Twice what a statement may have, ends of lines among it.
+        let padded = |bytes: usize| body(text) + &"\n".repeat(bytes - body(text).len());
+        assert_eq!(tcb_info(padded(2 * STATEMENT_BYTES_MAX).as_bytes(), chain.as_bytes()), Ok(read));
         for (body, chain) in [
+            (padded(2 * STATEMENT_BYTES_MAX + 1), chain.clone()),
             (body(text), String::new()),
             (body(text), CERTIFICATE.to_owned()),
             (body(text).replace("tcbInfo", "enclaveIdentity"), chain.clone()),

@@ -65,5 +65,13 @@ mod tests {
     fn blocks_are_bounded() {
         let long = [BEGIN, b"\n", &vec![b'A'; BLOCK_BYTES_MAX], b"\n", END].concat();
         assert_eq!(certificates::<1>(&long), None);
+        let block = |first: &[u8]| {
+            let lines = [&[b'A'; 64][..], b"\n"].concat().repeat(125);
+            [BEGIN, first, &lines, b"AAAAAAAAAAAA\r\n", END].concat()
+        };
+        let (largest, larger) = (block(b"\n"), block(b"\r\n"));
+        assert_eq!((largest.len(), larger.len()), (BLOCK_BYTES_MAX, BLOCK_BYTES_MAX + 1));
+        assert_eq!(certificates::<1>(&largest), Some([vec![0; 125 * 48 + 9]]));
+        assert_eq!(certificates::<1>(&larger), None);
     }
 }

@@ -120,6 +120,7 @@ fn a_known_chain_ends_in_time() {
     assert_eq!(late.reason(), Reason::EvidenceExpired);
     // Nor does it hold before it began.
     simulated(&mut chains, &evidence).unwrap();
+    assert!(at(&mut ChainCache::new(), UnixSeconds(soon.validity.from.as_secs())).is_ok());
     let early = at(&mut chains, UnixSeconds(soon.validity.from.as_secs() - 1)).unwrap_err();
     assert_eq!(early.reason(), Reason::EvidenceExpired);
 }

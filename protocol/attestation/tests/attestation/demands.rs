@@ -200,6 +200,7 @@ fn mitigations_were_there_at_launch_and_still_are() {
         assert_eq!(verdict(fifth(launch, current), require), Err(Rejection::Mitigations));
     }
     // An older report does not say.
+    assert_eq!(said(&inspected(&edited(|_| {})).unwrap()).mitigations(), None);
     assert_eq!(verdict(|_| {}, require), Err(Rejection::Mitigations));
     assert_eq!(Rejection::Mitigations.reason(), Reason::TcbTooLow);
 }
@@ -247,6 +248,10 @@ fn the_permissions_that_evidence_needs_suffice() {
     ];
     for (index, state) in states.into_iter().enumerate() {
         let claims = inspected(&edited(state)).unwrap();
+        assert_eq!(
+            (said(&claims).debug(), said(&claims).vmpl()),
+            (index == 3, if index == 6 { 2 } else { 0 })
+        );
         let needed = said(&claims).needs().unwrap();
         said(&claims).permitted(&needed).unwrap();
         assert_eq!(said(&claims).permitted(&Default::default()).is_ok(), index == 0);

@@ -47,6 +47,7 @@ fn an_honest_peer_is_verified() {
     assert_eq!(verified.tcb_status(), Some(TcbStatus::UpToDate));
     assert_eq!(verified.degradations(), []);
     assert!(verified.evidence_time() <= now() && verified.expires() > now());
+    assert_eq!(verified.ends(), Some(verified.expires()));
 }
 
 #[test]
@@ -152,7 +153,8 @@ fn every_tcb_version_reaches_the_floor() {
     ] {
         let refused = under(raise).unwrap_err();
         assert!(matches!(refused, Rejection::TcbTooLow { version: TcbVersion::Reported, .. }), "{refused}");
-        assert!(refused.to_string().contains("microcode 84"), "{refused}");
+        let told = refused.to_string();
+        assert!(told.contains("the reported TCB") && told.contains("microcode 84"), "{told}");
     }
     // A floor for the FMC binds products that have one.
     assert_eq!(under(|entry| snp(entry).min_tcb.fmc = Some(9)), Ok(Assurance::Simulated));

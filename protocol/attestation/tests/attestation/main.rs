@@ -18,6 +18,7 @@ mod node;
 mod quick;
 mod real;
 mod report;
+mod reviewed;
 mod stored;
 mod support;
 mod vectors;

@@ -8,9 +8,10 @@ use base64::engine::general_purpose::STANDARD;
 use sealane_attestation::{
     Collateral, Evidence, Format, Piece, PieceId, Revocation, SignedStatement, Stock, VendorRoots, inspect,
 };
+use sealane_simulated::tdx;
 use sealane_types::{Platform, UnixSeconds};
 
-use crate::support::{CHIP, PLATFORM, now, pieces, snp_list};
+use crate::support::{CHIP, INTEL, PLATFORM, intel_recipe, now, pieces, snp_list};
 
 fn pem(label: &str, der: &[u8]) -> Vec<u8> {
     let text = STANDARD.encode(der);
@@ -46,6 +47,13 @@ fn files_are_told_apart() {
             _ => {}
         }
     }
+    let edits = tdx::forge::Edits {
+        list: &|_, list| list.issuer = "CN=Somebody".parse().unwrap(),
+        ..tdx::forge::Edits::default()
+    };
+    let stranger = INTEL.issue_edited(&intel_recipe(), edits).unwrap().collateral();
+    let refused = Piece::read(&stranger[5]).unwrap_err().to_string();
+    assert!(refused.contains("it is neither"), "{refused}");
     for junk in
         [&b""[..], b"{}", b"x", &[0x30; 40], &[0x30, 0x82, 0xff, 0xff], b"-----BEGIN X-----", &[0; 300_000]]
     {

@@ -58,6 +58,20 @@ fn fresh_collateral_is_not_degraded() {
 }
 
 #[test]
+fn grace_begins_after_the_last_second() {
+    let policy = policy(600);
+    for message in [snp_message(&policy), tdx_message(&policy)] {
+        let verified = judged(&message, &policy, &over(-600), now()).unwrap();
+        let stale = |at| {
+            let again = rejudge(&verified, &policy, at).unwrap();
+            again.degradations().contains(&Degradation::CollateralStale)
+        };
+        assert!(!stale(verified.expires()));
+        assert!(stale(verified.expires().plus(1)));
+    }
+}
+
+#[test]
 fn grace_does_not_reach_certificates() {
     let policy = policy(7 * 24 * 3600);
     // The signer's certificate is over, and everything that it signed holds.

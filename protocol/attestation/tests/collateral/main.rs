@@ -6,6 +6,7 @@
     reason = "helpers of tests fail the test, and say what was skipped"
 )]
 
+mod bounds;
 mod bundle;
 mod forms;
 mod grace;

@@ -223,9 +223,71 @@ fn the_certificate_of_a_report_s_signer_is_found() {
     for other in [another(0x1a0), another(0x180)] {
         assert_eq!(stock.vcek(&other), None);
     }
-    let masked = [&report[..0x48], &[2, 0, 0, 0], &report[0x4c..]].concat();
-    assert!(sealane_attestation::vcek_ids(&masked).is_empty());
+    // A key that is masked, a provider's, and a chip that hides its id.
+    let nameless = [(0x48, vec![2, 0, 0, 0]), (0x48, vec![4, 0, 0, 0]), (0x1a0, vec![0; 64])];
+    for (at, bytes) in nameless {
+        let hidden = [&report[..at], &bytes, &report[at + bytes.len()..]].concat();
+        assert!(sealane_attestation::vcek_ids(&hidden).is_empty(), "{at:#x} {bytes:?}");
+    }
     assert!(sealane_attestation::vcek_ids(&report[..100]).is_empty());
+}
+
+/// Platforms with one package have an authority of their own, and a list of its.
+#[test]
+fn each_authority_has_its_own_list() {
+    let policy = policy(0);
+    let processor = |place, certificate: &mut x509_cert::certificate::TbsCertificate| {
+        let name: x509_cert::name::Name = "CN=Intel SGX PCK Processor CA".parse().unwrap();
+        match place {
+            tdx::forge::Place::Authority => certificate.subject = name,
+            tdx::forge::Place::Platform => certificate.issuer = name,
+            _ => {}
+        }
+    };
+    let list = |place, list: &mut x509_cert::crl::TbsCertList| {
+        if place == tdx::forge::Place::Authority {
+            list.issuer = "CN=Intel SGX PCK Processor CA".parse().unwrap();
+        }
+    };
+    let edits = tdx::forge::Edits { certificate: &processor, list: &list, ..tdx::forge::Edits::default() };
+    let single = INTEL.issue_edited(&intel_recipe(), edits).unwrap();
+    let mut stock = holding(pieces(&PLATFORM));
+    let list = pieces(&single).into_iter().find(|piece| matches!(piece, Piece::TdxList { .. })).unwrap();
+    assert_eq!(put(&mut stock, list), Ok(Taken::New));
+    for authority in PckAuthority::ALL {
+        assert!(stock.find(&PieceId::TdxList(authority)).is_some(), "{authority}");
+    }
+    let (collateral, problems) = stock.assemble(1);
+    assert_eq!((collateral.tdx().len(), problems), (2, vec![]));
+    judged(&tdx_message(&policy), &policy, &collateral, now()).unwrap();
+}
+
+/// Strangers could ask for any family otherwise.
+#[test]
+fn a_quote_names_what_it_needs_only_under_the_pinned_root() {
+    let honest = tdx_message(&policy(0)).evidence;
+    assert_eq!(ROOTS.needs(&honest).len(), 4);
+    let stranger = tdx::forge::Authority::generate().unwrap().issue(&intel_recipe()).unwrap();
+    let chain = |chosen: [&tdx::Material; 3]| {
+        let mut text = Vec::new();
+        for (place, material) in chosen.into_iter().enumerate() {
+            let platform = tdx::Platform::new(material.clone(), None).unwrap();
+            let mut own = Vec::new();
+            platform.quote_edited([0; 64], |draft| own.clone_from(&draft.chain)).unwrap();
+            let begins = |window: &[u8]| window == b"-----BEGIN";
+            let starts: Vec<_> = (0..own.len() - 10).filter(|at| begins(&own[*at..at + 10])).collect();
+            let end = starts.get(place + 1).copied().unwrap_or(own.len());
+            text.extend_from_slice(&own[starts[place]..end]);
+        }
+        let platform = tdx::Platform::new(PLATFORM.clone(), None).unwrap();
+        let report = platform.quote_edited([0; 64], |draft| draft.chain = text).unwrap().report;
+        ROOTS.needs(&sealane_attestation::Evidence { report, ..honest.clone() }).len()
+    };
+    assert_eq!(chain([&PLATFORM, &PLATFORM, &PLATFORM]), 4);
+    // Its root is not the pinned one, its authority is another's, its platform is.
+    assert_eq!(chain([&PLATFORM, &PLATFORM, &stranger]), 0);
+    assert_eq!(chain([&stranger, &stranger, &PLATFORM]), 0);
+    assert_eq!(chain([&stranger, &PLATFORM, &PLATFORM]), 0);
 }
 
 #[test]

@@ -114,13 +114,37 @@ fn newer_collateral_takes_the_place_of_older() {
 
 #[test]
 fn dates_are_asked_each_time() {
-    let material = AUTHORITY.issue(&real()).unwrap();
+    let recipe = real();
+    let material = AUTHORITY.issue(&recipe).unwrap();
     let collateral = held(&material);
     let at = |now| inspect(&quote(&material), &Collateral::empty().with_tdx(collateral.clone()), now);
     let expires = collateral.expires();
-    assert!(at(UnixSeconds(expires.0 - 1)).is_ok());
-    assert_eq!(at(UnixSeconds(expires.0 + 1)).unwrap_err().reason(), Reason::CollateralExpired);
-    assert_eq!(at(UnixSeconds(0)).unwrap_err().reason(), Reason::CollateralExpired);
+    let begins = UnixSeconds(recipe.root.from.as_secs());
+    assert!(at(begins).is_ok() && at(expires).is_ok());
+    assert_eq!(at(expires.plus(1)).unwrap_err().reason(), Reason::CollateralExpired);
+    let early = at(UnixSeconds(begins.0 - 1)).unwrap_err();
+    assert_eq!(early, Rejection::CollateralExpired("Intel's root is from the future"));
+}
+
+/// Intel signs both statements with one key; where it does not, each signer counts.
+#[test]
+fn each_signer_has_dates() {
+    let material = AUTHORITY.issue(&real()).unwrap();
+    let soon = dates(-3600, 600);
+    let other = AUTHORITY.issue(&Recipe { signer: soon, ..real() }).unwrap();
+    let [mut json, other] = [&material, &other]
+        .map(|material| serde_json::from_str::<Value>(&material.collateral_json()).unwrap());
+    for member in ["qe_identity", "qe_identity_signature"] {
+        json[member] = other[member].clone();
+    }
+    // The other signer's certificate, and the same root.
+    let begin = "-----BEGIN";
+    let last = |chain: &str| chain.rfind(begin).unwrap();
+    let chain = "qe_identity_issuer_chain";
+    let (own, theirs) = (json[chain].as_str().unwrap(), other[chain].as_str().unwrap());
+    json[chain] = json!(format!("{}{}", &theirs[..last(theirs)], &own[last(own)..]));
+    let both = TdxCollateral::from_json_under(json.to_string().as_bytes(), &root(&material)).unwrap();
+    assert_eq!(both.expires().0, soon.until.as_secs());
 }
 
 #[test]

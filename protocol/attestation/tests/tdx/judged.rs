@@ -6,12 +6,12 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sealane_attestation::binding::{Leaf, Purpose, Role, Tree, report_data};
 use sealane_attestation::{
-    Collateral, Degradation, Evidence, EvidenceMessage, Expected, Format, Rejection, TdxCollateral, TdxRoot,
-    VerifiedPeer, judge,
+    Collateral, Degradation, Evidence, EvidenceMessage, Expected, Format, Permission, Rejection,
+    TdxCollateral, TdxRoot, VerifiedPeer, judge,
 };
 use sealane_policy::{
     Authorities, Document, Entry, Floors, Limits, Pinnable, PolicyPeer, Reference, SessionKind, SessionRule,
-    SigningKey, SnpReference, TdxMeasurement, TdxReference, VerifiedPolicy, sign, verify,
+    SigningKey, SnpReference, TdxMeasurement, TdxPermissions, TdxReference, VerifiedPolicy, sign, verify,
 };
 use sealane_simulated::MEASUREMENT;
 use sealane_simulated::tdx::forge::Recipe;
@@ -200,6 +200,28 @@ fn every_pinned_value_counts() {
     for (refused, expected) in cases {
         assert_eq!(refused, expected);
     }
+}
+
+#[test]
+fn permissions_are_refused_unless_given() {
+    // MIGRATABLE beside SEPT_VE_DISABLE, and DEBUG.
+    let quoted = |at: usize, bits: u8| {
+        move |data| {
+            let edit = |draft: &mut sealane_simulated::tdx::Draft| draft.report[at] |= bits;
+            evidence(platform(&MATERIAL).quote_edited(data, edit).unwrap())
+        }
+    };
+    let verdict = |permissions: TdxPermissions, at, bits| {
+        let reference = TdxReference { attributes: [].into(), permissions, ..reference() };
+        let policy = policy(reference, Floors::default());
+        judged_by(&policy, &simulation(), true, quoted(at, bits)).map(|_| ())
+    };
+    let none = TdxPermissions::default;
+    let refused = Rejection::Permission(Permission::Migration);
+    assert_eq!(verdict(none(), 123, 1 << 5), Err(refused));
+    assert_eq!(verdict(TdxPermissions { migration: true, ..none() }, 123, 1 << 5), Ok(()));
+    assert_eq!(verdict(none(), 120, 1), Err(Rejection::Debug));
+    assert_eq!(verdict(TdxPermissions { debug: true, ..none() }, 120, 1), Ok(()));
 }
 
 #[test]

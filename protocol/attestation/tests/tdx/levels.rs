@@ -218,6 +218,12 @@ fn a_module_is_one_that_intel_describes() {
         let other = |info: &mut Value| info["tdxModuleIdentities"][0][member] = json!(value);
         assert_untrusted(with_info(other));
     }
+    // Attributes that the mask leaves out do not matter.
+    let unmasked = |info: &mut Value| {
+        info["tdxModuleIdentities"][0]["attributes"] = json!("01".repeat(8));
+        info["tdxModuleIdentities"][0]["attributesMask"] = json!("00".repeat(8));
+    };
+    assert!(with_info(unmasked).is_ok());
     // Two statements about one module: one reader takes the first and another the last.
     assert_missing(with_info(|info| {
         let again = info["tdxModuleIdentities"][0].clone();

@@ -214,6 +214,7 @@ fn service_tds_are_named_or_refused() {
         let service_tds: BTreeSet<_> = bytes.iter().map(|byte| Measurement::new([*byte; 48])).collect();
         said(&bound).permitted(&TdxPermissions { service_tds, ..TdxPermissions::default() })
     };
+    assert_eq!(*said(&bound).service_tds(), [1, 2].map(|byte| Measurement::new([byte; 48])).into());
     assert_eq!(allowing(&[1, 2]), Ok(()));
     for some in [&[1][..], &[2], &[0, 3]] {
         assert_eq!(allowing(some), Err(Rejection::Permission(Permission::ServiceTd)));

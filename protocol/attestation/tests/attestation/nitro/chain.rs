@@ -5,14 +5,14 @@ use std::time::Duration;
 use sealane_attestation::{AnchorError, Collateral, Evidence, Format, Rejection, Revocation, inspect};
 use sealane_simulated::forge::Dates;
 use sealane_simulated::nitro::{Chain, Recipe};
-use sealane_types::{Platform, Reason};
+use sealane_types::{Platform, Reason, UnixSeconds};
 use x509_cert::certificate::TbsCertificate;
 use x509_cert::der::Decode;
 use x509_cert::der::asn1::OctetString;
 use x509_cert::ext::Extension;
 
 use super::support::{assert_malformed, assert_untrusted, edited, inspected, recipe, under};
-use crate::support::now;
+use crate::support::{now, simulation};
 
 const KEY_USAGE: &str = "2.5.29.15";
 const BASIC_CONSTRAINTS: &str = "2.5.29.19";
@@ -89,6 +89,20 @@ fn claims_expire_with_the_first_certificate() {
         let claims = inspected(&under(Chain::issue(&recipe).unwrap())).unwrap();
         assert_eq!(claims.expires().0, until, "{position}");
         assert_eq!(claims.revocation(), Revocation::NotApplicable);
+    }
+}
+
+#[test]
+fn the_first_and_the_last_second_count() {
+    for position in 0..=ENCLAVE {
+        let mut recipe = recipe();
+        let (from, until) = (now().0, now().0 + 600);
+        recipe.dates[position] = Dates { from: Duration::from_secs(from), until: Duration::from_secs(until) };
+        let evidence = under(Chain::issue(&recipe).unwrap());
+        for (at, holds) in [(from - 1, false), (from, true), (until, true), (until + 1, false)] {
+            let outcome = inspect(&evidence, &simulation(), UnixSeconds(at));
+            assert_eq!(outcome.is_ok(), holds, "{position}: {at}");
+        }
     }
 }
 
@@ -251,6 +265,11 @@ fn simulation_never_passes_as_hardware() {
     assert_eq!(Collateral::empty().with_nitro_root(&root).unwrap_err(), AnchorError::Simulated);
     assert_eq!(Collateral::empty().with_nitro_root(&[]).unwrap_err(), AnchorError::Certificate);
     assert_eq!(Collateral::empty().with_nitro_root(&[0x30; 1025]).unwrap_err(), AnchorError::Size);
+    assert_eq!(
+        Collateral::empty().with_nitro_root(&[0x30; 1024]).unwrap_err(),
+        AnchorError::Certificate,
+        "as large as AWS's may be"
+    );
     // Not even below a pinned root.
     for position in 1..=ENCLAVE {
         let named: x509_cert::name::Name = "CN=SIM-issuer,O=Amazon".parse().unwrap();

@@ -1,13 +1,14 @@
 //! The document's members: each once, of its type, within its bounds.
 
-use sealane_attestation::{Claims, Evidence, Rejection};
+use sealane_attestation::limits::CLOCK_SKEW_SECONDS_MAX;
+use sealane_attestation::{Claims, Evidence, Rejection, inspect};
 use sealane_simulated::nitro::{Document, measurements, register};
-use sealane_types::{Platform, Reason, TcbStatus};
+use sealane_types::{Platform, Reason, TcbStatus, UnixSeconds};
 
 use super::support::{
     MATERIAL, REPORT_DATA, ROLE, TREE_ROOT, assert_malformed, document, edited, inspected, said, sealed,
 };
-use crate::support::{PROVER, now};
+use crate::support::{PROVER, now, simulation};
 
 const MODULE_ID: usize = 0;
 const PCRS: usize = 3;
@@ -226,4 +227,10 @@ fn no_document_is_from_the_future() {
     assert_eq!(dated(30), Ok(()));
     assert_eq!(dated(120), Err(Reason::EvidenceExpired));
     assert!(outcome(|document| document.timestamp = u64::MAX).is_err());
+    // To the second.
+    let evidence = edited(|document| document.timestamp = now().0 * 1000);
+    let written = said(&inspected(&evidence).unwrap()).timestamp();
+    let read = |behind: u64| inspect(&evidence, &simulation(), UnixSeconds(written.0 - behind)).is_ok();
+    assert!(read(CLOCK_SKEW_SECONDS_MAX));
+    assert!(!read(CLOCK_SKEW_SECONDS_MAX + 1));
 }

@@ -20,6 +20,13 @@ fn an_honest_envelope_is_read() {
     // Maps without a length are in documents since 2025.
     inspected(&enveloped(PROTECTED, &[0xbf, 0xff])).unwrap();
     inspected(&enveloped(&[0xbf, 0x01, 0x38, 0x22, 0xff], &[0xa0])).unwrap();
+    // The same header, with every number as wide as it can be.
+    let wide = [
+        &[0xbb, 0, 0, 0, 0, 0, 0, 0, 1][..],
+        &[0x1b, 0, 0, 0, 0, 0, 0, 0, 1],
+        &[0x3b, 0, 0, 0, 0, 0, 0, 0, 0x22],
+    ];
+    inspected(&enveloped(&wide.concat(), &[0xa0])).unwrap();
 }
 
 /// Each of these headers is what the signature covers, so nothing but the check refuses it.

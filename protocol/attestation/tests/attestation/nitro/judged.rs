@@ -182,6 +182,13 @@ fn a_document_is_fresh_when_it_is_shown() {
     assert_eq!(refused.reason(), Reason::EvidenceExpired);
     assert!(verdict(changed(|nitro| nitro.max_age_seconds = 3600), aged(600)).is_ok());
     assert!(verdict(changed(|nitro| nitro.max_age_seconds = 100), aged(200)).is_err());
+    // As old as it may be, to the second.
+    let policy = policy(vec![entry()], Floors::default());
+    let claims = inspect(&message(&policy, |_| {}).evidence, &simulation(), now()).unwrap();
+    let nitro = super::support::said(&claims);
+    assert_eq!(nitro.fresh(300, nitro.timestamp().plus(300)), Ok(()));
+    let stale = Rejection::Stale { age_seconds: 301, most_seconds: 300 };
+    assert_eq!(nitro.fresh(300, nitro.timestamp().plus(301)), Err(stale));
 }
 
 /// What was fresh in its handshake does not age with the connection, and a policy may still ask for fresher.
