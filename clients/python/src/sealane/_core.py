@@ -43,6 +43,8 @@ TICK_SECONDS = 0.1
 #: Longest sleep between two looks at what finalizers left to do.
 SLICE_SECONDS = 0.1
 CONNECT_SECONDS = 5.0
+#: How often something is done without a look at what the sidecar says.
+UNLOOKED_MAX = 16
 PAUSE_SECONDS = (0.02, 1.0)
 #: How long a lane waits in the sidecar to be restored before it is asked for again.
 RESUME_SECONDS = 30.0
@@ -68,6 +70,7 @@ class Core:
         self.numbered: dict[int, AnyLane] = {}
         self.last_number = 0
         self._reading = False
+        self._unlooked = 0
         self._wake_read, self._wake_write = os.pipe()
         self._watcher = threading.Thread(target=self._watch, name="sealane-door", daemon=True)
         _cores.add(self)
@@ -93,6 +96,16 @@ class Core:
         self._watcher.start()
 
     # ---- driving operations ---------------------------------------------------------------------------------
+
+    def attempt(self, action: Callable[[], Optional[T]]) -> Optional[T]:
+        """Does at once, under the lock, what needs no news; None when it does. Looks for news now and then, because the
+        sidecar sends nothing on once its news fit into the socket no more."""
+        self.check_usable()
+        with self.lock:
+            self._unlooked += 1
+            if self._unlooked >= UNLOOKED_MAX:
+                self.drain()
+            return action()
 
     def run(self, operation: Operation[T], timeout: Optional[float], what: str, look_first: bool = True) -> T:
         """Runs an operation to its end in this thread; `Timeout` names `what` when it takes too long. Unless
@@ -171,6 +184,7 @@ class Core:
     def drain(self) -> bool:
         """Takes in everything that the sidecar has said, and tells it what it is owed. Whether there was news."""
         news = False
+        self._unlooked = 0
         try:
             while self.link is not None:
                 packet = self.link.receive()

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 class Pending:
-    """A tensor that was put, or a run of them, or is about to be, and is not known to be taken. Its bytes stay in `slot`,
-    from `offset` on."""
+    """A tensor or a run that was put, or is about to be, and is not known to be taken. Its bytes stay in `slot`, from
+    `offset` on."""
 
     __slots__ = ("assigned", "count", "dtype", "length", "name", "offset", "shape", "slot")
 

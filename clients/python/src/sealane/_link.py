@@ -20,11 +20,14 @@ from .errors import NotReady, SealaneError
 #: A sidecar that reads nothing for this long is treated as lost.
 STUCK_SECONDS = 10.0
 #: Small deliveries are acknowledged in groups of this size, or when the application next waits.
-OWED_BATCH = 16
+OWED_BATCH = 64
 OWED_PER_MESSAGE_MAX = 4096
 _TOOK, _RELEASE = 0, 1
 _DESCRIPTOR_BYTES = array.array("i").itemsize
-_FLAGS = socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL
+# Plain numbers: to join members of an enumeration takes as long as the call that they are for.
+_SENDING = int(socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+_RECEIVING = int(socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC)
+_ANCILLARY_BYTES = socket.CMSG_SPACE(_DESCRIPTOR_BYTES)
 
 
 class LinkLost(Exception):
@@ -111,7 +114,7 @@ class Link:
         """Sends one packet. The sidecar always reads, so waiting is short; `LinkLost` when it does not."""
         while True:
             try:
-                self.connection.send(packet, _FLAGS)
+                self.connection.send(packet, _SENDING)
                 return
             except BlockingIOError:
                 if not self.poll(select.POLLOUT, STUCK_SECONDS):
@@ -122,11 +125,7 @@ class Link:
     def receive(self) -> Optional[Packet]:
         """The next packet if one waits; `LinkLost` after the last."""
         try:
-            size, control, _, _ = self.connection.recvmsg_into(
-                [self._buffer],
-                socket.CMSG_SPACE(_DESCRIPTOR_BYTES),
-                socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC,
-            )
+            size, control, _, _ = self.connection.recvmsg_into([self._buffer], _ANCILLARY_BYTES, _RECEIVING)
         except BlockingIOError:
             return None
         except ConnectionResetError:
@@ -136,6 +135,8 @@ class Link:
             raise LinkLost from error
         if size == 0:
             raise LinkLost
+        if not control:
+            return Packet(_wire.parse(bytes(self._buffer[:size])), None)
         descriptors = array.array("i")
         for level, kind, data in control:
             if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:

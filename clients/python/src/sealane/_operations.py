@@ -88,6 +88,30 @@ def put(core: Core, lane: SendingLane, described: Sequence[Described]) -> Operat
             pending.settle()
 
 
+def put_now(core: Core, lane: SendingLane, source: Source, name: bytes) -> Optional[int]:
+    """Puts one small tensor, or one run, if window and memory have room for it: its number, or None."""
+    lane.check()
+    lane.raise_failure()
+    if not lane.ready or not 0 < source.nbytes <= URGENT_BYTES or lane.arena.lent:
+        return None
+    if lane.under_way + source.parts > lane.window:
+        return None
+    slot = lane.arena.take(source.nbytes)
+    if slot is None:
+        return None
+    pending = Pending(source.dtype.code, source.shape, source.nbytes, name, source.parts)
+    slot.flying = 1
+    pending.slot = slot
+    try:
+        source.copy(slot.window(source.nbytes))
+    except BaseException:
+        pending.settle()
+        raise
+    sequence = lane.next
+    core.send(_wire.put(lane.number, (lane.add(pending),)))
+    return sequence
+
+
 def _slow(core: Core, lane: SendingLane, sequences: tuple[int, ...]) -> Timeout:
     refusal = lane.arena.refusal
     if refusal is not None:

@@ -119,14 +119,20 @@ class Sender:
         Raises `Timeout`, `Refused` or `Closed`, TypeError or ValueError when it is no tensor, and `Uncertain` about
         earlier tensors, before anything of this call is put.
         """
-        return self.put_many([array], [name], timeout=timeout)[0]
+        described = prepare(self._core, self._lane, [array], [name])
+        source, label = described[0]
+        sequence = self._core.attempt(lambda: _operations.put_now(self._core, self._lane, source, label))
+        return self._put(described, timeout)[0] if sequence is None else sequence
 
     def put_many(
         self, arrays: Sequence[Any], names: Optional[Sequence[str]] = None, *, timeout: Optional[float] = None
     ) -> list[int]:
         """Puts several tensors with as few messages as possible; otherwise as `put`. Small ones of one name, element
         type and shape travel together, up to 64 KiB of them: to one replica, and taken when all of them are."""
-        operation = _operations.put(self._core, self._lane, prepare(self._core, self._lane, arrays, names))
+        return self._put(prepare(self._core, self._lane, arrays, names), timeout)
+
+    def _put(self, described: list[Described], timeout: Optional[float]) -> list[int]:
+        operation = _operations.put(self._core, self._lane, described)
         return self._core.run(operation, timeout, f"putting into `{self.session}`")
 
     def empty(
@@ -191,9 +197,7 @@ class Receiver:
 
     def take(self, *, timeout: Optional[float] = None) -> Optional[Tensor]:
         """The next tensor, or None when every sender has closed. Raises `Timeout` after `timeout` seconds."""
-        self._core.check_usable()
-        with self._core.lock:
-            tensor = _operations.take_ready(self._core, self._lane)
+        tensor = self._core.attempt(lambda: _operations.take_ready(self._core, self._lane))
         if tensor is not None:
             return tensor
         if self._lane.over and self._lane.ended:
