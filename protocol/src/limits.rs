@@ -126,3 +126,19 @@ const _: () = {
     assert!(PIPE_WINDOW_BYTES <= PIPE_WINDOW_BYTES_MAX, "credit only widens a window");
     assert!(KEEPALIVE_INTERVAL_MICROS * 3 < KEEPALIVE_DEADLINE_MICROS, "three pings may be lost");
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Written out: other tests say what happens at a bound, in terms of the bound itself.
+    #[test]
+    fn bounds_are_what_they_are_told_to_be() {
+        assert_eq!((RECORD_WIRE_BYTES_MAX, FRAME_BODY_BYTES_MAX), (65_556, 65_532));
+        assert_eq!((OUTPUT_BATCH_BYTES, OUTPUT_RESERVE_BYTES), (262_480, 131_112));
+        assert_eq!((PHASE_BYTES_MAX, PHASE_RECORDS_MAX), (68_719_476_736, 4_294_967_296));
+        assert_eq!((PIPE_WINDOW_BYTES, PIPE_WINDOW_BYTES_MAX), (262_144, 16_777_216));
+        assert_eq!((TENSOR_BYTES_MAX, STAGING_BYTES), (4_398_046_511_104, 1_048_576));
+        assert_eq!(ANNOUNCE_AHEAD_BYTES, 67_108_864);
+    }
+}

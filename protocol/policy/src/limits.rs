@@ -59,3 +59,17 @@ pub const SESSION_SECONDS_MAX: u64 = 30 * 24 * 60 * 60;
 const _: () = assert!(DOCUMENT_BYTES_MAX <= CHAIN_BYTES_MAX);
 const _: () = assert!(AUTHORITY_KEYS_MAX <= SIGNATURES_MAX);
 const _: () = assert!(SESSIONS_MAX <= JSON_MEMBERS_MAX && PEERS_MAX <= JSON_MEMBERS_MAX);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Written out: other tests say what happens at a bound, in terms of the bound itself.
+    #[test]
+    fn bounds_are_what_they_are_told_to_be() {
+        assert_eq!((DOCUMENT_BYTES_MAX, CHAIN_BYTES_MAX), (1_048_576, 2_097_152));
+        assert_eq!(INTEGER_MAX, 9_007_199_254_740_991);
+        assert_eq!((NITRO_AGE_SECONDS_MAX, COLLATERAL_GRACE_SECONDS_MAX), (10_800, 604_800));
+        assert_eq!((SESSION_SECONDS_DEFAULT, SESSION_SECONDS_MAX), (86_400, 2_592_000));
+    }
+}

@@ -156,6 +156,19 @@ mod tests {
     }
 
     #[test]
+    fn a_payload_is_signed_under_its_type() {
+        use aws_lc_rs::signature::{ED25519, UnparsedPublicKey};
+        let key = SigningKey::from_seed(&[7; 32]).unwrap();
+        let signature = key.sign_as("text/plain", b"payload");
+        let public = *key.public_key().as_bytes();
+        let verify = |payload_type, payload| {
+            UnparsedPublicKey::new(&ED25519, public).verify(&pae_as(payload_type, payload), &signature)
+        };
+        assert!(verify("text/plain", b"payload").is_ok());
+        assert!(verify("text/html", b"payload").is_err() && verify("text/plain", b"other").is_err());
+    }
+
+    #[test]
     fn a_key_survives_its_pem_form() {
         let key = SigningKey::from_seed(&[7; 32]).unwrap();
         let pem = key.to_pem().unwrap();

@@ -85,6 +85,20 @@ mod tests {
         assert!(!signs_for_anybody(&real) && !agrees_with_anybody(&real));
     }
 
+    /// Minus one, zero and one, as 2^255 - 20, 2^255 - 19 and 2^255 - 18 (RFC 7748 §4.1).
+    #[test]
+    fn what_is_not_canonical_is_weak_as_well() {
+        for first in [0xec, 0xed, 0xee] {
+            let written = |at| match at {
+                0 => first,
+                31 => 0x7f,
+                _ => 0xff,
+            };
+            let key = PublicKey::new(std::array::from_fn(written));
+            assert!(signs_for_anybody(&key) && agrees_with_anybody(&key), "{key}");
+        }
+    }
+
     #[test]
     fn nobody_agrees_with_a_point_of_small_order() {
         let own = PrivateKey::generate(&X25519).unwrap();

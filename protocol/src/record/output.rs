@@ -231,3 +231,29 @@ const PLAINTEXT_END: usize = RECORD_HEADER_BYTES + RECORD_PLAINTEXT_BYTES_MAX;
 const UPDATE_BYTES: usize = RECORD_HEADER_BYTES + TAG_BYTES;
 /// What a new record may need at most: a key update goes before it.
 const RECORD_WIRE_BYTES_MAX_AND_UPDATE: usize = RECORD_WIRE_BYTES_MAX + UPDATE_BYTES;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_grows_to_what_its_lane_may_fill() {
+        for lane in [Lane::Data, Lane::Control, Lane::Close] {
+            let mut output = Output::default();
+            assert_eq!(output.grow(lane.bytes_max(), lane), Ok(()));
+            assert_eq!(output.grow(lane.bytes_max() + 1, lane), Err(OutputError::Full));
+        }
+    }
+
+    #[test]
+    fn its_memory_is_given_back_once_nothing_is_queued() {
+        let mut output = Output::default();
+        output.grow(100, Lane::Data).unwrap();
+        (output.sealed, output.end) = (100, 100);
+        output.release();
+        assert_eq!(output.buffer.len(), 100);
+        output.written(100);
+        output.release();
+        assert!(output.buffer.is_empty());
+    }
+}

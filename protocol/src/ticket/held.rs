@@ -92,10 +92,13 @@ mod tests {
         let mut held = Held::default();
         (0..=u8::MAX).for_each(|number| held.insert(1, ticket(number, 9)));
         held.insert(2, ticket(0, 9));
-        assert_eq!(held.len(), TICKETS_OF_REMOTE_MAX + 1);
+        assert_eq!((held.len(), held.is_empty()), (TICKETS_OF_REMOTE_MAX + 1, false));
         held.forget(&1);
         assert_eq!(held.len(), 1);
         held.retain(|_| false);
         assert_eq!((held.len(), held.is_empty()), (0, true));
+        held.insert(1, ticket(0, 9));
+        held.clear();
+        assert_eq!(held.len(), 0);
     }
 }

@@ -114,6 +114,7 @@ mod tests {
         assert_eq!(issued.take(TicketId([1; 16]), at(9)), None, "presented before");
         assert_eq!(issued.take(TicketId([2; 16]), at(10)), None, "over");
         assert_eq!(issued.take(TicketId([2; 16]), at(9)), None, "and gone");
+        assert!(!issued.is_empty());
         issued.clear();
         assert_eq!(issued.take(TicketId([0; 16]), at(0)), None);
         assert!(issued.is_empty() && issued.remotes.is_empty());
@@ -142,6 +143,28 @@ mod tests {
         for number in [2, 4, 5] {
             assert!(issued.take(TicketId([number; 16]), at(25)).is_some(), "{number}");
         }
+    }
+
+    #[test]
+    fn all_that_is_over_goes_before_anything_else() {
+        let mut issued = Issued::bounded(3, 99);
+        for (number, seconds) in [(1, 10), (2, 10), (3, 30)] {
+            issued.insert(ticket(number, seconds), at(0));
+        }
+        issued.insert(ticket(4, 40), at(10));
+        assert_eq!(issued.len(), 2);
+    }
+
+    #[test]
+    fn what_is_refused_is_forgotten_and_nothing_else() {
+        let mut issued = Issued::default();
+        (0..3).for_each(|number| issued.insert(ticket(number, 10), at(0)));
+        issued.retain(|ticket| ticket.id != TicketId([1; 16]));
+        assert_eq!(issued.remotes.values().map(VecDeque::len).sum::<usize>(), 2);
+        assert_eq!(issued.take(TicketId([1; 16]), at(0)), None);
+        assert!(issued.take(TicketId([0; 16]), at(0)).is_some());
+        issued.retain(|_| false);
+        assert!(issued.is_empty() && issued.remotes.is_empty());
     }
 
     proptest! {

@@ -1,11 +1,14 @@
 //! Connections that are attested again while they live.
 
-use sealane_protocol::connection::{ApiMisuse, ClosedBy, Event, RenewError};
+use sealane_attestation::binding::Role;
+use sealane_protocol::connection::{ApiMisuse, ClosedBy, Event, Fail, RenewError};
 use sealane_protocol::frame::Sequence;
 use sealane_protocol::handshake::{KeyExchange, Kind, Suite};
 use sealane_protocol::limits::{HANDSHAKE_DEADLINE_MICROS, REATTEST_INTERVAL_MICROS_MIN};
+use sealane_support::rogue::{Opposed, RogueIs, frame};
 use sealane_types::{Cipher, Reason};
 
+use crate::forwarding::Pipes;
 use crate::support::{Held, Pair, Recipe, STREAM, Side, open_frame, taken_frame};
 
 /// Established long enough to be attested again.
@@ -103,6 +106,20 @@ fn only_the_side_that_dialled_begins_and_neither_soon_nor_twice() {
     assert_eq!(audit, Err(RenewError::NotNow), "an audit carries nothing that could be renewed");
 }
 
+/// Nor is its shell asked.
+#[test]
+fn a_side_that_was_dialled_and_begins_is_refused() {
+    for step in 1..=3 {
+        let mut opposed = Opposed::established(RogueIs::Responder);
+        opposed.now = opposed.now.plus_micros(REATTEST_INTERVAL_MICROS_MIN);
+        let renew = frame(0x09, &[&[step][..], &[7; 64]].concat());
+        let refused = opposed.say(&renew, &mut Pipes::new(Role::Responder));
+        assert!(matches!(refused, Err(Fail::Order(_))), "{step}: {refused:?}");
+        assert!(opposed.honest.is_closed());
+        assert!(!opposed.events.iter().any(|event| matches!(event, Event::ReattestationAsked)));
+    }
+}
+
 #[test]
 fn evidence_of_the_first_handshake_does_not_renew_it() {
     let mut pair = settled(Recipe::default());
@@ -119,6 +136,24 @@ fn evidence_of_the_first_handshake_does_not_renew_it() {
     pair.run();
     assert_eq!(pair.responder.closed(), Some((ClosedBy::Local, Reason::EvidenceNotBound)));
     assert_eq!(pair.initiator.closed(), Some((ClosedBy::Remote, Reason::EvidenceNotBound)));
+}
+
+#[test]
+fn a_side_answers_what_it_is_asked_and_nothing_else() {
+    let mut pair = settled(Recipe::default());
+    let first = pair.initiator.events.iter().find_map(|event| match event {
+        Event::EvidenceWanted(wanted) => Some(wanted.leaf),
+        _ => None,
+    });
+    pair.initiator.held = vec![Held::Quote];
+    begin(&mut pair);
+    pair.run();
+    // The one is to prove itself, the other waits for that.
+    let stored = pair.initiator.connection.peer().unwrap().clone();
+    assert_eq!(pair.initiator.connection.judged(Ok(stored)), Err(ApiMisuse::NotAwaited));
+    let Side { guest, local, policy, .. } = &pair.responder;
+    let early = guest.prove(first.unwrap(), local, policy);
+    assert_eq!(pair.responder.connection.supply_evidence(&early), Err(ApiMisuse::NotAwaited));
 }
 
 #[test]

@@ -95,7 +95,8 @@ impl<'a> Reader<'a> {
         self.head(major)?
     }
 
-    /// The argument of an item of this major type, or `Some(None)` for a length that is not given (§3).
+    /// The argument of an item of this major type, or `Some(None)` for a length that is not given (§3): of an array or a map,
+    /// since whatever else is read has to be definite.
     fn head(&mut self, major: u8) -> Option<Option<u64>> {
         let (first, rest) = self.0.split_first()?;
         if first >> 5 != major {
@@ -108,7 +109,7 @@ impl<'a> Reader<'a> {
             25 => 2,
             26 => 4,
             27 => 8,
-            31 if major >= BYTES => return Some(None),
+            31 => return Some(None),
             _ => return None,
         };
         let argument = self.take(width)?;

@@ -154,3 +154,20 @@ impl Entry {
 fn open<const N: usize>(values: [(bool, Pinnable); N]) -> Vec<Pinnable> {
     values.into_iter().filter_map(|(open, value)| open.then_some(value)).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_is_permitted_by_its_digest_alone() {
+        let image = |byte| Digest::new([byte; 32]);
+        let of = |images: &[u8]| {
+            let images = images.iter().map(|byte| format!("r.example/app@sha256:{}", image(*byte))).collect();
+            Workload { service_account: "embedder".to_owned(), images }
+        };
+        assert!(of(&[]).permits(&image(1)), "none is pinned");
+        assert!(of(&[1, 2]).permits(&image(2)));
+        assert!(!of(&[1, 2]).permits(&image(3)));
+    }
+}

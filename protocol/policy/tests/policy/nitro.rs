@@ -67,6 +67,9 @@ fn an_entry_reads_as_written() {
         full["measurements"][0][pcr] = json!(format!("{:02x}", 0xa0 + index).repeat(48));
     }
     full["moduleIds"] = json!(["i-0bee92034f3d60691-enc01943c5eaab3ad6a"]);
+    let mut longest = full.clone();
+    longest["moduleIds"] = json!(["i".repeat(512)]);
+    assert!(read(longest).is_ok());
     full["maxAgeSeconds"] = json!(60);
     full["allowDebug"] = json!(true);
     let full = read(full).unwrap();
@@ -110,6 +113,7 @@ fn wrong_values_are_named() {
     }
     refused("moduleIds", json!([""]), "moduleIds[0]", "module_id");
     refused("moduleIds", json!(["i 1"]), "moduleIds[0]", "found `i 1`");
+    refused("moduleIds", json!(["i".repeat(513)]), "moduleIds[0]", "module_id");
     refused("allowDebug", json!("no"), "allowDebug", "expected true or false");
     refused("hostData", json!([]), "hostData", "not a known field");
     refused("minTcb", json!({}), "minTcb", "not a known field");

@@ -101,6 +101,11 @@ fn providers_are_named_where_their_keys_are_permitted() {
     let PolicyError::Lint(findings) = error else { panic!("{error}") };
     assert!(matches!(&findings[..], [Finding::ProviderNotPermitted { entry: 0, .. }]), "{findings:?}");
     assert!(reference(|entry| entry["allowVlek"] = json!(true)).accepts_any_provider());
+    let longest = "x".repeat(127);
+    let named = reference(|entry| {
+        (entry["allowVlek"], entry["vlekProviders"]) = (json!(true), json!([longest]));
+    });
+    assert_eq!(named.vlek_providers, [longest].into());
 }
 
 #[test]
