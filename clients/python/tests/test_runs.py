@@ -152,6 +152,28 @@ def test_leaving_in_the_middle_keeps_what_was_taken_and_loses_the_run(shared: Lo
         sender.close(timeout=SECONDS)
 
 
+def test_a_run_that_is_dropped_in_the_middle_breaks_no_rule(shared: Loopback, session: str) -> None:
+    with shared.connect() as putting, shared.connect() as taking:
+        receiver, other = (taking.receiver(f"{session}-{k}", timeout=SECONDS) for k in range(2))
+        sender, beside = (putting.sender(f"{session}-{k}", timeout=SECONDS) for k in range(2))
+        sender.put_many([numpy.full(1000, n) for n in range(3)], timeout=SECONDS)
+        assert taken(receiver, 1)[0].sequence == 0
+        # As when the session ends in the middle of it: nobody closes the lane, and the last view goes.
+        link, core = taking._core.link, taking._core
+        with core.lock:
+            receiver._lane.end(sealane.Closed("gone"))
+            core.forget(receiver._lane)
+        receiver._lane.begun = None
+        gc.collect()
+        assert link is not None and not link.held and not link.begun
+        beside.put(7, timeout=SECONDS)
+        assert [int(tensor.numpy()) for tensor in taken(other, 1)] == [7]
+        beside.flush(timeout=SECONDS)
+        assert core.link is link and core.fatal is None, "the sidecar hung up"
+        sender.abandon()
+        beside.close(timeout=SECONDS)
+
+
 def test_one_view_keeps_its_run_and_the_last_gives_it_back(own: Loopback, session: str) -> None:
     with own.connect() as putting, own.connect() as taking:
         receiver = taking.receiver(session, timeout=SECONDS)

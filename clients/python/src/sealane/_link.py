@@ -22,7 +22,8 @@ STUCK_SECONDS = 10.0
 #: Small deliveries are acknowledged in groups of this size, or when the application next waits.
 OWED_BATCH = 64
 OWED_PER_MESSAGE_MAX = 4096
-_TOOK, _RELEASE = 0, 1
+#: In the order in which the sidecar must hear of them.
+_TOOK, _TOOK_PARTLY, _RELEASE = 0, 1, 2
 _DESCRIPTOR_BYTES = array.array("i").itemsize
 # Plain numbers: to join members of an enumeration takes as long as the call that they are for.
 _SENDING = int(socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
@@ -51,7 +52,9 @@ class Link:
         #: What views keep: (lane, delivery) of tensors, (0, address) of lent arrays. The sidecar frees pages when the
         #: connection ends, so it stays while anything is in here.
         self.held: set[tuple[int, int]] = set()
-        #: What the sidecar has not been told: (TOOK or RELEASE, lane, delivery).
+        #: Runs of which the application has a part, as (lane, delivery).
+        self.begun: set[tuple[int, int]] = set()
+        #: What the sidecar has not been told: (TOOK, TOOK_PARTLY or RELEASE, lane, delivery).
         self._owed: deque[tuple[int, int, int]] = deque()
         self._flushing = threading.Lock()
         self._buffer = bytearray(_wire.MESSAGE_BYTES_MAX)
@@ -147,6 +150,7 @@ class Link:
 
     def took(self, lane: int, delivery: int, urgent: bool) -> None:
         """The application has a delivery. Told at once when urgent, else with others."""
+        self.begun.discard((lane, delivery))
         self._owed.append((_TOOK, lane, delivery))
         self._flush_some(urgent)
 
@@ -156,6 +160,10 @@ class Link:
         if os.getpid() != self.pid:
             return
         if lane and self.alive:
+            if (lane, number) in self.begun:
+                # Nobody is left to take the rest.
+                self.begun.discard((lane, number))
+                self._owed.append((_TOOK_PARTLY, lane, number))
             self._owed.append((_RELEASE, lane, number))
             with suppress(LinkLost):
                 # Whoever reads next learns that the link is gone, and with it what was held.
@@ -176,11 +184,11 @@ class Link:
                 while self._owed:
                     kind, lane, number = self._owed.popleft()
                     owed.setdefault((kind, lane), []).append(number)
-                # TOOK sorts before RELEASE, as the sidecar must hear of them.
                 for (kind, lane), numbers in sorted(owed.items()):
-                    message = _wire.took if kind == _TOOK else _wire.release
                     for start in range(0, len(numbers), OWED_PER_MESSAGE_MAX):
-                        self.send(message(lane, numbers[start : start + OWED_PER_MESSAGE_MAX]))
+                        some = numbers[start : start + OWED_PER_MESSAGE_MAX]
+                        partly = kind == _TOOK_PARTLY
+                        self.send(_wire.release(lane, some) if kind == _RELEASE else _wire.took(lane, some, partly))
             finally:
                 self._flushing.release()
 

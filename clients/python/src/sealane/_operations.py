@@ -322,6 +322,8 @@ def _begun(item: Arrived) -> Parts:
     parts, link, delivery = Parts(item), item.link, item.entry.delivery
     if parts.watch(link.released, item.lane, delivery, _is_urgent(item)):
         link.held.add((item.lane, delivery))
+    if parts.count > 1:
+        link.begun.add((item.lane, delivery))
     return parts
 
 
@@ -359,8 +361,10 @@ def _break_off(core: Core, lane: ReceivingLane) -> None:
     if lane.begun is None:
         return
     item, lane.begun = lane.begun.item, None
+    delivery = item.entry.delivery
     if core.link is item.link:
-        core.send(_wire.took(item.lane, [item.entry.delivery], partly=True))
+        item.link.begun.discard((item.lane, delivery))
+        core.send(_wire.took(item.lane, [delivery], partly=True))
 
 
 # ---- after a restart -------------------------------------------------------------------------------------------
