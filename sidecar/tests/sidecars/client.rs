@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use sealane_sidecar::handoff::{
-    Deliveries, Delivery, LaneError, LaneIncarnation, Lanes, NoSlot, Parcel, ReadAt, ReceiverLane,
-    SenderEvent, SenderEvents, SenderLane, Sequence, SlotId, TakeArena, TensorHeader, Turn,
+    Deliveries, Delivery, LaneError, LaneIncarnation, Lanes, NoSlot, Parcel, ReadAt, ReceiverLane, ReplicaId,
+    SenderEvent, SenderEvents, SenderLane, Sequence, SlotId, Span, TakeArena, TensorHeader, Turn,
 };
 use sealane_types::Dtype;
 use tokio::sync::Notify;
@@ -187,4 +187,19 @@ pub(crate) fn passing_on(mut events: SenderEvents) -> Arc<Mutex<Vec<SenderEvent>
         }
     });
     kept
+}
+
+/// What was assigned to whom, oldest first.
+pub(crate) fn assignments(events: &[SenderEvent]) -> impl DoubleEndedIterator<Item = (Span, &[ReplicaId])> {
+    events.iter().filter_map(|event| match event {
+        SenderEvent::Assigned { span, replicas } => Some((*span, replicas.as_slice())),
+        _ => None,
+    })
+}
+
+/// As a client that knows of these events offers a tensor of 1,000 bytes again.
+pub(crate) fn assigned(events: &[SenderEvent], sequence: u64) -> Parcel {
+    let known = assignments(events).rev().find(|(span, _)| span.first == Sequence(sequence));
+    let replicas = known.map(|(_, replicas)| replicas.to_vec());
+    Parcel { assigned: replicas.unwrap_or_default(), ..parcel(sequence, 1000) }
 }

@@ -2,22 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use sealane_sidecar::handoff::{Parcel, SenderEvent, Sequence, Turn};
+use sealane_sidecar::handoff::{SenderEvent, Sequence, Turn};
 use tokio::net::TcpSocket;
 use tokio::time::Instant;
 
-use crate::client::{Receiver, parcel, passing_on, sender, try_sender};
+use crate::client::{Receiver, assigned, assignments, parcel, passing_on, sender, try_sender};
 use crate::support::{LIMIT, Plan, pair, until, within};
-
-fn assigned(events: &[SenderEvent], sequence: u64) -> Parcel {
-    let replicas = events.iter().rev().find_map(|event| match event {
-        SenderEvent::Assigned { span, replicas } if span.first == Sequence(sequence) => {
-            Some(replicas.clone())
-        }
-        _ => None,
-    });
-    Parcel { assigned: replicas.unwrap_or_default(), ..parcel(sequence, 1000) }
-}
 
 #[tokio::test]
 async fn what_a_restarted_sender_sends_again_arrives_once() {
@@ -39,6 +29,8 @@ async fn what_a_restarted_sender_sends_again_arrives_once() {
             untaken.push(delivery);
         }
     }
+    // Told by another task than the one that delivers.
+    until("all are assigned", || assignments(&events.lock().unwrap()).count() == 10).await;
     let known = events.lock().unwrap().clone();
     let from = from.kill().start();
     let (lane, events) = try_sender(&from.lanes, 0, Instant::now() + LIMIT).await.unwrap();

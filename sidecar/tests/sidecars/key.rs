@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use sealane_policy::SigningKey;
 use sealane_sidecar::config::{ConfigError, file};
-use sealane_sidecar::handoff::{LaneFailure, Parcel, SenderEvent, Sequence, Turn};
+use sealane_sidecar::handoff::{LaneFailure, SenderEvent, Sequence, Turn};
 use sealane_types::Reason;
 use serde_json::{Value, json};
 use tokio::process::Command;
 
-use crate::client::{Receiver, parcel, passing_on, sender, try_sender};
+use crate::client::{Receiver, assigned, assignments, parcel, passing_on, sender, try_sender};
 use crate::support::{LIMIT, Plan, Sidecar, document, signed, tell, until, within};
 use crate::trust::refused_for;
 
@@ -150,16 +150,6 @@ async fn an_epoch_that_drops_the_key_ends_its_session_at_once() {
     refused_for(&from, Reason::KeyMismatch).await;
 }
 
-fn assigned(events: &[SenderEvent], sequence: u64) -> Parcel {
-    let replicas = events.iter().rev().find_map(|event| match event {
-        SenderEvent::Assigned { span, replicas } if span.first == Sequence(sequence) => {
-            Some(replicas.clone())
-        }
-        _ => None,
-    });
-    Parcel { assigned: replicas.unwrap_or_default(), ..parcel(sequence, 1000) }
-}
-
 #[tokio::test]
 async fn what_the_restarted_holder_of_a_key_sends_again_arrives_once() {
     let file = KeyFile::of(1);
@@ -180,6 +170,8 @@ async fn what_the_restarted_holder_of_a_key_sends_again_arrives_once() {
             untaken.push(delivery);
         }
     }
+    // Told by another task than the one that delivers.
+    until("all are assigned", || assignments(&events.lock().unwrap()).count() == 6).await;
     let known = events.lock().unwrap().clone();
     // The same key, and another process: nobody is told what was taken before the crash.
     let from = from.kill().start();

@@ -7,7 +7,7 @@ use sealane_sidecar::handoff::{
 };
 use sealane_types::{Delivery, Dtype};
 
-use crate::client::{Memory, Receiver, bytes, parcel, passing_on, sender};
+use crate::client::{Memory, Receiver, assignments, bytes, parcel, passing_on, sender};
 use crate::support::{Plan, pair, until, within};
 
 /// Bytes of each tensor.
@@ -65,12 +65,13 @@ async fn a_run_crosses_as_one_and_counts_as_many() {
     receiver.take(&delivery);
     receiver.take(&next);
     within("the end", lane.close()).await.unwrap();
-    let events = events.lock().unwrap();
+    // Told by another task than the one that closes the lane.
+    let numbers = || taken(&events.lock().unwrap()).iter().map(|(first, last)| last - first + 1).sum();
+    until("each is told as taken", || numbers() >= 5_u64).await;
+    let events = events.lock().unwrap().clone();
     assert!(events.iter().any(|event| matches!(event, SenderEvent::Assigned { span, .. }
         if *span == Span::new(Sequence(3), 4))));
-    let numbers: u64 = taken(&events).into_iter().map(|(first, last)| last - first + 1).sum();
-    assert_eq!((numbers, taken(&events)[0].0), (5, 3));
-    drop(events);
+    assert_eq!((numbers(), taken(&events)[0].0), (5, 3));
     for (side, direction) in [(&from, "sending"), (&to, "receiving")] {
         let metrics = side.node.render_metrics().unwrap();
         let count = metrics.lines().find(|line| line.starts_with("sealane_tensors_total{")).unwrap();
@@ -111,9 +112,10 @@ async fn replicas_share_a_run_and_a_broadcast_is_whole() {
         };
         assert_eq!(all, expected);
         within("the end", lane.close()).await.unwrap();
-        let assigned = |event: &SenderEvent| matches!(event, SenderEvent::Assigned { .. });
-        let parts = events.lock().unwrap().iter().filter(|event| assigned(event)).count();
-        assert_eq!(parts, if delivery == Delivery::RoundRobin { 6 } else { 1 });
+        let parts = || assignments(&events.lock().unwrap()).count();
+        let expected = if delivery == Delivery::RoundRobin { 6 } else { 1 };
+        until("each part is assigned", || parts() >= expected).await;
+        assert_eq!(parts(), expected);
     }
 }
 
