@@ -2,6 +2,7 @@
 //! distribution.
 
 use schemars::JsonSchema;
+pub use sealane_results::Interval;
 use serde::{Deserialize, Serialize};
 
 use crate::random::SplitMix;
@@ -10,14 +11,6 @@ use crate::random::SplitMix;
 const RESAMPLES: usize = 2_000;
 const LOWER: f64 = 0.025;
 const UPPER: f64 = 0.975;
-
-/// The bounds between which a statistic lies with 95 % confidence.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Interval {
-    pub low: f64,
-    pub high: f64,
-}
 
 /// How latencies of single operations are distributed, in the unit of their row.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]

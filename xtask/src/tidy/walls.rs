@@ -58,7 +58,13 @@ const WALLS: &[Wall] = &[
     Wall { name: "sealane-operator-api", ours: &["sealane-types"], never: &["tokio"] },
     Wall {
         name: "sealane-operator",
-        ours: &["sealane-operator-api", "sealane-policy", "sealane-sidecar-api", "sealane-types"],
+        ours: &[
+            "sealane-operator-api",
+            "sealane-policy",
+            "sealane-results",
+            "sealane-sidecar-api",
+            "sealane-types",
+        ],
         never: &["snow"],
     },
     Wall {
@@ -69,14 +75,17 @@ const WALLS: &[Wall] = &[
             "sealane-operator-api",
             "sealane-policy",
             "sealane-protocol",
+            "sealane-results",
             "sealane-sidecar-api",
             "sealane-types",
         ],
         never: &["snow"],
     },
+    Wall { name: "sealane-results", ours: &[], never: SHELL },
     Wall {
         name: "sealane-bench",
         ours: &[
+            "sealane-results",
             "sealane-attestation",
             "sealane-policy",
             "sealane-protocol",
