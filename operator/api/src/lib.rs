@@ -10,6 +10,7 @@
     reason = "printer columns repeat their type, each in a list of its own"
 )]
 
+mod benchmark;
 mod peer;
 mod quantity;
 mod reasons;
@@ -18,6 +19,10 @@ mod transfer_session;
 mod trust_policy;
 pub mod well_known;
 
+pub use benchmark::{
+    ActiveNode, ActiveRun, Against, Benchmark, BenchmarkSpec, BenchmarkStatus, ConcurrencyPolicy, Figure,
+    Level, NodePhase, NodePools, PastRun, PodResources, PoolStatus, Regressed, Regression, RunOutcome, Suite,
+};
 pub use peer::{
     Attestation, External, Peer, PeerSpec, PeerStatus, ReplicaStatus, SecretReference, TrustPolicyReference,
 };
@@ -45,7 +50,7 @@ pub const VERSION: &str = "v1alpha1";
 /// Every custom resource definition of this release, in the order of installation.
 #[must_use]
 pub fn definitions() -> Vec<CustomResourceDefinition> {
-    let mut definitions = vec![Peer::crd(), TransferSession::crd(), TrustPolicy::crd()];
+    let mut definitions = vec![Peer::crd(), TransferSession::crd(), TrustPolicy::crd(), Benchmark::crd()];
     for version in definitions.iter_mut().flat_map(|definition| &mut definition.spec.versions) {
         if let Some(schema) = version.schema.as_mut().and_then(|schema| schema.open_api_v3_schema.as_mut()) {
             forbid_null(schema);

@@ -90,6 +90,19 @@ pub(crate) fn document(_: &mut SchemaGenerator) -> Schema {
 
 /// A label selector with bounds; an empty one is refused because it would select every pod of the namespace.
 pub(crate) fn selector(_: &mut SchemaGenerator) -> Schema {
+    label_selector(
+        "an empty selector would select every pod of the namespace: name at least one label, for example matchLabels: {app: embedder}",
+    )
+}
+
+/// As [`selector`], of nodes.
+pub(crate) fn node_selector(_: &mut SchemaGenerator) -> Schema {
+    label_selector(
+        "an empty selector selects every node, as none does: leave it out, or name at least one label, for example matchLabels: {kubernetes.io/arch: amd64}",
+    )
+}
+
+fn label_selector(not_empty: &str) -> Schema {
     json_schema!({
         "type": "object",
         "properties": {
@@ -120,8 +133,54 @@ pub(crate) fn selector(_: &mut SchemaGenerator) -> Schema {
         "x-kubernetes-map-type": "atomic",
         "x-kubernetes-validations": [{
             "rule": "(has(self.matchLabels) && size(self.matchLabels) > 0) || (has(self.matchExpressions) && size(self.matchExpressions) > 0)",
-            "message": "an empty selector would select every pod of the namespace: name at least one label, for example matchLabels: {app: embedder}",
+            "message": not_empty,
         }],
+    })
+}
+
+/// A label key, or a word for a well-known one.
+pub(crate) fn pool_key(_: &mut SchemaGenerator) -> Schema {
+    text(
+        317,
+        "self.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$')",
+        "must be Auto, Gke, Eks, Aks, Karpenter or the key of a node label, for example node.kubernetes.io/instance-type",
+    )
+}
+
+pub(crate) fn label_values(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array", "items": {"type": "string", "maxLength": 63}, "maxItems": 64,
+        "x-kubernetes-list-type": "set",
+    })
+}
+
+/// As in a pod.
+pub(crate) fn tolerations(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array", "maxItems": 32, "x-kubernetes-list-type": "atomic",
+        "items": {
+            "type": "object",
+            "properties": {
+                "key": {"type": "string", "maxLength": 317},
+                "operator": {"type": "string", "enum": ["Exists", "Equal"]},
+                "value": {"type": "string", "maxLength": 63},
+                "effect": {"type": "string", "enum": ["NoSchedule", "PreferNoSchedule", "NoExecute"]},
+                "tolerationSeconds": {"type": "integer", "format": "int64"},
+            },
+        },
+    })
+}
+
+/// Quantities by the name of the resource.
+pub(crate) fn resource_list(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "object", "maxProperties": 8,
+        "additionalProperties": {
+            "type": "string", "maxLength": 32,
+            "x-kubernetes-validations": [{
+                "rule": "isQuantity(self)", "message": "must be a quantity, for example 2 or 1Gi",
+            }],
+        },
     })
 }
 

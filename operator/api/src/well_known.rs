@@ -20,6 +20,26 @@ pub const CPU_LIMIT_ANNOTATION: &str = "sealane.dev/cpu-limit";
 pub const MEMORY_REQUEST_ANNOTATION: &str = "sealane.dev/memory-request";
 pub const MEMORY_LIMIT_ANNOTATION: &str = "sealane.dev/memory-limit";
 
+/// Annotation on a Benchmark: a text that differs from the last one asks for a run now.
+pub const RUN_ANNOTATION: &str = "sealane.dev/run";
+/// Labels of what a Benchmark's run is made of: the name of the Benchmark, and the run.
+pub const BENCHMARK_LABEL: &str = "sealane.dev/benchmark";
+pub const RUN_LABEL: &str = "sealane.dev/benchmark-run";
+/// Name of the container that measures.
+pub const BENCHMARK_CONTAINER: &str = "bench";
+/// Environment of that container.
+pub const BENCHMARK_KEY_ENV: &str = "SEALANE_BENCH_KEY";
+pub const BENCHMARK_RUN_ENV: &str = "SEALANE_BENCH_RUN";
+pub const BENCHMARK_POOL_ENV: &str = "SEALANE_BENCH_POOL";
+pub const BENCHMARK_NODE_ENV: &str = "SEALANE_BENCH_NODE";
+pub const BENCHMARK_RESULT_ENV: &str = "SEALANE_BENCH_RESULT";
+
+/// The ConfigMap with the results of a Benchmark.
+#[must_use]
+pub fn benchmark_results(benchmark: &str) -> String {
+    format!("{benchmark}-results")
+}
+
 /// Name of the injected native sidecar.
 pub const SIDECAR_CONTAINER: &str = "sealane";
 /// Where the door volume is mounted, in every container.
@@ -66,6 +86,11 @@ pub mod condition {
     pub const ESTABLISHED: &str = "Established";
     pub const COMPLETE: &str = "Complete";
     pub const FAILED: &str = "Failed";
+
+    /// Benchmark, which has `Complete` too.
+    pub const SCHEDULED: &str = "Scheduled";
+    pub const RUNNING: &str = "Running";
+    pub const REGRESSED: &str = "Regressed";
 
     /// TrustPolicy, which has `Ready` too.
     pub const VERIFIED: &str = "Verified";

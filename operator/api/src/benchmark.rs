@@ -1,0 +1,454 @@
+//! Benchmark: scheduled benchmark Jobs on node pools, their results and verdicts.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::Toleration;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector, Time};
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::schema;
+
+/// Benchmark Jobs on node pools, once or on a schedule, their results and verdicts.
+#[derive(CustomResource, Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "sealane.dev",
+    version = "v1alpha1",
+    kind = "Benchmark",
+    namespaced,
+    status = "BenchmarkStatus",
+    derive = "PartialEq",
+    shortname = "slb",
+    category = "sealane",
+    doc = "Benchmark Jobs on node pools, once or on a schedule, their results and verdicts.",
+    annotation("helm.sh/resource-policy", "keep"),
+    printcolumn(name = "Schedule", type_ = "string", json_path = ".spec.schedule"),
+    printcolumn(
+        name = "Running",
+        type_ = "string",
+        json_path = r#".status.conditions[?(@.type=="Running")].status"#
+    ),
+    printcolumn(
+        name = "Complete",
+        type_ = "string",
+        json_path = r#".status.conditions[?(@.type=="Complete")].status"#
+    ),
+    printcolumn(
+        name = "Regressed",
+        type_ = "string",
+        json_path = r#".status.conditions[?(@.type=="Regressed")].status"#
+    ),
+    printcolumn(name = "Last run", type_ = "date", json_path = ".status.runs[0].startTime"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [
+    {"rule": "has(self.schedule) || (!has(self.timeZone) && !has(self.startingDeadlineSeconds))", "message": "timeZone and startingDeadlineSeconds belong to a schedule, for example schedule: \"0 3 * * *\"", "fieldPath": ".schedule"},
+]))]
+pub struct BenchmarkSpec {
+    /// When runs begin, as in a CronJob: minute, hour, day of month, month, day of week, or @hourly, @daily, @weekly,
+    /// @monthly, @yearly. Without it there is one run for each generation of this object.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 128))]
+    pub schedule: Option<String>,
+    /// The IANA time zone of the schedule. UTC without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 64))]
+    pub time_zone: Option<String>,
+    /// How late a run may begin, in seconds. Without it the latest run that was missed begins however late.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 604_800))]
+    pub starting_deadline_seconds: Option<i64>,
+    /// What happens to a run that is due while another goes on.
+    #[serde(default)]
+    pub concurrency_policy: ConcurrencyPolicy,
+    /// No run begins until it is false again. One that goes on is not stopped.
+    #[serde(default)]
+    pub suspend: bool,
+    /// Succeeded runs that are kept.
+    #[serde(default = "successful_runs")]
+    #[schemars(range(min = 1, max = 32))]
+    pub successful_runs_history_limit: i32,
+    /// Failed runs that are kept.
+    #[serde(default = "failed_runs")]
+    #[schemars(range(min = 1, max = 32))]
+    pub failed_runs_history_limit: i32,
+    #[serde(default)]
+    pub node_pools: NodePools,
+    /// What is measured.
+    #[serde(default = "suites")]
+    #[schemars(length(min = 1, max = 16), extend("x-kubernetes-list-type" = "set"))]
+    pub suites: Vec<Suite>,
+    /// How long each figure is measured.
+    #[serde(default)]
+    pub level: Level,
+    /// When a run counts as a regression. Without it none does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub regression: Option<Regression>,
+    /// Resources of the pods that measure. Give them whole cores: what is throttled measures its limit.
+    #[serde(default)]
+    pub resources: PodResources,
+    /// Whether the pods measure on the host's network. The namespace has to permit it.
+    #[serde(default)]
+    pub host_network: bool,
+    /// How long one node may take, in seconds, the wait for its pod included.
+    #[serde(default = "active_deadline")]
+    #[schemars(range(min = 30, max = 86_400))]
+    pub active_deadline_seconds: i64,
+}
+
+const fn successful_runs() -> i32 {
+    5
+}
+
+const fn failed_runs() -> i32 {
+    3
+}
+
+const fn active_deadline() -> i64 {
+    1_800
+}
+
+fn suites() -> Vec<Suite> {
+    vec![Suite::Crypto, Suite::Frame, Suite::Handshake, Suite::Stream]
+}
+
+/// What happens to a run that is due while another goes on. Two at once would measure each other.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum ConcurrencyPolicy {
+    /// It is left out.
+    #[default]
+    Forbid,
+    /// The other one is stopped.
+    Replace,
+}
+
+/// Which nodes are measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NodePools {
+    /// The node label whose values are the pools: a label key, or Gke, Eks, Aks or Karpenter for the key of theirs. Auto
+    /// is the first of these that any node has; where none has, all nodes are one pool.
+    #[serde(default = "auto")]
+    #[schemars(schema_with = "schema::pool_key")]
+    pub key: String,
+    /// Only these pools. A name that no node has is reported.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "schema::label_values")]
+    pub names: Vec<String>,
+    /// Only nodes with these labels.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::node_selector")]
+    pub selector: Option<LabelSelector>,
+    /// How many nodes of each pool are measured, at the same time.
+    #[serde(default = "one")]
+    #[schemars(range(min = 1, max = 16))]
+    pub nodes_per_pool: i32,
+    /// Taints that the pods tolerate.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "schema::tolerations")]
+    pub tolerations: Vec<Toleration>,
+}
+
+fn auto() -> String {
+    "Auto".to_owned()
+}
+
+const fn one() -> i32 {
+    1
+}
+
+impl Default for NodePools {
+    fn default() -> Self {
+        Self {
+            key: auto(),
+            names: Vec::new(),
+            selector: None,
+            nodes_per_pool: one(),
+            tolerations: Vec::new(),
+        }
+    }
+}
+
+/// A group of figures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub enum Suite {
+    /// Sealing, keys and handshakes by themselves.
+    Crypto,
+    /// What the record layer costs a packet.
+    Frame,
+    /// From the first byte to two verdicts.
+    Handshake,
+    /// Verifying evidence.
+    Evidence,
+    /// There and back over TCP on the node.
+    Roundtrip,
+    /// One way, in process and over TCP on the node.
+    Stream,
+}
+
+impl Suite {
+    /// The word of the runner's command line.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Crypto => "crypto",
+            Self::Frame => "frame",
+            Self::Handshake => "handshake",
+            Self::Evidence => "evidence",
+            Self::Roundtrip => "roundtrip",
+            Self::Stream => "stream",
+        }
+    }
+}
+
+/// How long each figure is measured.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Level {
+    /// Everything runs and is checked, and no figure means anything.
+    Smoke,
+    /// A few minutes.
+    #[default]
+    Quick,
+    /// As long as steady figures take.
+    Full,
+}
+
+impl Level {
+    /// The word of the runner's command line.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Smoke => "smoke",
+            Self::Quick => "quick",
+            Self::Full => "full",
+        }
+    }
+}
+
+/// When a run counts as a regression: a figure of a pool is worse than it was by more than the tolerance, beyond doubt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Regression {
+    /// Differences up to here count as none.
+    #[serde(default = "tolerance")]
+    #[schemars(range(min = 1, max = 90))]
+    pub tolerance_percent: i32,
+    /// What a run is compared with.
+    #[serde(default)]
+    pub against: Against,
+    /// The run that is the baseline. Without it the first that succeeded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 64))]
+    pub baseline_run: Option<String>,
+    /// How many runs have to have succeeded before one is compared.
+    #[serde(default = "one")]
+    #[schemars(range(min = 1, max = 32))]
+    pub minimum_runs: i32,
+}
+
+const fn tolerance() -> i32 {
+    10
+}
+
+/// What a run is compared with.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Against {
+    /// The last run that succeeded.
+    #[default]
+    Previous,
+    /// The same run for as long as it is kept, so that small steps add up.
+    Baseline,
+}
+
+/// Requests and limits, as in a container.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PodResources {
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(schema_with = "schema::resource_list")]
+    pub requests: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(schema_with = "schema::resource_list")]
+    pub limits: BTreeMap<String, String>,
+}
+
+/// What runs found.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct BenchmarkStatus {
+    /// The generation of the spec that this status describes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "schema::conditions")]
+    pub conditions: Vec<Condition>,
+    /// The time that the last run was scheduled for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_schedule_time: Option<Time>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_schedule_time: Option<Time>,
+    /// When the last run that succeeded was complete.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_successful_time: Option<Time>,
+    /// The last `sealane.dev/run` annotation that was answered with a run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub last_request: Option<String>,
+    /// The run that goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub active: Option<ActiveRun>,
+    /// Runs that are over and kept, the newest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64))]
+    pub runs: Vec<PastRun>,
+    /// The run that others are compared with where regressions are told against a baseline.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub baseline: Option<String>,
+    /// What the last run that succeeded found, pool by pool.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64))]
+    pub pools: Vec<PoolStatus>,
+    /// The ConfigMap with the results of all runs that are kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
+    pub results: Option<String>,
+}
+
+/// A run that goes on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ActiveRun {
+    #[schemars(length(max = 64))]
+    pub id: String,
+    /// The generation whose spec it follows.
+    pub generation: i64,
+    /// The Ed25519 key by which its results are known, in hex.
+    #[schemars(length(max = 64))]
+    pub key: String,
+    /// The Secret with the other half of the key.
+    #[schemars(length(max = 253))]
+    pub secret: String,
+    pub start_time: Time,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 1024))]
+    pub nodes: Vec<ActiveNode>,
+}
+
+/// A node of a run that goes on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ActiveNode {
+    #[schemars(length(max = 63))]
+    pub pool: String,
+    #[schemars(length(max = 253))]
+    pub node: String,
+    #[schemars(length(max = 63))]
+    pub job: String,
+    pub phase: NodePhase,
+    /// What it waits for, or what went wrong.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 512))]
+    pub message: Option<String>,
+}
+
+/// Where a node is in its run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum NodePhase {
+    /// Its pool is busy with another run.
+    Waiting,
+    Running,
+    Succeeded,
+    Failed,
+}
+
+/// A run that is over.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PastRun {
+    #[schemars(length(max = 64))]
+    pub id: String,
+    pub generation: i64,
+    #[schemars(length(max = 64))]
+    pub key: String,
+    pub start_time: Time,
+    pub completion_time: Time,
+    pub outcome: RunOutcome,
+    /// Nodes that were measured, of those that were to be.
+    #[schemars(length(max = 32))]
+    pub nodes: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 512))]
+    pub message: Option<String>,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum RunOutcome {
+    /// Every node was measured and every result was right.
+    Succeeded,
+    Failed,
+    /// Another run took its place.
+    Replaced,
+}
+
+/// What the last run that succeeded found in a pool.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PoolStatus {
+    #[schemars(length(max = 63))]
+    pub name: String,
+    /// Nodes that were measured.
+    pub nodes: i32,
+    #[schemars(length(max = 256))]
+    pub cpu: String,
+    #[schemars(length(max = 256))]
+    pub kernel: String,
+    /// What the labels of its nodes say of their hardware: Tdx or SevSnp.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32))]
+    pub tee: Option<String>,
+    /// The figures that matter most; the others are in the results.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    pub figures: Vec<Figure>,
+    /// Rows that are worse than they were, beyond doubt.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    pub regressions: Vec<Regressed>,
+}
+
+/// One figure, as people read it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Figure {
+    #[schemars(length(max = 64))]
+    pub row: String,
+    /// With its unit.
+    #[schemars(length(max = 32))]
+    pub value: String,
+    /// The bounds between which it lies with 95 % confidence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub bounds: Option<String>,
+    /// Against the row's peer, measured in turn; above 1 is better.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32))]
+    pub ratio: Option<String>,
+}
+
+/// A row that is worse than it was.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Regressed {
+    #[schemars(length(max = 64))]
+    pub row: String,
+    #[schemars(length(max = 32))]
+    pub before: String,
+    #[schemars(length(max = 32))]
+    pub after: String,
+    /// By how much, in percent of `before`.
+    pub percent: i32,
+}
