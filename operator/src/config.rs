@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::ResourceRequirements;
 use sealane_operator_api::well_known::{DATA_PORT, SIDECAR_ADMIN_PORT};
 use sealane_types::Namespace;
 
+use crate::benchmark::{Runner, Settings};
 use crate::simulation::Simulation;
 
 /// Operator of Sealane: injects sidecars, tells them whom to talk to, and shows what they report.
@@ -24,6 +25,12 @@ pub struct Arguments {
     pub log: String,
     #[command(flatten)]
     sidecar: SidecarArguments,
+    /// Image that measures nodes; without it Benchmarks are not run.
+    #[arg(long, env = "SEALANE_BENCH_IMAGE")]
+    bench_image: Option<String>,
+    /// Namespaces in which the operator may make the Jobs of Benchmarks, separated by commas: its own without it.
+    #[arg(long, env = "SEALANE_BENCHMARK_NAMESPACES", value_delimiter = ',')]
+    benchmark_namespaces: Vec<Namespace>,
     /// Give injected pods the volume of the node agent, which runs on every node.
     #[arg(long, env = "SEALANE_NODE_AGENT")]
     node_agent: bool,
@@ -129,6 +136,8 @@ pub struct Config {
     pub namespace: Namespace,
     pub pod_name: String,
     pub sidecar: SidecarSettings,
+    /// How Benchmarks are run; none if they are not.
+    pub benchmarks: Option<Settings>,
 }
 
 /// How sidecars are injected.
@@ -156,8 +165,17 @@ impl Config {
     /// # Errors
     /// [`ConfigError`] when files or values do not fit.
     pub fn new(arguments: Arguments) -> Result<Self, ConfigError> {
-        let Arguments { namespace, pod_name, log: _, sidecar, node_agent, simulated, simulation_file } =
-            arguments;
+        let Arguments {
+            namespace,
+            pod_name,
+            log: _,
+            sidecar,
+            bench_image,
+            benchmark_namespaces,
+            node_agent,
+            simulated,
+            simulation_file,
+        } = arguments;
         if sidecar.sidecar_data_port == sidecar.sidecar_admin_port {
             return Err(ConfigError::SamePorts);
         }
@@ -175,13 +193,26 @@ impl Config {
             sidecar_otlp_ca,
             collateral: services,
         } = sidecar;
+        let pull_secrets: Vec<String> =
+            sidecar_pull_secrets.into_iter().filter(|name| !name.is_empty()).collect();
+        let runner = bench_image.filter(|image| !image.is_empty()).map(|image| Runner {
+            image,
+            pull_policy: sidecar_pull_policy.clone(),
+            pull_secrets: pull_secrets.clone(),
+        });
+        let mut namespaces: Vec<String> =
+            benchmark_namespaces.iter().map(|name| name.as_str().to_owned()).collect();
+        if namespaces.is_empty() {
+            namespaces.push(namespace.as_str().to_owned());
+        }
         Ok(Self {
+            benchmarks: runner.map(|runner| Settings { runner, namespaces }),
             namespace,
             pod_name,
             sidecar: SidecarSettings {
                 image: sidecar_image,
                 pull_policy: sidecar_pull_policy,
-                pull_secrets: sidecar_pull_secrets.into_iter().filter(|name| !name.is_empty()).collect(),
+                pull_secrets,
                 resources: sidecar_resources,
                 arena_bytes: sidecar_arena_bytes,
                 data_port: sidecar_data_port,

@@ -17,7 +17,7 @@ use crate::control::{self, Registry, Server};
 use crate::metrics::Metrics;
 use crate::queue::Queue;
 use crate::tls::TlsListener;
-use crate::{lease, reconcile, watch};
+use crate::{benchmark, lease, reconcile, watch};
 
 /// How long streams may take to end when the term does.
 const CLOSE_TIME: Duration = Duration::from_secs(3);
@@ -61,6 +61,9 @@ impl Leader {
             &self.config.pod_name,
         );
         tasks.spawn(reconcile::run(Arc::new(context), Arc::clone(&queue)));
+        if let Some(settings) = self.config.benchmarks.clone() {
+            tasks.spawn(benchmark::run(self.client.clone(), settings, self.config.pod_name.clone()));
+        }
         let served = self.serve(&registry, &queue, &term).await;
         registry.close();
         if let Err(error) = lease::take_label(&self.client, &self.config).await {

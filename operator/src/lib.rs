@@ -8,9 +8,12 @@
 //! server or comes back when sidecars attach again.
 
 pub mod admin;
+mod announce;
+pub mod benchmark;
 pub mod causes;
 pub mod certificates;
 pub mod clock;
+mod condition;
 pub mod config;
 pub mod control;
 pub mod desired;

@@ -44,6 +44,21 @@ words! {
     COMPLETE = "Complete",
     NOT_CONNECTED = "NotConnected",
     NOT_APPLICABLE = "NotApplicable",
+    ON_SCHEDULE = "OnSchedule",
+    ONCE = "Once",
+    SUSPENDED = "Suspended",
+    SCHEDULE_INVALID = "ScheduleInvalid",
+    NAMESPACE_NOT_ENABLED = "NamespaceNotEnabled",
+    NO_NODES = "NoNodes",
+    POOL_EMPTY = "PoolEmpty",
+    POOL_UNUSABLE = "PoolUnusable",
+    MEASURING = "Measuring",
+    NO_RUN = "NoRun",
+    RUN_SUCCEEDED = "RunSucceeded",
+    RUN_FAILED = "RunFailed",
+    WORSE = "Worse",
+    NOT_WORSE = "NotWorse",
+    NOT_COMPARED = "NotCompared",
 }
 
 /// The page that people read.

@@ -1,7 +1,5 @@
 //! Step five, pure up to [`write`]: what each object's status should say, from what was applied and reported.
 
-mod announce;
-mod condition;
 mod external;
 mod peer;
 mod policy;

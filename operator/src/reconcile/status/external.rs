@@ -10,10 +10,10 @@ use sealane_policy::Reference;
 use sealane_sidecar_api::control::ExternalReport;
 use sealane_types::{Assurance, PeerName, Platform, PublicKey, Reason, UnixSeconds};
 
-use super::condition::{Finding, conditions, time};
 use super::peer::{Standing, no_tcb, nothing_attested};
 use super::replica::reason;
 use super::summary::{count, joined, weakest};
+use crate::condition::{Finding, conditions, time};
 use crate::external::External;
 use crate::limits::{DETACHED_GRACE, STATUS_REPLICAS_MAX};
 use crate::spec::{Problem, Valid, word};

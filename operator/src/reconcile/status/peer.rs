@@ -8,9 +8,9 @@ use sealane_operator_api::well_known::condition::{
 };
 use sealane_types::{Assurance, PeerName, Reason, TcbStatus, UnixSeconds};
 
-use super::condition::{Finding, conditions, time};
 use super::replica::Replica;
 use super::summary::{count, joined, weakest};
+use crate::condition::{Finding, conditions, time};
 use crate::limits::STATUS_REPLICAS_MAX;
 use crate::spec::{Problem, Valid, word};
 

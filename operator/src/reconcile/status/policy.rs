@@ -8,8 +8,8 @@ use sealane_operator_api::well_known::condition::{EXPIRING, READY, VERIFIED};
 use sealane_policy::VerifiedPolicy;
 use sealane_types::{Reason, UnixSeconds};
 
-use super::condition::{Finding, conditions, time};
 use super::summary::count;
+use crate::condition::{Finding, conditions, time};
 use crate::limits::EXPIRY_NOTICE_SECONDS;
 use crate::spec::{Problem, Valid, ValidPolicy, word};
 

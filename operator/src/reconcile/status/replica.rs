@@ -7,7 +7,7 @@ use sealane_operator_api::ReplicaStatus;
 use sealane_sidecar_api::control::{EvidenceReport, PolicyReport, Report};
 use sealane_types::{PeerName, Platform, Reason, RootSource, SimulatedForm, TcbStatus, UnixSeconds};
 
-use super::condition::time;
+use crate::condition::time;
 use crate::control::registry::Registered;
 use crate::limits::DETACHED_GRACE;
 use crate::reconcile::resources::{Applied, Resources};

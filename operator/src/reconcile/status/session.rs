@@ -12,8 +12,8 @@ use sealane_policy::Flow;
 use sealane_types::{PeerName, Reason, SessionName};
 
 use self::observed::Observed;
-use super::condition::{Finding, conditions, is_true, time};
 use super::peer::Standing;
+use crate::condition::{Finding, conditions, is_true, time};
 use crate::desired::{Forward, Kind};
 use crate::spec::{PodPhase, Problem, SessionShape, Valid, ValidSession, word};
 

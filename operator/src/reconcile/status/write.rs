@@ -18,8 +18,8 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::announce::announce;
 use super::{Statuses, earlier};
+use crate::announce::announce;
 use crate::limits::{COUNTERS_PAUSE, DEBOUNCE, WRITES_MAX, WRITES_TIME};
 use crate::metrics::StatusWrite;
 use crate::names::FIELD_MANAGER;
@@ -244,7 +244,7 @@ where
             });
         }
     }
-    announce(context, &object.object_ref(&()), live.conditions(), wanted.conditions()).await;
+    announce(&context.recorder, &object.object_ref(&()), live.conditions(), wanted.conditions()).await;
     Ok(true)
 }
 

@@ -13,7 +13,7 @@ const MESSAGE_CHARS_MAX: usize = 1024;
 
 /// One finding about an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Finding {
+pub(crate) struct Finding {
     type_: &'static str,
     status: &'static str,
     reason: String,
@@ -21,24 +21,24 @@ pub(super) struct Finding {
 }
 
 impl Finding {
-    pub(super) fn yes(type_: &'static str, reason: &str, message: impl Into<String>) -> Self {
+    pub(crate) fn yes(type_: &'static str, reason: &str, message: impl Into<String>) -> Self {
         Self { type_, status: "True", reason: reason.to_owned(), message: message.into() }
     }
 
-    pub(super) fn no(type_: &'static str, reason: &str, message: impl Into<String>) -> Self {
+    pub(crate) fn no(type_: &'static str, reason: &str, message: impl Into<String>) -> Self {
         Self { type_, status: "False", reason: reason.to_owned(), message: message.into() }
     }
 
-    pub(super) fn unknown(type_: &'static str, reason: &str, message: impl Into<String>) -> Self {
+    pub(crate) fn unknown(type_: &'static str, reason: &str, message: impl Into<String>) -> Self {
         Self { type_, status: "Unknown", reason: reason.to_owned(), message: message.into() }
     }
 
     /// False with the problem's words.
-    pub(super) fn not(type_: &'static str, problem: &Problem) -> Self {
+    pub(crate) fn not(type_: &'static str, problem: &Problem) -> Self {
         Self::no(type_, problem.reason, problem.message.clone())
     }
 
-    pub(super) fn holds(&self) -> bool {
+    pub(crate) fn holds(&self) -> bool {
         self.status == "True"
     }
 
@@ -54,13 +54,13 @@ impl Finding {
     }
 
     /// What is wrong when the finding does not hold.
-    pub(super) fn complaint(&self) -> Option<(&str, &str)> {
+    pub(crate) fn complaint(&self) -> Option<(&str, &str)> {
         (!self.holds()).then_some((self.reason.as_str(), self.message.as_str()))
     }
 }
 
 /// The conditions to write, in the order of `findings`.
-pub(super) fn conditions(
+pub(crate) fn conditions(
     previous: &[Condition],
     findings: Vec<Finding>,
     generation: Option<i64>,
@@ -87,12 +87,12 @@ pub(super) fn conditions(
 }
 
 /// Whether the condition `type_` of `conditions` is True.
-pub(super) fn is_true(conditions: &[Condition], type_: &str) -> bool {
+pub(crate) fn is_true(conditions: &[Condition], type_: &str) -> bool {
     conditions.iter().any(|condition| condition.type_ == type_ && condition.status == "True")
 }
 
 /// A time as statuses write it; beyond the calendar it is the calendar's end.
-pub(super) fn time(seconds: UnixSeconds) -> Time {
+pub(crate) fn time(seconds: UnixSeconds) -> Time {
     let seconds = i64::try_from(seconds.0).unwrap_or(i64::MAX);
     Time(Timestamp::from_second(seconds).unwrap_or(Timestamp::MAX))
 }

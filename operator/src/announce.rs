@@ -2,14 +2,14 @@
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::runtime::events::{Event, EventType};
-use sealane_operator_api::well_known::condition::{COMPLETE, DEGRADED, EXPIRING, FAILED};
+use kube::runtime::events::{Event, EventType, Recorder};
+use sealane_operator_api::well_known::condition::{COMPLETE, DEGRADED, EXPIRING, FAILED, REGRESSED, RUNNING};
 
-use crate::reconcile::Context;
+use sealane_operator_api::word;
 
 /// One event for every condition that turned.
-pub(super) async fn announce(
-    context: &Context,
+pub(crate) async fn announce(
+    recorder: &Recorder,
     reference: &ObjectReference,
     before: &[Condition],
     after: &[Condition],
@@ -28,7 +28,7 @@ pub(super) async fn announce(
             secondary: None,
         };
         // An event that is lost is not worth a retry: the condition says the same.
-        if let Err(error) = context.recorder.publish(&event, reference).await {
+        if let Err(error) = recorder.publish(&event, reference).await {
             tracing::debug!(%error, "an event was not written");
         }
     }
@@ -56,9 +56,10 @@ fn turned<'a>(before: &'a [Condition], after: &'a [Condition]) -> impl Iterator<
 /// Whether the condition's status is the desirable one.
 fn is_good(condition: &Condition) -> bool {
     match condition.type_.as_str() {
-        DEGRADED | EXPIRING | FAILED => condition.status != "True",
-        // Not complete is no fault.
-        COMPLETE => true,
+        DEGRADED | EXPIRING | FAILED | REGRESSED => condition.status != "True",
+        // Not complete is no fault; a run that failed says so in its reason.
+        COMPLETE => condition.reason != word::RUN_FAILED,
+        RUNNING => true,
         _ => condition.status == "True",
     }
 }

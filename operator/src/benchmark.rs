@@ -1,0 +1,237 @@
+//! Benchmarks: Jobs that measure node pools, when they run, and what their results mean.
+//!
+//! One reconciliation takes one step: [`step::decide`] says which, purely, from the object, its Jobs and the nodes;
+//! [`apply`] takes it; the status that follows causes the next one. Nothing waits for a Job.
+
+mod apply;
+mod job;
+mod pool;
+mod records;
+mod schedule;
+mod status;
+mod step;
+#[cfg(test)]
+mod tests;
+mod verdict;
+mod view;
+mod watch;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kube::runtime::events::{Recorder, Reporter};
+use kube::{Api, Client, Resource, ResourceExt};
+use sealane_operator_api::well_known::{RUN_ANNOTATION, benchmark_results};
+use sealane_operator_api::{ActiveRun, Benchmark, BenchmarkStatus, NodePhase};
+use sealane_results::{NodeRecord, RunKey};
+use zeroize::Zeroizing;
+
+use self::apply::{ApplyError, Hands};
+use self::job::Owner;
+pub use self::job::Runner;
+use self::pool::NodeView;
+pub use self::schedule::{Schedule, ScheduleError};
+use self::step::{Advance, Begin, Finish, Outlook, Situation, Step, active, decide};
+use self::view::JobView;
+use self::watch::Stores;
+use crate::announce::announce;
+use crate::causes::Causes;
+use crate::limits::RETRY;
+use crate::names::CONTROLLER;
+use crate::queue::Queue;
+
+/// How Benchmarks are run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    pub runner: Runner,
+    /// Namespaces in which the operator may make Jobs.
+    pub namespaces: Vec<String>,
+}
+
+/// Follows the Benchmarks of the cluster.
+pub struct Benchmarks {
+    client: Client,
+    settings: Settings,
+    stores: Stores,
+    recorder: Recorder,
+    /// Nodes on which Jobs were made that the cache may not have yet, by Benchmark.
+    claims: BTreeMap<String, BTreeSet<String>>,
+}
+
+impl fmt::Debug for Benchmarks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Benchmarks").finish_non_exhaustive()
+    }
+}
+
+/// What kept a reconciliation from its end.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    #[error("cannot read the Benchmark")]
+    Read(#[source] Box<kube::Error>),
+    #[error(transparent)]
+    Apply(#[from] ApplyError),
+    #[error("the system has no random numbers")]
+    Random,
+}
+
+/// Follows Benchmarks until it is dropped.
+pub async fn run(client: Client, settings: Settings, pod_name: String) {
+    let queue = Arc::new(Queue::default());
+    let (stores, watching) = watch::start(&client, &settings.namespaces, &queue);
+    let reporter = Reporter { controller: CONTROLLER.to_owned(), instance: Some(pod_name) };
+    let recorder = Recorder::new(client.clone(), reporter);
+    let benchmarks = Benchmarks { client, settings, stores, recorder, claims: BTreeMap::new() };
+    tokio::join!(watching, benchmarks.follow(&queue));
+}
+
+impl Benchmarks {
+    /// One at a time, so that two never take the same node.
+    async fn follow(mut self, queue: &Queue) {
+        // Which nodes are being measured must be known before another is.
+        self.stores.ready().await;
+        loop {
+            let key = queue.next(&BTreeSet::new()).await;
+            match self.reconcile(&key).await {
+                Ok(Some(again)) => queue.request(&key, again),
+                Ok(None) => {}
+                Err(error) => {
+                    tracing::warn!(benchmark = key, error = %Causes(&error), "reconciliation failed");
+                    queue.request(&key, RETRY);
+                }
+            }
+        }
+    }
+
+    async fn reconcile(&mut self, key: &str) -> Result<Option<Duration>, Failure> {
+        let Some((namespace, name)) = key.split_once('/') else { return Ok(None) };
+        let api = Api::<Benchmark>::namespaced(self.client.clone(), namespace);
+        let object = api.get_opt(name).await.map_err(|error| Failure::Read(Box::new(error)))?;
+        let Some(object) = object.filter(|object| object.metadata.deletion_timestamp.is_none()) else {
+            // Its Jobs go with it: they are owned by it.
+            self.claims.remove(key);
+            return Ok(None);
+        };
+        let uid = object.uid().unwrap_or_default();
+        let now = Timestamp::from_second(i64::try_from(crate::clock::now().0).unwrap_or(i64::MAX))
+            .unwrap_or_default();
+        let nodes: Vec<NodeView> =
+            self.stores.nodes.state().iter().filter_map(|node| NodeView::new(node)).collect();
+        let (jobs, busy) = self.jobs(key);
+        let live = object.status.clone().unwrap_or_default();
+        let situation = Situation {
+            now,
+            owner: Owner { namespace, name, uid: &uid },
+            generation: object.metadata.generation.unwrap_or_default(),
+            created: object.creation_timestamp().map_or(now, |time| time.0),
+            request: object.annotations().get(RUN_ANNOTATION).map(String::as_str),
+            spec: &object.spec,
+            status: &live,
+            enabled: self.settings.namespaces.iter().any(|enabled| enabled == namespace),
+            nodes: &nodes,
+            jobs: &jobs,
+            busy: &busy,
+        };
+        let (step, outlook) = decide(&situation);
+        let hands = Hands { client: &self.client, owner: situation.owner };
+        for job in &outlook.surplus {
+            hands.drop_job(job).await;
+        }
+        let taken = match step {
+            Step::Rest => live.clone(),
+            Step::Begin(begin) => begin_run(&hands, &situation, &begin).await?,
+            Step::Advance(advance) => {
+                let claimed = advance.start.iter().map(|node| node.node.clone());
+                self.claims.entry(key.to_owned()).or_default().extend(claimed);
+                advance_run(&hands, &situation, advance, &self.settings.runner).await?
+            }
+            Step::Finish(finish) => {
+                self.claims.remove(key);
+                finish_run(&hands, &situation, &outlook, &finish).await?
+            }
+        };
+        let status = status::told(&situation, &outlook, taken);
+        if status != live && hands.write_status(&object, &status).await? {
+            announce(&self.recorder, &object.object_ref(&()), &live.conditions, &status.conditions).await;
+        }
+        Ok(outlook.again)
+    }
+
+    /// The Jobs of a Benchmark, and the nodes that all others measure.
+    fn jobs(&self, key: &str) -> (Vec<JobView>, BTreeSet<String>) {
+        let pods = self.stores.pods();
+        let all = self.stores.jobs().filter_map(|job| JobView::new(&job, &pods));
+        let (own, others): (Vec<_>, Vec<_>) =
+            all.partition(|job| watch::key(&job.namespace, &job.benchmark) == key);
+        let measured = others.into_iter().filter(JobView::is_active).map(|job| job.node);
+        let claimed =
+            self.claims.iter().filter(|(other, _)| *other != key).flat_map(|(_, nodes)| nodes.clone());
+        (own, measured.chain(claimed).collect())
+    }
+}
+
+async fn begin_run(
+    hands: &Hands<'_>,
+    situation: &Situation<'_>,
+    begin: &Begin,
+) -> Result<BenchmarkStatus, Failure> {
+    let mut seed = Zeroizing::new([0; 32]);
+    let provider = rustls::crypto::aws_lc_rs::default_provider();
+    provider.secure_random.fill(&mut *seed).map_err(|_| Failure::Random)?;
+    let key = RunKey::new(seed);
+    let public = key.public().map_err(|_| Failure::Random)?;
+    let run = active(situation, begin, &public);
+    hands.make_secret(&run, &key).await?;
+    Ok(status::begun(situation.status, run, &begin.cause))
+}
+
+async fn advance_run(
+    hands: &Hands<'_>,
+    situation: &Situation<'_>,
+    advance: Advance,
+    runner: &Runner,
+) -> Result<BenchmarkStatus, Failure> {
+    let Advance { mut nodes, start, mut results } = advance;
+    let mut status = situation.status.clone();
+    let Some(run) = status.active.clone() else { return Ok(status) };
+    for node in start {
+        let Some(refused) = hands.make_job(situation, &run, &node, runner).await? else { continue };
+        let message = format!("its Job cannot be made: {refused}").chars().take(256).collect::<String>();
+        if let Some(failed) = nodes.iter_mut().find(|one| one.job == node.job) {
+            (failed.phase, failed.message) = (NodePhase::Failed, Some(message.clone()));
+        }
+        results.push(NodeRecord { pool: node.pool, node: node.node, sealed: None, failure: Some(message) });
+    }
+    if !results.is_empty() {
+        let mut records = hands.records().await?;
+        records.add(&run, results);
+        hands.keep(records, &newest(&status)).await?;
+        status.results = Some(benchmark_results(hands.owner.name));
+    }
+    status.active = Some(ActiveRun { nodes, ..run });
+    Ok(status)
+}
+
+async fn finish_run(
+    hands: &Hands<'_>,
+    situation: &Situation<'_>,
+    outlook: &Outlook,
+    finish: &Finish,
+) -> Result<BenchmarkStatus, Failure> {
+    let Some(run) = &situation.status.active else { return Ok(situation.status.clone()) };
+    let mut records = hands.records().await?;
+    let mut status = status::finished(situation, outlook, finish, &mut records);
+    hands.keep(records, &newest(&status)).await?;
+    status.results = Some(benchmark_results(hands.owner.name));
+    hands.drop_secret(&run.secret).await;
+    Ok(status)
+}
+
+/// The runs of a status, from the newest on.
+fn newest(status: &BenchmarkStatus) -> Vec<&str> {
+    let active = status.active.iter().map(|run| run.id.as_str());
+    active.chain(status.runs.iter().map(|run| run.id.as_str())).collect()
+}

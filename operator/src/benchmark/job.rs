@@ -1,0 +1,146 @@
+//! The Job that measures one node, and the Secret with its run's key. Pure.
+//!
+//! The pod has nothing to lose and nobody to talk to: no token, no privilege, a read-only root. It is bound to its node by
+//! affinity rather than by name, so that the scheduler judges taints and room as for any other pod.
+
+use serde_json::{Value, json};
+
+use sealane_operator_api::well_known::{
+    BENCHMARK_CONTAINER, BENCHMARK_KEY_ENV, BENCHMARK_LABEL, BENCHMARK_NODE_ENV, BENCHMARK_POOL_ENV,
+    BENCHMARK_RESULT_ENV, BENCHMARK_RUN_ENV, RUN_LABEL,
+};
+use sealane_operator_api::{ActiveNode, ActiveRun, BenchmarkSpec};
+
+/// Annotations of a Job: what it measures.
+pub(super) const POOL_ANNOTATION: &str = "sealane.dev/pool";
+pub(super) const NODE_ANNOTATION: &str = "sealane.dev/node";
+/// Key of the Secret.
+const KEY: &str = "key";
+/// Where the kubelet reads what a container says at its end.
+const TERMINATION_MESSAGE: &str = "/dev/termination-log";
+/// The user of the image.
+const USER: i64 = 65_532;
+
+/// Where the runner comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Runner {
+    pub image: String,
+    pub pull_policy: String,
+    pub pull_secrets: Vec<String>,
+}
+
+/// Who owns what a run is made of.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Owner<'a> {
+    pub(super) namespace: &'a str,
+    pub(super) name: &'a str,
+    pub(super) uid: &'a str,
+}
+
+impl Owner<'_> {
+    /// The Benchmark as owner: what a run is made of goes when it does.
+    pub(super) fn reference(&self) -> Value {
+        json!({
+            "apiVersion": "sealane.dev/v1alpha1", "kind": "Benchmark", "name": self.name, "uid": self.uid,
+            "controller": true, "blockOwnerDeletion": true,
+        })
+    }
+
+    fn labels(&self, run: &str) -> Value {
+        json!({
+            "app.kubernetes.io/name": "sealane-bench", "app.kubernetes.io/managed-by": "sealane-operator",
+            BENCHMARK_LABEL: self.name, RUN_LABEL: run,
+        })
+    }
+}
+
+/// The Secret with the key, in hex, that the results of a run are signed with.
+#[must_use]
+pub(super) fn secret(owner: Owner<'_>, run: &str, name: &str, key: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Secret", "immutable": true,
+        "metadata": {
+            "name": name, "namespace": owner.namespace, "labels": owner.labels(run),
+            "ownerReferences": [owner.reference()],
+        },
+        "stringData": {KEY: key},
+    })
+}
+
+/// The Job that measures `node`.
+#[must_use]
+pub(super) fn job(
+    owner: Owner<'_>,
+    spec: &BenchmarkSpec,
+    run: &ActiveRun,
+    node: &ActiveNode,
+    runner: &Runner,
+) -> Value {
+    let labels = owner.labels(&run.id);
+    let suites: Vec<&str> = spec.suites.iter().map(|suite| suite.word()).collect();
+    let plain = |name: &str, value: &str| json!({"name": name, "value": value});
+    let key =
+        json!({"name": BENCHMARK_KEY_ENV, "valueFrom": {"secretKeyRef": {"name": run.secret, "key": KEY}}});
+    let pull_secrets: Vec<Value> = runner.pull_secrets.iter().map(|name| json!({"name": name})).collect();
+    let container = json!({
+        "name": BENCHMARK_CONTAINER,
+        "image": runner.image,
+        "imagePullPolicy": runner.pull_policy,
+        "args": ["run", format!("--{}", spec.level.word()), "--suite", suites.join(",")],
+        "env": [
+            key,
+            plain(BENCHMARK_RUN_ENV, &run.id),
+            plain(BENCHMARK_POOL_ENV, &node.pool),
+            plain(BENCHMARK_NODE_ENV, &node.node),
+            plain(BENCHMARK_RESULT_ENV, TERMINATION_MESSAGE),
+        ],
+        "resources": {"requests": spec.resources.requests, "limits": spec.resources.limits},
+        "terminationMessagePath": TERMINATION_MESSAGE,
+        "terminationMessagePolicy": "File",
+        "securityContext": {
+            "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "capabilities": {"drop": ["ALL"]},
+        },
+        "volumeMounts": [{"name": "scratch", "mountPath": "/tmp"}],
+    });
+    json!({
+        "apiVersion": "batch/v1", "kind": "Job",
+        "metadata": {
+            "name": node.job, "namespace": owner.namespace, "labels": labels,
+            "annotations": {POOL_ANNOTATION: node.pool, NODE_ANNOTATION: node.node},
+            "ownerReferences": [owner.reference()],
+        },
+        "spec": {
+            "activeDeadlineSeconds": spec.active_deadline_seconds,
+            // A figure that was taken twice, half of it on a node that was being drained, is no figure.
+            "backoffLimit": 0,
+            "podFailurePolicy": {"rules": [
+                {"action": "FailJob", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
+            ]},
+            "template": {
+                "metadata": {
+                    "labels": labels,
+                    // Measuring is what it is there for: a figure that was cut short is lost.
+                    "annotations": {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false", "karpenter.sh/do-not-disrupt": "true"},
+                },
+                "spec": {
+                    "restartPolicy": "Never",
+                    "automountServiceAccountToken": false,
+                    "enableServiceLinks": false,
+                    "hostNetwork": spec.host_network,
+                    "terminationGracePeriodSeconds": 1,
+                    "imagePullSecrets": pull_secrets,
+                    "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
+                        {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node.node]}]},
+                    ]}}},
+                    "tolerations": spec.node_pools.tolerations,
+                    "securityContext": {
+                        "runAsNonRoot": true, "runAsUser": USER, "runAsGroup": USER,
+                        "seccompProfile": {"type": "RuntimeDefault"},
+                    },
+                    "containers": [container],
+                    "volumes": [{"name": "scratch", "emptyDir": {"sizeLimit": "256Mi"}}],
+                },
+            },
+        },
+    })
+}
