@@ -117,7 +117,7 @@ fn suites() -> Vec<Suite> {
 /// What happens to a run that is due while another goes on. Two at once would measure each other.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ConcurrencyPolicy {
-    /// It is left out.
+    /// It waits until the other one is over, as far as startingDeadlineSeconds lets it.
     #[default]
     Forbid,
     /// The other one is stopped.

@@ -273,7 +273,7 @@ fn a_schedule_begins_runs_in_time_and_leaves_out_what_is_too_late() {
 }
 
 #[test]
-fn a_run_that_is_due_meanwhile_is_left_out_or_replaces_the_other() {
+fn a_run_that_is_due_meanwhile_waits_or_replaces_the_other() {
     for (policy, outcome) in [("Forbid", None), ("Replace", Some(RunOutcome::Replaced))] {
         let mut world = World::new(json!({"schedule": "0 * * * *", "concurrencyPolicy": policy}));
         assert!(matches!(world.step(), Step::Begin(_)));

@@ -5,14 +5,15 @@
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use kube::core::DynamicObject;
 use kube::core::admission::{AdmissionRequest, AdmissionResponse};
+use kube::core::{DynamicObject, Selector};
 use sealane_operator_api::{
-    Forward, InvalidField, InvalidQuantity, PeerSpec, TransferSessionSpec, TrustPolicySpec,
+    BenchmarkSpec, Forward, InvalidField, InvalidQuantity, PeerSpec, TransferSessionSpec, TrustPolicySpec,
 };
 use sealane_policy::{PolicyError, Timestamp};
 use sealane_types::{ForwardPort, InvalidName, InvalidPort, PeerName, SessionName, UnixSeconds};
 
+use crate::benchmark::{Schedule, ScheduleError};
 use crate::external::{External, ExternalError};
 use crate::membership::{PeerSelector, SelectorError};
 
@@ -38,6 +39,14 @@ pub enum Invalid {
         example(*free)
     )]
     PortTaken { port: u32, peer: String, session: String, free: Option<u16> },
+    #[error(transparent)]
+    Schedule(#[from] ScheduleError),
+    #[error("spec.nodePools.selector: {0}; an example is matchLabels: {{kubernetes.io/arch: amd64}}")]
+    NodeSelector(String),
+    #[error(
+        "metadata.name: `{0}` is longer than {BENCHMARK_NAME_MAX} characters, the most that a name with Jobs may have, as of a CronJob"
+    )]
+    Long(String),
     #[error(transparent)]
     Field(#[from] InvalidField),
     #[error("{field}: not standard base64: {source}")]
@@ -95,6 +104,7 @@ fn check(
         "TransferSession" => {
             session(name, &serde_json::from_value(spec).map_err(parse_error)?).map(|()| None)
         }
+        "Benchmark" => benchmark(name, &serde_json::from_value(spec).map_err(parse_error)?).map(|()| None),
         "TrustPolicy" => policy(namespace, name, &serde_json::from_value(spec).map_err(parse_error)?, now),
         _ => Ok(None),
     }
@@ -108,6 +118,22 @@ fn peer(name: &str, spec: &PeerSpec) -> Result<(), Invalid> {
         PeerSelector::new(name, selector)?;
     }
     external.as_ref().map(External::read).transpose()?;
+    Ok(())
+}
+
+/// Longest name of a Benchmark: its Jobs' names, which label their pods, begin with it.
+const BENCHMARK_NAME_MAX: usize = 52;
+
+fn benchmark(name: &str, spec: &BenchmarkSpec) -> Result<(), Invalid> {
+    if name.len() > BENCHMARK_NAME_MAX {
+        return Err(Invalid::Long(name.to_owned()));
+    }
+    if let Some(schedule) = &spec.schedule {
+        Schedule::parse(schedule, spec.time_zone.as_deref())?;
+    }
+    if let Some(selector) = spec.node_pools.selector.clone() {
+        Selector::try_from(selector).map_err(|error| Invalid::NodeSelector(error.to_string()))?;
+    }
     Ok(())
 }
 

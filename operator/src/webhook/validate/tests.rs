@@ -97,6 +97,24 @@ fn fields_that_are_no_keys_are_named() {
 }
 
 #[test]
+fn schedules_that_never_come_are_refused_with_an_example() {
+    assert_eq!(
+        ask("Benchmark", "nightly", json!({"schedule": "0 3 * * *", "timeZone": "Europe/Berlin"})),
+        Ok(None)
+    );
+    let complaint = |spec| ask("Benchmark", "nightly", spec).unwrap_err();
+    assert!(
+        complaint(json!({"schedule": "at night"})).starts_with("spec.schedule: `at night` is not a schedule")
+    );
+    assert!(
+        complaint(json!({"schedule": "@daily", "timeZone": "Berlin"})).starts_with("spec.timeZone: `Berlin`")
+    );
+    let selector = json!({"matchExpressions": [{"key": "a", "operator": "Near"}]});
+    assert!(complaint(json!({"nodePools": {"selector": selector}})).starts_with("spec.nodePools.selector: "));
+    assert!(ask("Benchmark", &"n".repeat(53), json!({})).unwrap_err().starts_with("metadata.name: "));
+}
+
+#[test]
 fn other_kinds_are_none_of_its_business() {
     assert_eq!(ask("ConfigMap", "x", json!(null)), Ok(None));
 }
