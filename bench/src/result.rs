@@ -1,6 +1,6 @@
 //! A report as the short text that leaves a node, whoever keeps the rest: its figures, without their samples.
 
-use sealane_results::{Line, Node, Place, Summary, VERSION, plain};
+use sealane_results::{Interval, Line, Node, Place, Summary, VERSION, plain};
 
 use crate::build::Build;
 use crate::machine::Machine;
@@ -9,6 +9,8 @@ use crate::row::Row;
 
 /// What all failures together may take, so that they never fill a text on their own: half of a termination message.
 const FAILURES_BYTES: usize = 2_048;
+/// Of a figure: finer than any machine repeats. More would take the room of other rows.
+const SIGNIFICANT_DIGITS: usize = 5;
 
 /// `fault` is what kept the suites from running, where something did.
 pub(crate) fn summary(report: &Report, place: Place, fault: Option<&anyhow::Error>) -> Summary {
@@ -39,13 +41,19 @@ fn line(row: &Row) -> Line {
         id: row.id.clone(),
         unit: row.unit,
         better: row.better,
-        ours: row.ours,
-        bounds: row.ours_interval,
-        ratio: row.ratio,
+        ours: rounded(row.ours),
+        bounds: row
+            .ours_interval
+            .map(|Interval { low, high }| Interval { low: rounded(low), high: rounded(high) }),
+        ratio: row.ratio.map(rounded),
         verdict: row.verdict(),
         correct: row.correct,
         noisy: row.noisy,
     }
+}
+
+fn rounded(figure: f64) -> f64 {
+    format!("{figure:.*e}", SIGNIFICANT_DIGITS - 1).parse().unwrap_or(figure)
 }
 
 fn node(machine: &Machine) -> Node {
@@ -75,7 +83,7 @@ fn shortened(failures: Vec<String>) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use anyhow::anyhow;
-    use sealane_results::{Interval, RunKey, SEALED_BYTES_MAX, Verdict};
+    use sealane_results::{RunKey, SEALED_BYTES_MAX, Verdict};
     use zeroize::Zeroizing;
 
     use super::*;
@@ -158,6 +166,24 @@ mod tests {
         let summary = summary(&report(rows, Vec::new()), place(), None);
         assert_eq!((summary.rows.len(), summary.left_out), (1, 3));
         assert!(sealed_bytes(summary) <= SEALED_BYTES_MAX);
+    }
+
+    #[test]
+    fn figures_have_the_digits_that_mean_something_and_so_a_hundred_rows_fit() {
+        let figures = [0.793_629_279_802, 123_456.789, -0.000_012_345_678, 2.0, 0.0];
+        assert_eq!(figures.map(rounded), [0.793_63, 123_460.0, -0.000_012_346, 2.0, 0.0]);
+        let mut random = crate::random::SplitMix::new(1);
+        let mut figure = || (random.next() % 1_000_000_007) as f64 / 12_345.6;
+        let rows = (0..100).map(|number| {
+            let (low, ours, high) = (figure(), figure(), figure());
+            let ours_interval = Some(Interval { low, high });
+            let id = format!("C3-tcp/{}@rustls-buffered", 1_536 * number);
+            Row { ours_interval, ratio: Some(figure()), ..row(&id, ours, &[(Subject::Ours, 1.0)]) }
+        });
+        let summary = summary(&report(rows.collect(), Vec::new()), place(), None);
+        let key = RunKey::new(Zeroizing::new([1; 32]));
+        let opened = key.seal(summary).unwrap().open(&key.public().unwrap(), &place()).unwrap();
+        assert_eq!((opened.rows.len(), opened.left_out), (100, 0));
     }
 
     #[test]
