@@ -1,8 +1,10 @@
 //! One run: what is wanted, what came of it, and who is told meanwhile.
 
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -74,14 +76,16 @@ impl<'a> Bench<'a> {
         Self { plan, selection, programs, observer, rows, missing, failures }
     }
 
-    /// Runs every selected suite. One that fails does not keep the others from running.
+    /// Runs every selected suite. One that fails, or panics, does not keep the others from running.
     #[must_use]
     pub fn run(mut self) -> Outcome {
         for suite in Suite::ALL {
             if !self.selection.includes(suite) {
                 continue;
             }
-            if let Err(error) = suites::run(suite, &mut self) {
+            // Rows are kept whole or not at all, and a suite shares nothing else with the next one.
+            let ran = catch_unwind(AssertUnwindSafe(|| suites::run(suite, &mut self)));
+            if let Err(error) = ran.unwrap_or_else(|panic| Err(panicked(&*panic))) {
                 self.failures.push(Failure { suite, error: format!("{error:#}") });
             }
         }
@@ -136,5 +140,47 @@ impl Outcome {
     }
 }
 
+fn panicked(panic: &(dyn Any + Send)) -> anyhow::Error {
+    let said = panic.downcast_ref::<&str>().copied();
+    let said = said.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    anyhow!("it panicked: {}", said.unwrap_or("without a word"))
+}
+
 /// A result that every suite gives.
 pub(crate) type Ran = Result<()>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An observer that cannot stand rows of `frame`.
+    #[derive(Debug)]
+    struct Delicate;
+
+    impl Observer for Delicate {
+        fn measuring(&mut self, _: &RowId) {}
+        fn measured(&mut self, row: &Row) {
+            assert_ne!(row.suite, "frame", "no more");
+        }
+    }
+
+    #[test]
+    fn a_suite_that_panics_has_failed_and_the_next_one_runs() {
+        let selection = Selection {
+            suites: vec![Suite::Frame, Suite::Evidence],
+            rows: vec!["W7".to_owned(), "verify/nitro".to_owned()],
+        };
+        let programs = Programs {
+            sidecar: PathBuf::new(),
+            bench: PathBuf::new(),
+            python: PathBuf::new(),
+            client: PathBuf::new(),
+        };
+        let outcome = Bench::new(Plan::of(Level::Smoke), selection, programs, &mut Delicate).run();
+        let [Failure { suite: Suite::Frame, error }] = outcome.failures.as_slice() else {
+            panic!("{:?}", outcome.failures)
+        };
+        assert!(error.starts_with("it panicked: ") && error.contains("no more"), "{error}");
+        assert_eq!(outcome.rows.len(), 1, "the one of the suite after it");
+    }
+}

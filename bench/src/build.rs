@@ -38,7 +38,9 @@ impl Build {
         serde_json::from_str(&text).with_context(|| format!("{} is not of this release", path.display()))
     }
 
-    fn unknown() -> Self {
+    /// What a program knows of itself without them.
+    #[must_use]
+    pub fn unknown() -> Self {
         let profile =
             if cfg!(debug_assertions) { "with debug assertions: figures mean nothing" } else { UNKNOWN };
         Self {

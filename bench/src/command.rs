@@ -1,23 +1,26 @@
 //! The command line.
 
 mod progress;
+mod sealing;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result};
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-use crate::bench::{Bench, Programs};
+use crate::bench::{Bench, Outcome, Programs};
 use crate::build::Build;
 use crate::machine::Machine;
 use crate::plan::{Level, Plan, Selection, Suite};
 use crate::report::{self, Report};
 use crate::stranger;
-use progress::{Progress, print};
+use progress::{Progress, note, print};
+use sealing::Sealing;
 
 /// The sidecar that suites start, beside this program.
 const SIDECAR: &str = "sealane-sidecar-sim";
@@ -75,6 +78,8 @@ struct Run {
     /// The folder of the Python package `sealane`
     #[arg(long, env = "SEALANE_BENCH_CLIENT", default_value = CLIENT, value_name = "DIR")]
     client: PathBuf,
+    #[command(flatten)]
+    result: sealing::Options,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -89,14 +94,17 @@ enum Output {
 #[must_use]
 pub fn main() -> ExitCode {
     let done = match Arguments::parse().command {
-        Command::Run(run) => run.run(),
+        Command::Run(run) => {
+            let sealing = run.result.sealing().unwrap_or_else(|error| misused(&error));
+            run.run(sealing)
+        }
         Command::Schema => report::schema().map(|schema| print(&schema)),
         Command::Flood(options) => flood(&options),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            progress::note(&format!("error: {error:#}"));
+            complain(&error);
             ExitCode::FAILURE
         }
     }
@@ -117,30 +125,58 @@ impl Run {
         Ok(Programs { sidecar, bench: own, python: self.python.clone(), client: self.client.clone() })
     }
 
-    fn run(self) -> Result<()> {
-        let programs = self.programs()?;
-        let build = Build::beside(&programs.bench)?;
+    /// Measures, and tells. A result is left whatever comes of it, and before all else that can fail.
+    fn run(self, sealing: Option<Sealing>) -> Result<()> {
         let mut machine = Machine::look();
         let began = OffsetDateTime::now_utc().format(&Rfc3339).context("telling the time")?;
         let clock = Instant::now();
+        let (measured, fault) = match self.measure() {
+            Ok(measured) => (measured, None),
+            Err(error) => ((Build::unknown(), Outcome::default()), Some(error)),
+        };
+        machine.look_again();
+        let (build, outcome) = measured;
+        let when = (began, clock.elapsed().as_secs_f64());
+        let report = Report::new(self.level(), when, machine, build, outcome);
+        let left = sealing
+            .map_or(Ok(()), |sealing| sealing.leave(&report, fault.as_ref()).context("no result is left"));
+        let told = fault.map_or_else(|| self.tell(&report), Err);
+        if let (Err(error), Err(_)) = (&told, &left) {
+            complain(error);
+        }
+        left.and(told)
+    }
+
+    fn measure(&self) -> Result<(Build, Outcome)> {
+        let programs = self.programs()?;
+        let build = Build::beside(&programs.bench)?;
         let selection = Selection { suites: self.suites.clone(), rows: self.rows.clone() };
         let mut progress = Progress::new();
         let outcome = Bench::new(Plan::of(self.level()), selection, programs, &mut progress).run();
         progress.finish();
-        machine.look_again();
-        let took = clock.elapsed().as_secs_f64();
-        let report = Report::new(self.level(), (began, took), machine, build, outcome);
+        Ok((build, outcome))
+    }
+
+    fn tell(&self, report: &Report) -> Result<()> {
         if let Some(folder) = &self.out {
             report.write(folder)?;
-            progress::note(&format!("report: {}", folder.join("report.html").display()));
+            note(&format!("report: {}", folder.join("report.html").display()));
         }
         match self.output {
-            Output::Table => print(&report::table(&report)),
+            Output::Table => print(&report::table(report)),
             Output::Json => print(&report.json()?),
         }
         anyhow::ensure!(report.sound, "a result was wrong or a suite failed; the report says which");
         Ok(())
     }
+}
+
+fn misused(error: &anyhow::Error) -> ! {
+    Arguments::command().error(ErrorKind::MissingRequiredArgument, format!("{error:#}")).exit()
+}
+
+fn complain(error: &anyhow::Error) {
+    note(&format!("error: {error:#}"));
 }
 
 fn flood(options: &stranger::Options) -> Result<()> {
@@ -151,8 +187,6 @@ fn flood(options: &stranger::Options) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
-
     use super::*;
 
     #[test]

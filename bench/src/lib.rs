@@ -25,6 +25,7 @@ pub mod plan;
 mod programs;
 mod random;
 pub mod report;
+mod result;
 pub mod row;
 pub mod statistics;
 pub mod stranger;

@@ -19,6 +19,17 @@ pub enum Level {
     Full,
 }
 
+impl Level {
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Smoke => "smoke",
+            Self::Quick => "quick",
+            Self::Full => "full",
+        }
+    }
+}
+
 /// A group of rows that share their set-up.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema, ValueEnum,

@@ -7,6 +7,7 @@ mod route;
 mod script;
 mod sidecars;
 
+pub(crate) use child::KEY;
 pub(crate) use generator::{Bystander, Generator};
 pub(crate) use route::{Host, Route};
 pub(crate) use script::{Script, Task};

@@ -121,6 +121,12 @@ def test_simulation_is_off_unless_asked_for(default: list[dict[str, Any]]) -> No
     assert "sealane-sidecar-sim:" in simulated and "sealane-simulation" in simulated
 
 
+def test_the_operator_knows_the_image_of_benchmarks() -> None:
+    (deployment,) = of_kind(render("image.registry=registry.example", "images.bench.tag=1a2b"), "Deployment")
+    environment = deployment["spec"]["template"]["spec"]["containers"][0]["env"]
+    assert {"name": "SEALANE_BENCH_IMAGE", "value": "registry.example/sealane-bench:1a2b"} in environment
+
+
 DIGEST = "0a" * 32
 
 
@@ -195,6 +201,7 @@ def test_a_simulated_node_needs_simulation() -> None:
         ("operator.replica=3", "replica"),
         ("operator.replicas=0", "replicas"),
         ("operator.image.tag=latest", "tag"),
+        ("images.bench.tag=latest", "tag"),
         ("sidecar.dataPort=80", "dataPort"),
         ("monitoring.serviceMonitor.interval=often", "interval"),
     ],
@@ -205,7 +212,7 @@ def test_a_typo_is_refused_by_name(setting: str, told: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "absent", ["tracing", "collateral", "monitoring.prometheusRule", "monitoring.dashboard", "agent"]
+    "absent", ["tracing", "collateral", "monitoring.prometheusRule", "monitoring.dashboard", "agent", "images"]
 )
 def test_values_of_an_older_release_are_enough(default: list[dict[str, Any]], absent: str) -> None:
     """`helm upgrade --reuse-values` brings the values of the release before, which lack what is new."""

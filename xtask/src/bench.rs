@@ -1,8 +1,9 @@
 //! `cargo xtask bench`: builds what is measured as it would ship, notes how it was built, and measures.
 
-mod facts;
+pub(crate) mod facts;
 
 use std::{
+    fs,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -17,6 +18,7 @@ use crate::{
 /// Fat LTO, one code generation unit, no debug assertions, no instruction beyond the architecture's baseline: the
 /// programs choose at run time, as the ones in images do.
 const PROFILE: &str = "measured";
+const PROFILE_MEANS: &str = "measured: optimised, fat LTO, portable (no target-cpu)";
 
 const SIDECAR: &str = "sealane-sidecar-sim";
 const BENCH: &str = "sealane-bench";
@@ -49,7 +51,9 @@ pub fn run(root: &Path, options: &Options) -> Result<()> {
         })?;
     }
     let program = root.join("target").join(PROFILE).join(BENCH);
-    facts::note(root, &program, PROFILE)?;
+    let facts = facts::told(root, PROFILE_MEANS)?;
+    let beside = program.with_file_name(facts::FILE);
+    fs::write(&beside, facts).with_context(|| format!("writing {}", beside.display()))?;
     let mut bench = Command::new(&program);
     bench.arg("run").arg(if options.full { "--full" } else { "--quick" });
     bench.arg("--out").arg(root.join(&options.out)).args(&options.more).current_dir(root);

@@ -45,7 +45,8 @@ const WHEELS: &str = include_str!("../images/wheels.txt");
 const LOCK: &str = ".lock";
 
 /// The images that installations, the demo and the tests need, in the order they are built.
-pub const NAMES: [&str; 4] = ["sealane-operator", "sealane-sidecar", "sealane-sidecar-sim", "sealane-demo"];
+pub const NAMES: [&str; 5] =
+    ["sealane-operator", "sealane-sidecar", "sealane-sidecar-sim", "sealane-bench", "sealane-demo"];
 
 /// Images that only long tests need, large ones; built when they are named.
 pub const LONG: [&str; 1] = ["sealane-torch"];

@@ -19,7 +19,7 @@ pub const NAMESPACE: &str = "sealane-system";
 const SIMULATION: &str = "sealane-simulation";
 
 /// The images an installation runs.
-pub const IMAGES: [&str; 3] = ["sealane-operator", "sealane-sidecar", "sealane-sidecar-sim"];
+pub const IMAGES: [&str; 4] = ["sealane-operator", "sealane-sidecar", "sealane-sidecar-sim", "sealane-bench"];
 
 /// Installs or upgrades the release and waits until the operator is ready.
 ///
@@ -93,6 +93,7 @@ fn chart(root: &Path, kubectl: &Kubectl, images: &[Image], simulated: bool) -> R
             .args(["--set-string", &tag("operator.image.tag", "sealane-operator")?])
             .args(["--set-string", &tag("sidecar.image.tag", "sealane-sidecar")?])
             .args(["--set-string", &tag("simulation.image.tag", "sealane-sidecar-sim")?])
+            .args(["--set-string", &tag("images.bench.tag", "sealane-bench")?])
             .args(["--set", &format!("simulation.enabled={simulated}")]),
     )?;
     Ok(())

@@ -116,8 +116,7 @@ impl Summary {
         if texts.into_iter().chain(ids).chain(failures).any(|text| !is_plain(text)) {
             return Some("a text is too long, or not of printable characters");
         }
-        let numbers = rows.iter().flat_map(Line::numbers).chain([*seconds, *load]);
-        if numbers.into_iter().any(|number| !number.is_finite() || number.abs() > NUMBER_MAX) {
+        if !rows.iter().all(Line::is_comparable) || ![*seconds, *load].into_iter().all(is_comparable) {
             return Some("a figure is not a number that can be compared");
         }
         None
@@ -164,14 +163,27 @@ fn median(mut values: Vec<f64>) -> f64 {
     if values.len() % 2 == 1 { at(middle) } else { f64::midpoint(at(middle.saturating_sub(1)), at(middle)) }
 }
 
+/// `text` as a summary may hold it: what is not printable becomes a space, and what is too long is cut.
+#[must_use]
+pub fn plain(text: &str) -> String {
+    let cut = &text[..text.floor_char_boundary(TEXT_BYTES_MAX)];
+    cut.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
+}
+
 fn is_plain(text: &str) -> bool {
     text.len() <= TEXT_BYTES_MAX && !text.chars().any(char::is_control)
 }
 
+fn is_comparable(number: f64) -> bool {
+    number.is_finite() && number.abs() <= NUMBER_MAX
+}
+
 impl Line {
-    fn numbers(&self) -> impl Iterator<Item = f64> {
+    /// Whether its figures are numbers that can be compared; a summary with a line that cannot is not sealed.
+    #[must_use]
+    pub fn is_comparable(&self) -> bool {
         let bounds = self.bounds.into_iter().flat_map(|bounds| [bounds.low, bounds.high]);
-        bounds.chain(self.ratio).chain([self.ours])
+        bounds.chain(self.ratio).chain([self.ours]).all(is_comparable)
     }
 }
 
@@ -235,5 +247,14 @@ pub(crate) mod tests {
         assert!(with(|summary| summary.rows[0].ours = f64::INFINITY).is_some());
         assert!(with(|summary| summary.rows[0].ratio = Some(1e19)).is_some());
         assert!(with(|summary| summary.failures = vec![String::new(); 33]).is_some());
+    }
+
+    #[test]
+    fn any_text_can_be_made_plain() {
+        assert_eq!(plain("two\nlines \u{1b}[31mred\u{85}"), "two lines  [31mred ");
+        // 3 bytes each: the last one does not fit whole.
+        let long = plain(&"≤".repeat(200));
+        assert_eq!(long, "≤".repeat(170));
+        assert!(is_plain(&long));
     }
 }

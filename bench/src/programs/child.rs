@@ -1,5 +1,6 @@
-//! A process that does not outlive its handle.
+//! A process that does not outlive its handle, and never has the key of the run.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::ErrorKind;
 use std::process::{self, Command, ExitStatus};
@@ -12,6 +13,16 @@ const USER_PLACE: usize = 14;
 const SYSTEM_PLACE: usize = 15;
 /// In which those are counted for all programs, whatever the kernel's own clock does.
 const TICKS_PER_SECOND: f64 = 100.0;
+
+/// The variable that holds the key of the run, for this program alone.
+pub(crate) const KEY: &str = "SEALANE_BENCH_KEY";
+
+/// A command for `program`, which inherits everything but the key.
+pub(super) fn command(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(program);
+    command.env_remove(KEY);
+    command
+}
 
 /// See the module's documentation.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use sealane_types::Digest;
 
-use super::child::Child;
+use super::child::{self, Child};
 use crate::bench::Programs;
 use crate::stranger::Tally;
 
@@ -27,7 +27,7 @@ impl Generator {
         policy: (u64, Digest),
     ) -> Result<Self> {
         let (epoch, digest) = policy;
-        let mut command = std::process::Command::new(&programs.bench);
+        let mut command = child::command(&programs.bench);
         command.arg("flood").args(["--target", &target.to_string(), "--rate", &rate.to_string()]);
         command.args(["--milliseconds", &length.as_millis().to_string()]);
         command.args(["--epoch", &epoch.to_string(), "--digest", &digest.to_string()]);

@@ -8,6 +8,8 @@ use std::process::Command;
 
 use anyhow::{Result, bail};
 
+use super::child;
+
 /// Reserved for documentation (RFC 5737): used by nothing inside namespaces of our own.
 const ADDRESSES: [Ipv4Addr; 2] = [Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::new(192, 0, 2, 2)];
 const MTU: &str = "1500";
@@ -39,9 +41,9 @@ impl Host {
     /// A command that will run on this host.
     pub(crate) fn command(&self, program: &Path) -> Command {
         match &self.namespace {
-            None => Command::new(program),
+            None => child::command(program),
             Some(name) => {
-                let mut command = Command::new("ip");
+                let mut command = child::command("ip");
                 command.args(["netns", "exec", name]).arg(program);
                 command
             }
@@ -123,7 +125,7 @@ fn clear_left_over() {
 }
 
 fn ip(arguments: &[&str]) -> Result<()> {
-    let output = match Command::new("ip").args(arguments).output() {
+    let output = match child::command("ip").args(arguments).output() {
         Ok(output) => output,
         Err(error) => bail!("`ip` does not start ({error}): apt-get install iproute2"),
     };

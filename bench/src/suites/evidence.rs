@@ -13,6 +13,7 @@ use crate::contest::{Caption, Contest, Sample, Series};
 use crate::fleet::{Fleet, QUOTE_TAKES};
 use crate::plan::{Level, Suite};
 use crate::row::{Better, RowId, Subject, Unit};
+use crate::stranger::raise_file_limit;
 use crate::world::World;
 
 /// Microseconds that one verification may take.
@@ -22,6 +23,8 @@ const NITRO_LIMIT: f64 = 1_000.0;
 /// Seconds in which all of a fleet have to be established.
 const FLEET_LIMIT: f64 = 3.0;
 const FLEET: u32 = 1_000;
+/// Files beside connections.
+const FILES_SPARE: u64 = 200;
 
 const TDX_QUOTE: &[u8] = include_bytes!("../../../protocol/attestation/tests/tdx/v5-td15ex.quote");
 const TDX_COLLATERAL: &[u8] =
@@ -146,6 +149,8 @@ fn fleet(bench: &mut Bench<'_>, id: RowId) -> Ran {
         Level::Quick => (FLEET, 5),
         Level::Full => (FLEET, 11),
     };
+    // Both ends of every connection are in this process; containers often begin with 1,024 files.
+    raise_file_limit(2 * u64::from(size) + FILES_SPARE);
     let world = World::new(false)?;
     let mut quotes = Vec::new();
     let mut series = Series::default();

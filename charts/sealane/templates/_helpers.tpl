@@ -34,3 +34,9 @@ app.kubernetes.io/component: agent
 {{ include "sealane.image" (dict "root" . "image" .Values.sidecar.image) }}
 {{- end -}}
 {{- end }}
+
+{{/* The image of the program that benchmarks run on nodes; values of an older release do not name it. */}}
+{{- define "sealane.bench.image" -}}
+{{- $image := (.Values.images).bench | default (dict "repository" "sealane-bench" "tag" .Chart.AppVersion) -}}
+{{ include "sealane.image" (dict "root" . "image" $image) }}
+{{- end }}

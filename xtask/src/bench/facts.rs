@@ -1,16 +1,20 @@
-//! How the measured programs came about, left beside them for their report.
+//! How programs that measure came about, to be left beside them for their report.
 
-use std::{fs, path::Path, process::Command};
+use std::{path::Path, process::Command};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde_json::json;
 
 use crate::process::text;
 
 /// The file that `sealane-bench` looks for beside itself.
-const FILE: &str = "sealane-bench.build.json";
+pub(crate) const FILE: &str = "sealane-bench.build.json";
 
-pub(super) fn note(root: &Path, program: &Path, profile: &str) -> Result<()> {
+/// The file's content. `profile` is the name of a Cargo profile, and what it stands for.
+///
+/// # Errors
+/// A toolchain that does not answer.
+pub(crate) fn told(root: &Path, profile: &str) -> Result<String> {
     let said = |program: &str, arguments: &[&str]| {
         text(Command::new(program).args(arguments).current_dir(root)).map(|text| text.trim().to_owned())
     };
@@ -22,13 +26,12 @@ pub(super) fn note(root: &Path, program: &Path, profile: &str) -> Result<()> {
     let facts = json!({
         "version": env!("CARGO_PKG_VERSION"),
         "rustc": said("rustc", &["--version"])?,
-        "profile": format!("{profile}: optimised, fat LTO, portable (no target-cpu)"),
+        "profile": profile,
         "commit": commit.unwrap_or_else(|| "unknown".to_owned()),
         "dirty": dirty,
         "crates": names(&crates),
     });
-    let path = program.with_file_name(FILE);
-    fs::write(&path, format!("{facts:#}\n")).with_context(|| format!("writing {}", path.display()))
+    Ok(format!("{facts:#}\n"))
 }
 
 /// Each crate once, in order, without folders of this machine.

@@ -17,8 +17,9 @@ use super::{
     timer::Timer,
     tree::{self, Key},
 };
-use crate::{oci, progress::note};
+use crate::{bench::facts, oci, progress::note};
 
+const BENCH: &str = "sealane-bench";
 const DEMO: &str = "sealane-demo";
 const TORCH: &str = "sealane-torch";
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -44,9 +45,11 @@ pub(super) fn all(workspace: &Workspace, names: &[&str]) -> Result<Vec<Image>> {
             .with_file(&crate::process::own_program())?
             .with(layers::base_name(&layers.os));
         images.push(match built.get(*name) {
-            Some(program) => remembered(&folder, name, key.with_file(program)?, || {
-                program_image(&folder, name, program, &layers)
-            })?,
+            Some(program) => {
+                let facts = (*name == BENCH).then(|| bench_facts(workspace)).transpose()?;
+                let key = key.with_file(program)?.with(facts.as_deref().unwrap_or_default());
+                remembered(&folder, name, key, || program_image(&folder, name, program, facts, &layers))?
+            }
             None if *name == TORCH => {
                 let key = layers.torch()?.key(key);
                 remembered(&folder, name, key, || torch_image(&layers))?
@@ -60,14 +63,33 @@ pub(super) fn all(workspace: &Workspace, names: &[&str]) -> Result<Vec<Image>> {
     Ok(images)
 }
 
-/// An image of one of our programs: nothing but it and the OS layer.
-fn program_image(folder: &Path, name: &str, program: &Path, layers: &Layers) -> Result<oci::Image> {
+/// An image of one of our programs: nothing but it, what it says of itself, and the OS layer.
+fn program_image(
+    folder: &Path,
+    name: &str,
+    program: &Path,
+    facts: Option<String>,
+    layers: &Layers,
+) -> Result<oci::Image> {
     binaries::check_simulation(name, program)?;
     let stripped = binaries::strip(program, &folder.join("bin"))?;
     binaries::check(&stripped, &layers.os)?;
     let path = format!("/usr/bin/{name}");
-    let ours = oci::Layer::new().copy(&path, 0o755, stripped);
+    let mut ours = oci::Layer::new().copy(&path, 0o755, stripped);
+    if let Some(facts) = facts {
+        ours = ours.file(format!("/usr/bin/{}", facts::FILE), 0o644, facts);
+    }
     Ok(named(name, layers)?.layer(ours).entrypoint([path]))
+}
+
+/// What `sealane-bench` reads beside itself and tells with its figures.
+fn bench_facts(workspace: &Workspace) -> Result<String> {
+    let profile = if workspace.release {
+        "release: optimised, thin LTO, portable (no target-cpu)"
+    } else {
+        "dev: hardly optimised, with debug assertions; figures mean nothing"
+    };
+    facts::told(&workspace.root, profile)
 }
 
 /// Python with numpy, tokenizers and MiniLM's weights, gRPC, our client, and the demo's programs.

@@ -64,6 +64,12 @@ const RESERVED: &[Reserved] = &[
         why: "only control/, the agent's csi and the gRPC door's convert and service see protobuf",
     },
     Reserved {
+        within: "bench/src",
+        word: "Command::new",
+        only: &["bench/src/programs/child"],
+        why: "only programs/child begins commands: it keeps the key of the run from them",
+    },
+    Reserved {
         within: "operator/src/reconcile/plan",
         word: "Client",
         only: &[],
