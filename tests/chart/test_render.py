@@ -121,10 +121,21 @@ def test_simulation_is_off_unless_asked_for(default: list[dict[str, Any]]) -> No
     assert "sealane-sidecar-sim:" in simulated and "sealane-simulation" in simulated
 
 
-def test_the_operator_knows_the_image_of_benchmarks() -> None:
-    (deployment,) = of_kind(render("image.registry=registry.example", "images.bench.tag=1a2b"), "Deployment")
-    environment = deployment["spec"]["template"]["spec"]["containers"][0]["env"]
-    assert {"name": "SEALANE_BENCH_IMAGE", "value": "registry.example/sealane-bench:1a2b"} in environment
+def test_benchmarks_are_run_where_they_are_enabled_and_nowhere_else() -> None:
+    def of(*settings: str) -> tuple[dict[str, str], list[str]]:
+        documents = render(*settings)
+        (deployment,) = of_kind(documents, "Deployment")
+        environment = deployment["spec"]["template"]["spec"]["containers"][0]["env"]
+        told = {one["name"]: one["value"] for one in environment if one["name"].startswith("SEALANE_BENCH")}
+        roles = [role for role in of_kind(documents, "Role") if role["metadata"]["name"] == "sealane-benchmarks"]
+        return told, [role["metadata"]["namespace"] for role in roles]
+
+    told, namespaces = of("image.registry=registry.example", "benchmarks.image.tag=1a2b")
+    assert told["SEALANE_BENCH_IMAGE"] == "registry.example/sealane-bench:1a2b"
+    assert [told["SEALANE_BENCHMARK_NAMESPACES"]] == namespaces
+    told, namespaces = of("benchmarks.namespaces={bench,perf}")
+    assert (told["SEALANE_BENCHMARK_NAMESPACES"], namespaces) == ("bench,perf", ["bench", "perf"])
+    assert of("benchmarks.enabled=false") == ({}, [])
 
 
 DIGEST = "0a" * 32
@@ -201,7 +212,7 @@ def test_a_simulated_node_needs_simulation() -> None:
         ("operator.replica=3", "replica"),
         ("operator.replicas=0", "replicas"),
         ("operator.image.tag=latest", "tag"),
-        ("images.bench.tag=latest", "tag"),
+        ("benchmarks.image.tag=latest", "tag"),
         ("sidecar.dataPort=80", "dataPort"),
         ("monitoring.serviceMonitor.interval=often", "interval"),
     ],
@@ -212,7 +223,7 @@ def test_a_typo_is_refused_by_name(setting: str, told: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "absent", ["tracing", "collateral", "monitoring.prometheusRule", "monitoring.dashboard", "agent", "images"]
+    "absent", ["tracing", "collateral", "monitoring.prometheusRule", "monitoring.dashboard", "agent", "benchmarks"]
 )
 def test_values_of_an_older_release_are_enough(default: list[dict[str, Any]], absent: str) -> None:
     """`helm upgrade --reuse-values` brings the values of the release before, which lack what is new."""

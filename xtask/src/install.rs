@@ -93,7 +93,7 @@ fn chart(root: &Path, kubectl: &Kubectl, images: &[Image], simulated: bool) -> R
             .args(["--set-string", &tag("operator.image.tag", "sealane-operator")?])
             .args(["--set-string", &tag("sidecar.image.tag", "sealane-sidecar")?])
             .args(["--set-string", &tag("simulation.image.tag", "sealane-sidecar-sim")?])
-            .args(["--set-string", &tag("images.bench.tag", "sealane-bench")?])
+            .args(["--set-string", &tag("benchmarks.image.tag", "sealane-bench")?])
             .args(["--set", &format!("simulation.enabled={simulated}")]),
     )?;
     Ok(())

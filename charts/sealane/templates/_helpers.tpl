@@ -35,8 +35,10 @@ app.kubernetes.io/component: agent
 {{- end -}}
 {{- end }}
 
-{{/* The image of the program that benchmarks run on nodes; values of an older release do not name it. */}}
-{{- define "sealane.bench.image" -}}
-{{- $image := (.Values.images).bench | default (dict "repository" "sealane-bench" "tag" .Chart.AppVersion) -}}
-{{ include "sealane.image" (dict "root" . "image" $image) }}
+{{/* Benchmarks, of which values of an older release say nothing. */}}
+{{- define "sealane.benchmarks" -}}
+{{- $image := dict "repository" "sealane-bench" "tag" .Chart.AppVersion -}}
+{{- $given := default dict .Values.benchmarks -}}
+{{- $namespaces := default (list .Release.Namespace) $given.namespaces -}}
+{{ dict "enabled" (dig "enabled" true $given) "namespaces" $namespaces "image" (default $image $given.image) | toJson }}
 {{- end }}

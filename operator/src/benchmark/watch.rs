@@ -5,8 +5,8 @@ use std::future::Future;
 use std::hash::Hash;
 use std::sync::Arc;
 
-use futures::StreamExt;
 use futures::future::join_all;
+use futures::{FutureExt, StreamExt};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::core::PartialObjectMeta;
@@ -88,12 +88,12 @@ pub(super) fn start(
         let (store, writer) = reflector::store();
         let events = watcher(Api::<Job>::namespaced(client.clone(), namespace), labelled()).default_backoff();
         let events = events.modify(|job| job.metadata.managed_fields = None).reflect(writer);
-        watches.push(futures::FutureExt::boxed(follow(events, queue, |job| of_label(job))));
+        watches.push(follow(events, queue, of_label).boxed());
         jobs.push(store);
         let (store, writer) = reflector::store();
         let events = watcher(Api::<Pod>::namespaced(client.clone(), namespace), labelled()).default_backoff();
         let events = events.modify(trim_pod).reflect(writer);
-        watches.push(futures::FutureExt::boxed(follow(events, queue, |pod| of_label(pod))));
+        watches.push(follow(events, queue, of_label).boxed());
         pods.push(store);
     }
 

@@ -134,6 +134,14 @@ impl Cluster {
         run(program, arguments.iter().map(|word| (*word).to_owned()).collect(), input).await
     }
 
+    /// The namespace of the release, as it is: for tests that run alone and remove what they make.
+    ///
+    /// # Errors
+    /// There is no randomness for keys.
+    pub fn release(&self) -> Result<Sandbox> {
+        Ok(Sandbox { cluster: self.clone(), owners: Owners::new()?, name: "sealane-system".to_owned() })
+    }
+
     /// A fresh namespace that is opted in, named after the test.
     ///
     /// # Errors

@@ -1,0 +1,165 @@
+//! Benchmarks on the nodes of the cluster. Their names say `node_`, which makes them run alone: they label nodes, and what
+//! they measure is the machine that others would use.
+
+use anyhow::{Context, Result, ensure};
+use sealane_e2e::{Cluster, Sandbox, until};
+use serde_json::{Value, json};
+
+const RELEASE: &str = "sealane-system";
+const POOL: &str = "sealane.dev/e2e-pool";
+const OPERATOR: &str = "deployment/sealane-operator";
+/// Long enough to be met in the middle: the level that figures need.
+const LONG: &str = "Quick";
+/// As short as it gets.
+const SHORT: &str = "Smoke";
+
+/// The release's namespace, with a pool for each node, and nothing of an earlier run.
+async fn pools(name: &str) -> Result<Sandbox> {
+    let cluster = Cluster::connect()?;
+    cluster
+        .kubectl(&["-n", RELEASE, "delete", "slb", name, "--ignore-not-found", "--cascade=foreground"])
+        .await?;
+    cluster.kubectl(&["uncordon", "node1", "node2"]).await?;
+    cluster.kubectl(&["label", "node", "node1", &format!("{POOL}=one"), "--overwrite"]).await?;
+    cluster.kubectl(&["label", "node", "node2", &format!("{POOL}=two"), "--overwrite"]).await?;
+    cluster.release()
+}
+
+async fn apply(release: &Sandbox, name: &str, level: &str, more: Value) -> Result<()> {
+    let mut spec = json!({
+        "nodePools": {"key": POOL}, "suites": ["Frame"], "level": level, "activeDeadlineSeconds": 300,
+    });
+    for (key, value) in more.as_object().into_iter().flatten() {
+        spec[key] = value.clone();
+    }
+    let benchmark = json!({
+        "apiVersion": "sealane.dev/v1alpha1", "kind": "Benchmark", "metadata": {"name": name}, "spec": spec,
+    });
+    release.apply(vec![benchmark]).await.map(|_| ())
+}
+
+/// Jobs, pods and Secrets of a Benchmark.
+async fn made(release: &Sandbox, name: &str) -> Result<String> {
+    let label = format!("sealane.dev/benchmark={name}");
+    release.kubectl(&["get", "jobs,pods,secrets", "-l", &label, "-o", "name"]).await
+}
+
+/// Removes a Benchmark, and waits until nothing of it is left.
+async fn remove(release: &Sandbox, name: &str) -> Result<()> {
+    release.kubectl(&["delete", "slb", name]).await?;
+    until("nothing is left", || async {
+        let left = made(release, name).await.map_err(|error| format!("{error:#}"))?;
+        if left.trim().is_empty() { Ok(()) } else { Err(left) }
+    })
+    .await
+}
+
+/// Waits until a pod of the Benchmark measures `node`.
+async fn measuring(release: &Sandbox, name: &str, node: &str) -> Result<String> {
+    let label = format!("sealane.dev/benchmark={name}");
+    let field = format!("spec.nodeName={node},status.phase=Running");
+    until(&format!("{node} is measured"), || async {
+        let words = ["get", "pods", "-l", &label, "--field-selector", &field, "-o", "name"];
+        let pods = release.kubectl(&words).await.map_err(|error| format!("{error:#}"))?;
+        pods.lines().next().map(str::to_owned).ok_or_else(|| "no pod".to_owned())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn e2e_node_pools_are_measured_once_and_told() -> Result<()> {
+    let name = "once";
+    let release = pools(name).await?;
+    apply(&release, name, SHORT, json!({})).await?;
+    release.because("slb/once", "Complete", "True", "RunSucceeded").await?;
+    let status = release.read("slb/once").await?["status"].clone();
+    let pools = status["pools"].as_array().context("no pools")?;
+    let names: Vec<&str> = pools.iter().filter_map(|pool| pool["name"].as_str()).collect();
+    ensure!(names == ["one", "two"], "{status}");
+    for pool in pools {
+        ensure!(pool["figures"][0]["value"].as_str().is_some_and(|value| value.contains(' ')), "{pool}");
+        ensure!(pool["cpu"].as_str().is_some_and(|cpu| !cpu.is_empty()), "{pool}");
+    }
+    // One run for a generation, and its key is gone with it.
+    ensure!(status["runs"].as_array().map(Vec::len) == Some(1), "{status}");
+    let secrets =
+        release.kubectl(&["get", "secrets", "-l", "sealane.dev/benchmark=once", "-o", "name"]).await?;
+    ensure!(secrets.trim().is_empty(), "{secrets}");
+    let results = release.read("configmap/once-results").await?;
+    let run = status["runs"][0]["id"].as_str().context("no run")?;
+    let record = results["data"][format!("{run}.json")].as_str().context("no record")?;
+    ensure!(record.contains("sealane-result/1 "), "{record}");
+    // Asked for again, it runs again.
+    release.kubectl(&["annotate", "slb", name, "sealane.dev/run=again"]).await?;
+    until("a second run", || async {
+        let status = release.read("slb/once").await.map_err(|error| format!("{error:#}"))?["status"].clone();
+        if status["runs"].as_array().map(Vec::len) == Some(2) { Ok(()) } else { Err(status.to_string()) }
+    })
+    .await?;
+    remove(&release, name).await
+}
+
+#[tokio::test]
+async fn e2e_node_benchmark_begins_on_its_schedule() -> Result<()> {
+    let name = "minutely";
+    let release = pools(name).await?;
+    apply(
+        &release,
+        name,
+        SHORT,
+        json!({"schedule": "* * * * *", "nodePools": {"key": POOL, "names": ["one"]}}),
+    )
+    .await?;
+    release.because("slb/minutely", "Scheduled", "True", "OnSchedule").await?;
+    release.because("slb/minutely", "Complete", "True", "RunSucceeded").await?;
+    let status = release.read("slb/minutely").await?["status"].clone();
+    ensure!(status["lastScheduleTime"].as_str().is_some_and(|time| time.ends_with(":00Z")), "{status}");
+    release.kubectl(&["patch", "slb", name, "--type=merge", "-p", r#"{"spec":{"suspend":true}}"#]).await?;
+    release.because("slb/minutely", "Scheduled", "False", "Suspended").await?;
+    remove(&release, name).await
+}
+
+#[tokio::test]
+async fn e2e_node_benchmark_outlives_the_operator_and_a_deleted_one_leaves_nothing() -> Result<()> {
+    let name = "survivor";
+    let release = pools(name).await?;
+    apply(&release, name, LONG, json!({})).await?;
+    measuring(&release, name, "node1").await?;
+    let operators =
+        ["delete", "pod", "-l", "app.kubernetes.io/component=operator", "--grace-period=0", "--force"];
+    release.kubectl(&operators).await?;
+    release.because("slb/survivor", "Complete", "True", "RunSucceeded").await?;
+    let status = release.read("slb/survivor").await?["status"].clone();
+    ensure!(status["runs"][0]["nodes"] == "2/2", "{status}");
+    release.kubectl(&["rollout", "status", OPERATOR, "--timeout=120s"]).await?;
+    // Another run, which is deleted in the middle.
+    release.kubectl(&["annotate", "slb", name, "sealane.dev/run=again"]).await?;
+    measuring(&release, name, "node2").await?;
+    remove(&release, name).await
+}
+
+#[tokio::test]
+async fn e2e_node_drained_in_the_middle_fails_its_run_and_says_so() -> Result<()> {
+    let name = "drained";
+    let release = pools(name).await?;
+    apply(&release, name, LONG, json!({})).await?;
+    measuring(&release, name, "node2").await?;
+    let drain =
+        ["drain", "node2", "--pod-selector=sealane.dev/benchmark=drained", "--disable-eviction=false"];
+    let drained = release.kubectl(&drain).await;
+    let outcome = async {
+        drained?;
+        release.because("slb/drained", "Complete", "False", "RunFailed").await?;
+        release.because("slb/drained", "Degraded", "True", "PoolUnusable").await?;
+        let status = release.read("slb/drained").await?["status"].clone();
+        ensure!(status["runs"][0]["nodes"] == "1/2", "{status}");
+        let message = status["runs"][0]["message"].as_str().unwrap_or_default();
+        ensure!(message.contains("node2"), "{message}");
+        anyhow::Ok(())
+    };
+    let outcome = outcome.await;
+    release.kubectl(&["uncordon", "node2"]).await?;
+    outcome?;
+    release.because("slb/drained", "Degraded", "False", "AsDeclared").await?;
+    remove(&release, name).await
+}
