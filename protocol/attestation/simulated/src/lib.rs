@@ -5,7 +5,7 @@
 //! way, the same verifier included, and so that tests can forge what hardware never would.
 //!
 //! Invariant: every certificate made for an installation says SIM in its subject, so that no verifier takes
-//! it for hardware. It may be linked into `sealane-sidecar-sim` and into tests, and into nothing else: release
+//! it for hardware. It may be linked into `sealane-sidecar-sim`, `sealane-bench` and tests, and into nothing else: other
 //! binaries cannot hold it, because no feature of theirs reaches it.
 //!
 //! Deliberately absent: any way to accept evidence. Acceptance is the verifier's (`sealane-attestation`), which
