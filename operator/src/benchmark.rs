@@ -25,7 +25,7 @@ use jiff::Timestamp;
 use kube::runtime::events::{Recorder, Reporter};
 use kube::{Api, Client, Resource, ResourceExt};
 use sealane_operator_api::well_known::{RUN_ANNOTATION, benchmark_results};
-use sealane_operator_api::{ActiveRun, Benchmark, BenchmarkStatus, NodePhase};
+use sealane_operator_api::{ActiveRun, Benchmark, BenchmarkStatus, NodePhase, RunOutcome};
 use sealane_results::{NodeRecord, RunKey};
 use zeroize::Zeroizing;
 
@@ -34,12 +34,13 @@ use self::job::Owner;
 pub use self::job::Runner;
 use self::pool::NodeView;
 pub use self::schedule::{Schedule, ScheduleError};
-use self::step::{Advance, Begin, Finish, Outlook, Situation, Step, active, decide};
+use self::step::{Advance, Begin, Finish, Outlook, Situation, Step, active, bounded, decide};
 use self::view::JobView;
 use self::watch::Stores;
 use crate::announce::announce;
 use crate::causes::Causes;
 use crate::limits::RETRY;
+use crate::metrics::{Metrics, RunEnd};
 use crate::names::CONTROLLER;
 use crate::queue::Queue;
 
@@ -57,6 +58,7 @@ pub struct Benchmarks {
     settings: Settings,
     stores: Stores,
     recorder: Recorder,
+    metrics: Arc<Metrics>,
     /// Nodes on which Jobs were made that the cache may not have yet, by Benchmark.
     claims: BTreeMap<String, BTreeSet<String>>,
 }
@@ -79,12 +81,12 @@ enum Failure {
 }
 
 /// Follows Benchmarks until it is dropped.
-pub async fn run(client: Client, settings: Settings, pod_name: String) {
+pub async fn run(client: Client, settings: Settings, pod_name: String, metrics: Arc<Metrics>) {
     let queue = Arc::new(Queue::default());
     let (stores, watching) = watch::start(&client, &settings.namespaces, &queue);
     let reporter = Reporter { controller: CONTROLLER.to_owned(), instance: Some(pod_name) };
     let recorder = Recorder::new(client.clone(), reporter);
-    let benchmarks = Benchmarks { client, settings, stores, recorder, claims: BTreeMap::new() };
+    let benchmarks = Benchmarks { client, settings, stores, recorder, metrics, claims: BTreeMap::new() };
     tokio::join!(watching, benchmarks.follow(&queue));
 }
 
@@ -113,6 +115,7 @@ impl Benchmarks {
         let Some(object) = object.filter(|object| object.metadata.deletion_timestamp.is_none()) else {
             // Its Jobs go with it: they are owned by it.
             self.claims.remove(key);
+            self.metrics.benchmark_gone(key);
             return Ok(None);
         };
         let uid = object.uid().unwrap_or_default();
@@ -154,7 +157,15 @@ impl Benchmarks {
             }
         };
         let status = status::told(&situation, &outlook, taken);
+        if situation.enabled {
+            let worse = status.pools.iter().map(|pool| pool.regressions.len()).sum();
+            let success = status.last_successful_time.as_ref().map(|time| time.0.as_second());
+            self.metrics.benchmark(key, worse, success);
+        }
         if status != live && hands.write_status(&object, &status).await? {
+            if live.active.is_some() && status.active.is_none() {
+                status.runs.first().into_iter().for_each(|run| self.metrics.ran(end(run.outcome)));
+            }
             announce(&self.recorder, &object.object_ref(&()), &live.conditions, &status.conditions).await;
         }
         Ok(outlook.again)
@@ -199,7 +210,7 @@ async fn advance_run(
     let Some(run) = status.active.clone() else { return Ok(status) };
     for node in start {
         let Some(refused) = hands.make_job(situation, &run, &node, runner).await? else { continue };
-        let message = format!("its Job cannot be made: {refused}").chars().take(256).collect::<String>();
+        let message = bounded(&format!("its Job cannot be made: {refused}"));
         if let Some(failed) = nodes.iter_mut().find(|one| one.job == node.job) {
             (failed.phase, failed.message) = (NodePhase::Failed, Some(message.clone()));
         }
@@ -228,6 +239,14 @@ async fn finish_run(
     status.results = Some(benchmark_results(hands.owner.name));
     hands.drop_secret(&run.secret).await;
     Ok(status)
+}
+
+const fn end(outcome: RunOutcome) -> RunEnd {
+    match outcome {
+        RunOutcome::Succeeded => RunEnd::Succeeded,
+        RunOutcome::Failed => RunEnd::Failed,
+        RunOutcome::Replaced => RunEnd::Replaced,
+    }
 }
 
 /// The runs of a status, from the newest on.

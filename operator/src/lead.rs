@@ -62,7 +62,8 @@ impl Leader {
         );
         tasks.spawn(reconcile::run(Arc::new(context), Arc::clone(&queue)));
         if let Some(settings) = self.config.benchmarks.clone() {
-            tasks.spawn(benchmark::run(self.client.clone(), settings, self.config.pod_name.clone()));
+            let (client, pod) = (self.client.clone(), self.config.pod_name.clone());
+            tasks.spawn(benchmark::run(client, settings, pod, Arc::clone(&self.metrics)));
         }
         let served = self.serve(&registry, &queue, &term).await;
         registry.close();
@@ -70,6 +71,9 @@ impl Leader {
             tracing::warn!(%error, "cannot take the leader label off; the next leader does");
         }
         self.metrics.attached(0);
+        // Before its series go, whoever makes them.
+        tasks.shutdown().await;
+        self.metrics.no_benchmarks();
         served
     }
 

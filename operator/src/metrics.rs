@@ -1,5 +1,6 @@
 //! What the operator counts, for Prometheus; `docs/metrics.md` lists it all. No label names a namespace or an object:
-//! whoever may create those could make series without end.
+//! whoever may create those could make series without end. Benchmarks alone are named, since they are followed only in
+//! namespaces that the chart lists; their series go when they do.
 
 use std::fmt::Error;
 use std::sync::atomic::AtomicU64;
@@ -83,6 +84,25 @@ struct StatusLabels {
     outcome: StatusWrite,
 }
 
+/// How a benchmark's run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EncodeLabelValue)]
+pub enum RunEnd {
+    Succeeded,
+    Failed,
+    Replaced,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct BenchmarkLabels {
+    /// `NAMESPACE/NAME`: a label `namespace` would be the operator's own where it is scraped.
+    benchmark: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RunLabels {
+    outcome: RunEnd,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct BuildLabels {
     version: &'static str,
@@ -108,6 +128,9 @@ pub struct Metrics {
     push_seconds: Histogram,
     leader: Gauge,
     certificate_expires: Family<NoLabels, Gauge<f64, AtomicU64>>,
+    benchmark_runs: Family<RunLabels, Counter>,
+    benchmark_regressions: Family<BenchmarkLabels, Gauge>,
+    benchmark_success: Family<BenchmarkLabels, Gauge<f64, AtomicU64>>,
     /// Of the term, if there is one.
     queue: Mutex<Weak<Queue>>,
 }
@@ -130,6 +153,9 @@ impl Default for Metrics {
             push_seconds: Histogram::new(exponential_buckets(0.004, 4.0, 8)),
             leader: Gauge::default(),
             certificate_expires: Family::default(),
+            benchmark_runs: Family::default(),
+            benchmark_regressions: Family::default(),
+            benchmark_success: Family::default(),
             queue: Mutex::default(),
         };
         metrics.register();
@@ -189,6 +215,18 @@ impl Metrics {
             Unit::Seconds,
             self.certificate_expires.clone(),
         );
+        registry.register("benchmark_runs", "Runs of Benchmarks that are over", self.benchmark_runs.clone());
+        registry.register(
+            "benchmark_regressions",
+            "Rows of the last run that are worse than they were, beyond doubt and tolerance",
+            self.benchmark_regressions.clone(),
+        );
+        registry.register_with_unit(
+            "benchmark_success_timestamp",
+            "When the last run that succeeded was complete, in seconds since 1970",
+            Unit::Seconds,
+            self.benchmark_success.clone(),
+        );
     }
 
     pub fn injected(&self, outcome: Injection) {
@@ -224,6 +262,36 @@ impl Metrics {
 
     pub fn pushed(&self, configurations: usize) {
         self.pushes.inc_by(configurations as u64);
+    }
+
+    /// A run of a Benchmark is over.
+    pub fn ran(&self, end: RunEnd) {
+        self.benchmark_runs.get_or_create(&RunLabels { outcome: end }).inc();
+    }
+
+    /// How a Benchmark stands: rows that are worse, and when its last run succeeded, in seconds since 1970.
+    /// `benchmark` is `NAMESPACE/NAME`.
+    pub fn benchmark(&self, benchmark: &str, regressions: usize, success: Option<i64>) {
+        let labels = BenchmarkLabels { benchmark: benchmark.to_owned() };
+        let regressions = i64::try_from(regressions).unwrap_or(i64::MAX);
+        self.benchmark_regressions.get_or_create(&labels).set(regressions);
+        if let Some(success) = success {
+            // Dates stay far below 2^53 seconds.
+            self.benchmark_success.get_or_create(&labels).set(success as f64);
+        }
+    }
+
+    /// This replica leads no longer: another one tells how Benchmarks stand.
+    pub fn no_benchmarks(&self) {
+        self.benchmark_regressions.clear();
+        self.benchmark_success.clear();
+    }
+
+    /// A Benchmark is gone.
+    pub fn benchmark_gone(&self, benchmark: &str) {
+        let labels = BenchmarkLabels { benchmark: benchmark.to_owned() };
+        self.benchmark_regressions.remove(&labels);
+        self.benchmark_success.remove(&labels);
     }
 
     /// A sidecar reported that what it was told is in effect.

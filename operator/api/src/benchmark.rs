@@ -301,7 +301,7 @@ pub struct BenchmarkStatus {
     pub active: Option<ActiveRun>,
     /// Runs that are over and kept, the newest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 64))]
+    #[schemars(length(max = 80))]
     pub runs: Vec<PastRun>,
     /// The run that others are compared with where regressions are told against a baseline.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -6,7 +6,7 @@ use sealane_operator_api::{ActiveRun, Against, BenchmarkStatus, NodePhase, PastR
 use sealane_types::UnixSeconds;
 
 use super::records::Records;
-use super::step::{Cause, Finish, Outlook, Situation};
+use super::step::{Cause, Finish, Outlook, Situation, bounded};
 use super::verdict;
 use crate::condition::{Finding, conditions};
 
@@ -36,7 +36,7 @@ pub(super) fn finished(
         Ok(found) => found,
         // Somebody else has written to the ConfigMap.
         Err(why) if finish.outcome == RunOutcome::Succeeded => {
-            finish = Finish { outcome: RunOutcome::Failed, message: Some(why) };
+            finish = Finish { outcome: RunOutcome::Failed, message: Some(bounded(&why)) };
             Vec::new()
         }
         Err(_) => Vec::new(),
@@ -52,7 +52,7 @@ pub(super) fn finished(
             Err(why) => (None, Some(why)),
         };
         if let Some(run) = status.runs.first_mut() {
-            run.message = doubt.map(|why| format!("not compared: {why}"));
+            run.message = doubt.map(|why| bounded(&format!("not compared: {why}")));
         }
         let tolerance =
             situation.spec.regression.as_ref().map_or(0, |regression| regression.tolerance_percent);

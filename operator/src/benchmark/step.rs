@@ -382,7 +382,8 @@ fn stem(name: &str) -> String {
     stem.trim_end_matches('-').to_owned()
 }
 
-fn bounded(text: &str) -> String {
+/// As far as a status holds it.
+pub(super) fn bounded(text: &str) -> String {
     text.chars().filter(|letter| !letter.is_control()).take(MESSAGE_CHARS_MAX).collect()
 }
 

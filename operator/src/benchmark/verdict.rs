@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 
 use sealane_operator_api::{Figure, PoolStatus, Regressed};
-use sealane_results::{Change, Comparison, Line, Summary, compare};
+use sealane_results::{Change, Comparison, Line, RowId, Summary, compare};
 
 /// Figures of a pool in the status; the others are in the results.
 const FIGURES_MAX: usize = 12;
 const REGRESSIONS_MAX: usize = 16;
+const POOLS_MAX: usize = 64;
+const ROW_CHARS_MAX: usize = 64;
 
 /// By pool.
 type Pools<'a> = BTreeMap<&'a str, Vec<&'a Summary>>;
@@ -23,6 +25,7 @@ pub(super) fn pools(
     let earlier = by_pool(before.unwrap_or_default());
     by_pool(found)
         .into_iter()
+        .take(POOLS_MAX)
         .map(|(name, nodes)| {
             let rows = Summary::of_pool(&nodes);
             let earlier = earlier.get(name).map(|nodes| Summary::of_pool(nodes)).unwrap_or_default();
@@ -59,16 +62,21 @@ fn joined<'a>(words: impl Iterator<Item = &'a str>) -> String {
 
 fn figure(row: &Line) -> Figure {
     Figure {
-        row: row.id.to_string(),
+        row: named(&row.id),
         value: format!("{} {}", number(row.ours), row.unit),
         bounds: row.bounds.map(|bounds| format!("{} … {}", number(bounds.low), number(bounds.high))),
         ratio: row.ratio.map(number),
     }
 }
 
+/// As far as a status holds it.
+fn named(id: &RowId) -> String {
+    id.0.chars().take(ROW_CHARS_MAX).collect()
+}
+
 fn regressed(row: &Comparison) -> Regressed {
     Regressed {
-        row: row.id.to_string(),
+        row: named(&row.id),
         before: format!("{} {}", number(row.before), row.unit),
         after: format!("{} {}", number(row.after), row.unit),
         // A comparison's percentages are far inside the range.

@@ -13,6 +13,8 @@ fn touched() -> Metrics {
     metrics.applied(Duration::from_millis(20));
     metrics.leading(true);
     metrics.certificate(Some(1_800_000_000));
+    metrics.ran(RunEnd::Failed);
+    metrics.benchmark("bench/nightly", 2, Some(1_800_000_000));
     metrics
 }
 
@@ -33,6 +35,18 @@ fn everything_is_exposed_under_the_prefix() {
     ] {
         assert!(text.contains(line), "{line} is not in\n{text}");
     }
+}
+
+#[test]
+fn a_benchmark_that_is_gone_has_no_series() {
+    let metrics = touched();
+    let line = "sealane_operator_benchmark_regressions{benchmark=\"bench/nightly\"} 2";
+    assert!(metrics.expose().unwrap().contains(line));
+    metrics.benchmark_gone("bench/nightly");
+    assert!(!metrics.expose().unwrap().contains("nightly"));
+    let metrics = touched();
+    metrics.no_benchmarks();
+    assert!(!metrics.expose().unwrap().contains("nightly"));
 }
 
 #[tokio::test]
@@ -66,6 +80,9 @@ fn the_documentation_lists_every_metric_and_no_other() {
         push_seconds: _,
         leader: _,
         certificate_expires: _,
+        benchmark_runs: _,
+        benchmark_regressions: _,
+        benchmark_success: _,
         queue: _,
     } = &metrics;
     let page = include_str!("../../../docs/metrics.md");
