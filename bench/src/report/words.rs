@@ -1,25 +1,14 @@
 //! Figures and verdicts as people write them.
 
+pub(super) use sealane_results::number;
+
 use crate::plan::Level;
 use crate::report::Report;
 use crate::row::{Limit, Row, Subject, Unit, Verdict};
 use crate::statistics::Interval;
 
-/// Three significant digits, never as a power of ten.
-pub(super) fn number(value: f64) -> String {
-    let size = value.abs();
-    let digits = match size {
-        _ if !value.is_finite() => return "–".to_owned(),
-        _ if size >= 100.0 => 0,
-        _ if size >= 10.0 => 1,
-        _ if size >= 1.0 => 2,
-        _ => 3,
-    };
-    format!("{value:.digits$}")
-}
-
 pub(super) fn figure(value: Option<f64>, unit: Unit) -> String {
-    value.map_or_else(|| "–".to_owned(), |value| format!("{} {unit}", number(value)))
+    value.map_or_else(|| "–".to_owned(), |value| sealane_results::figure(value, unit))
 }
 
 pub(super) fn interval(interval: Option<Interval>) -> String {
@@ -117,17 +106,3 @@ pub(super) const METHOD: &[&str] = &[
     "Every timed result was compared with what it had to be: all bytes in a first burst, and the beginning, the end \
      and a moving place of every message where time was taken.",
 ];
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_have_three_digits_that_mean_something() {
-        assert_eq!(
-            [0.6049, 1.25, 12.34, 393.21, 12_000.4].map(number),
-            ["0.605", "1.25", "12.3", "393", "12000"]
-        );
-        assert_eq!(number(f64::NAN), "–");
-    }
-}

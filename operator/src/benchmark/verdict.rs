@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use sealane_operator_api::{Figure, PoolStatus, Regressed};
-use sealane_results::{Change, Comparison, Line, RowId, Summary, compare};
+use sealane_results::{Change, Comparison, Line, RowId, Summary, compare, figure as words, number};
 
 /// Figures of a pool in the status; the others are in the results.
 const FIGURES_MAX: usize = 12;
@@ -63,7 +63,7 @@ fn joined<'a>(words: impl Iterator<Item = &'a str>) -> String {
 fn figure(row: &Line) -> Figure {
     Figure {
         row: named(&row.id),
-        value: format!("{} {}", number(row.ours), row.unit),
+        value: words(row.ours, row.unit),
         bounds: row.bounds.map(|bounds| format!("{} … {}", number(bounds.low), number(bounds.high))),
         ratio: row.ratio.map(number),
     }
@@ -77,24 +77,9 @@ fn named(id: &RowId) -> String {
 fn regressed(row: &Comparison) -> Regressed {
     Regressed {
         row: named(&row.id),
-        before: format!("{} {}", number(row.before), row.unit),
-        after: format!("{} {}", number(row.after), row.unit),
+        before: words(row.before, row.unit),
+        after: words(row.after, row.unit),
         // A comparison's percentages are far inside the range.
         percent: row.percent.abs().round() as i32,
     }
-}
-
-/// With three digits that count.
-fn number(value: f64) -> String {
-    let magnitude = value.abs();
-    let decimals = if magnitude >= 100.0 || magnitude == 0.0 {
-        0
-    } else if magnitude >= 10.0 {
-        1
-    } else if magnitude >= 1.0 {
-        2
-    } else {
-        3
-    };
-    format!("{value:.decimals$}")
 }
