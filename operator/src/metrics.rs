@@ -167,6 +167,9 @@ impl Default for Metrics {
             drop(metrics.reconciles.get_or_create(&OutcomeLabels { outcome }));
             drop(metrics.attachments.get_or_create(&OutcomeLabels { outcome }));
         }
+        for outcome in [RunEnd::Succeeded, RunEnd::Failed, RunEnd::Replaced] {
+            drop(metrics.benchmark_runs.get_or_create(&RunLabels { outcome }));
+        }
         metrics.build.get_or_create(&BuildLabels { version: env!("CARGO_PKG_VERSION") }).set(1);
         metrics
     }
