@@ -168,3 +168,89 @@ impl Hands<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use jiff::Timestamp;
+    use sealane_operator_api::BenchmarkSpec;
+    use serde_json::json;
+
+    use super::*;
+    use crate::testing::{cluster, failure};
+
+    const OWNER: Owner<'static> = Owner { namespace: "bench", name: "nightly", uid: "u" };
+
+    fn run() -> ActiveRun {
+        let node = json!({"pool": "x", "node": "a", "job": "nightly-1", "phase": "Running"});
+        let run = json!({
+            "id": "u-1", "generation": 1, "key": "", "secret": "s", "startTime": "2026-11-23T10:00:00Z", "nodes": [node],
+        });
+        serde_json::from_value(run).unwrap()
+    }
+
+    /// What becomes of a Job when the API server answers so.
+    async fn made(code: u16) -> Result<Option<String>, ApplyError> {
+        let (client, _) = cluster(move |asked| match code {
+            201 => (201, asked.body.clone()),
+            code => failure(code, "no"),
+        });
+        let spec: BenchmarkSpec = serde_json::from_value(json!({})).unwrap();
+        let (status, busy) = (BenchmarkStatus::default(), BTreeSet::new());
+        let situation = Situation {
+            now: Timestamp::UNIX_EPOCH,
+            owner: OWNER,
+            generation: 1,
+            created: Timestamp::UNIX_EPOCH,
+            request: None,
+            spec: &spec,
+            status: &status,
+            enabled: true,
+            nodes: &[],
+            jobs: &[],
+            busy: &busy,
+        };
+        let runner =
+            Runner { image: "i".to_owned(), pull_policy: "Never".to_owned(), pull_secrets: Vec::new() };
+        let hands = Hands { client: &client, owner: OWNER };
+        hands.make_job(&situation, &run(), &run().nodes[0], &runner).await
+    }
+
+    #[tokio::test]
+    async fn a_job_that_is_there_is_made_and_one_that_is_refused_is_told() {
+        assert_eq!(made(201).await.unwrap(), None);
+        assert_eq!(made(409).await.unwrap(), None, "another try found it");
+        for code in [400, 403, 422] {
+            assert_eq!(made(code).await.unwrap().as_deref(), Some("no"));
+        }
+        for code in [429, 500, 503] {
+            assert!(made(code).await.is_err(), "{code} may pass");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_status_is_written_over_the_version_that_it_was_made_from() {
+        let answers = |code: u16| {
+            cluster(move |asked| match code {
+                200 => (200, asked.body.clone()),
+                code => failure(code, "no"),
+            })
+        };
+        let object: Benchmark = serde_json::from_value(json!({
+            "apiVersion": "sealane.dev/v1alpha1", "kind": "Benchmark", "spec": {},
+            "metadata": {"name": "nightly", "namespace": "bench", "uid": "u", "resourceVersion": "7"},
+        }))
+        .unwrap();
+        for (code, written) in [(409, false), (404, false)] {
+            let (client, log) = answers(code);
+            let hands = Hands { client: &client, owner: OWNER };
+            assert_eq!(hands.write_status(&object, &BenchmarkStatus::default()).await.unwrap(), written);
+            let sent = log.lock().unwrap()[0].body["metadata"].clone();
+            assert_eq!((&sent["resourceVersion"], &sent["uid"]), (&json!("7"), &json!("u")));
+        }
+        let (client, _) = answers(500);
+        let hands = Hands { client: &client, owner: OWNER };
+        assert!(hands.write_status(&object, &BenchmarkStatus::default()).await.is_err());
+    }
+}
