@@ -1,4 +1,5 @@
-//! `kubectl sealane`: makes, signs and explains policies; shows and diagnoses an installation; audits Peers.
+//! `kubectl sealane`: makes, signs and explains policies; shows and diagnoses an installation; audits Peers; reports
+//! benchmarks.
 //!
 //! Invariant: private keys of owners and auditors are read from files and never leave this process, and nothing that is
 //! signed is changed after the signature. Results go to stdout, everything said to a person goes to stderr.
@@ -7,6 +8,7 @@
 
 mod arguments;
 mod auditor;
+mod bench;
 mod check;
 mod clock;
 mod cluster;
@@ -33,6 +35,7 @@ fn main() -> ExitCode {
         Command::Status(arguments) => status::run(&arguments, &connection),
         Command::Verify(arguments) => verify::run(&arguments, &connection),
         Command::Check(arguments) => check::run(&arguments, &connection),
+        Command::Bench(command) => bench::run(&command, &connection),
         Command::Explain(arguments) => explain::run(&arguments),
     };
     match outcome {

@@ -1,0 +1,29 @@
+//! `kubectl sealane bench`: runs of a Benchmark and what they found.
+//!
+//! `runs.rs` alone opens results; what is rendered is what it let through.
+
+mod cluster;
+mod findings;
+#[cfg(test)]
+mod fixture;
+mod page;
+mod pools;
+mod report;
+mod runs;
+mod text;
+
+use anyhow::Result;
+use clap::Subcommand;
+
+use crate::cluster::Connection;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Report(report::Arguments),
+}
+
+pub(crate) fn run(command: &Command, connection: &Connection) -> Result<()> {
+    match command {
+        Command::Report(arguments) => report::run(arguments, connection),
+    }
+}
