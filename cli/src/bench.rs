@@ -3,6 +3,7 @@
 //! `runs.rs` alone opens results; what is rendered is what it let through.
 
 mod cluster;
+mod compare;
 mod findings;
 #[cfg(test)]
 mod fixture;
@@ -20,10 +21,12 @@ use crate::cluster::Connection;
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Report(report::Arguments),
+    Compare(compare::Arguments),
 }
 
 pub(crate) fn run(command: &Command, connection: &Connection) -> Result<()> {
     match command {
         Command::Report(arguments) => report::run(arguments, connection),
+        Command::Compare(arguments) => compare::run(arguments, connection),
     }
 }
