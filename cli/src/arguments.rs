@@ -28,7 +28,7 @@ pub(crate) enum Command {
     Verify(Box<verify::Arguments>),
     /// Diagnose the installation; each failed line says what to do.
     Check(check::Arguments),
-    /// Report what a Benchmark found on the node pools of a cluster, and compare its runs.
+    /// Run a Benchmark on the node pools of a cluster, report what it found, and compare runs.
     #[command(subcommand)]
     Bench(bench::Command),
     /// The cause of a reason that conditions, events, logs and exceptions show, and its remedy.

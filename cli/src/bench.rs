@@ -10,6 +10,7 @@ mod fixture;
 mod page;
 mod pools;
 mod report;
+mod run;
 mod runs;
 mod text;
 
@@ -20,12 +21,14 @@ use crate::cluster::Connection;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    Run(run::Arguments),
     Report(report::Arguments),
     Compare(compare::Arguments),
 }
 
 pub(crate) fn run(command: &Command, connection: &Connection) -> Result<()> {
     match command {
+        Command::Run(arguments) => run::run(arguments, connection),
         Command::Report(arguments) => report::run(arguments, connection),
         Command::Compare(arguments) => compare::run(arguments, connection),
     }

@@ -3,8 +3,8 @@
 //!
 //! Invariant: private keys of owners and auditors are read from files and never leave this process, and nothing that is
 //! signed is changed after the signature. Results go to stdout, everything said to a person goes to stderr.
-//! `collateral import` applies one ConfigMap; deliberately absent are other changes to a cluster. What is to be applied is
-//! printed, for `kubectl apply`.
+//! `collateral import` applies one ConfigMap, and `bench run` sets one annotation of a Benchmark; deliberately absent are
+//! other changes to a cluster. What is to be applied is printed, for `kubectl apply`.
 
 mod arguments;
 mod auditor;

@@ -1,17 +1,18 @@
-//! What the commands ask of a cluster.
+//! What the commands ask of a cluster, and the one thing that they change in it.
 
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::ListParams;
+use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt as _};
 use sealane_operator_api::Benchmark;
-use sealane_operator_api::well_known::benchmark_results;
+use sealane_operator_api::well_known::{RUN_ANNOTATION, benchmark_results};
+use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use super::runs::Runs;
-use crate::cluster::{explain, words};
+use crate::cluster::{FIELD_MANAGER, explain, words};
 
 const ASK_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
@@ -78,6 +79,19 @@ impl Cluster {
         let map = maps.get_opt(&name).await;
         let map = map.map_err(|error| anyhow!("cannot read the ConfigMap {name}: {}", words(&error)))?;
         Ok(Runs::open(benchmark, map.and_then(|map| map.data).as_ref()))
+    }
+
+    /// Asks for a run with a text that no other request has.
+    pub(super) async fn ask(&self, name: &str, request: &str) -> Result<Benchmark> {
+        // What there is not is told in the same words everywhere.
+        self.benchmark(name, Duration::ZERO).await?;
+        let patch = json!({"metadata": {"annotations": {RUN_ANNOTATION: request}}});
+        let parameters =
+            PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
+        let patched = self.benchmarks().patch(name, &parameters, &Patch::Merge(&patch)).await;
+        patched.map_err(|error| {
+            anyhow!("cannot annotate Benchmark {name} in {}: {}", self.namespace, words(&error))
+        })
     }
 }
 
