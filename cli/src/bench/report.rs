@@ -112,6 +112,6 @@ mod tests {
         assert_eq!(value["run"]["nodes"][2]["summary"]["rows"][0]["id"], "C3/65536");
         assert_eq!(value["run"]["key"].as_str().unwrap().len(), 64);
         assert_eq!(value["regressions"][0]["pool"], "cpu");
-        assert_eq!(value["regressions"][0]["regressed"]["percent"], -32);
+        assert_eq!(value["regressions"][0]["regressed"]["percent"], 32);
     }
 }

@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, bail};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use sealane_operator_api::well_known::condition::SCHEDULED;
 use sealane_operator_api::{ActiveNode, ActiveRun, Benchmark, BenchmarkStatus, NodePhase};
 
-/// Within this time an operator answers a request.
+/// Within this time an operator answers a request, unless another run goes on.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
-/// Within this time it has seen that a Benchmark is suspended.
+/// A condition that says for so long why no run begins is an answer too.
 const REFUSAL_WITHIN: Duration = Duration::from_secs(5);
 
 /// A request for a run, and how far it is.
@@ -20,6 +20,10 @@ pub(super) struct Progress {
     timeout: Duration,
     /// Runs that were there before.
     earlier: BTreeSet<String>,
+    /// The last time that one of these went on.
+    busy: Duration,
+    /// The run that goes on in place of the one that was asked for, once that is said.
+    other: Option<String>,
     /// The run that answers the request.
     run: Option<String>,
     /// What was said of each node last.
@@ -41,7 +45,15 @@ impl Progress {
         let status = asked.status.as_ref();
         let past = status.into_iter().flat_map(|status| &status.runs).map(|run| run.id.clone());
         let active = status.and_then(|status| status.active.as_ref()).map(|active| active.id.clone());
-        Self { request, timeout, earlier: past.chain(active).collect(), run: None, nodes: BTreeMap::new() }
+        Self {
+            request,
+            timeout,
+            earlier: past.chain(active).collect(),
+            busy: Duration::ZERO,
+            other: None,
+            run: None,
+            nodes: BTreeMap::new(),
+        }
     }
 
     /// Takes in the Benchmark as it is `elapsed` after the request.
@@ -56,7 +68,8 @@ impl Progress {
             step.lines.extend(self.run.iter().map(|run| format!("run {run} begins")));
         }
         let Some(run) = self.run.clone() else {
-            return unanswered(elapsed, benchmark.spec.suspend, &status).map(|()| step);
+            step.lines.extend(self.unanswered(elapsed, &status)?);
+            return Ok(step);
         };
         if let Some(active) = status.active.as_ref().filter(|active| active.id == run) {
             step.lines.extend(self.changes(active));
@@ -82,6 +95,35 @@ impl Progress {
         runs.find(|run| !self.earlier.contains(*run)).cloned()
     }
 
+    /// What there is to say while no run has begun; an error when it is no use to wait any longer.
+    fn unanswered(&mut self, elapsed: Duration, status: &BenchmarkStatus) -> Result<Option<String>> {
+        if let Some(active) = status.active.as_ref().filter(|_| elapsed < self.timeout) {
+            self.busy = elapsed;
+            let is_news = self.other.as_ref() != Some(&active.id);
+            self.other = Some(active.id.clone());
+            return Ok(
+                is_news.then(|| format!("run {} goes on; two at once would measure each other", active.id))
+            );
+        }
+        let waited = elapsed.saturating_sub(self.busy);
+        let refusal = status.conditions.iter().find(|condition| {
+            condition.type_ == SCHEDULED && condition.status == "False" && waited >= REFUSAL_WITHIN
+        });
+        if let Some(Condition { reason, message, .. }) = refusal {
+            bail!("no run begins: {reason}: {message}; `kubectl sealane explain {reason}` tells what to do");
+        }
+        if elapsed >= self.timeout {
+            bail!("no run began within {} s; the request stays", self.timeout.as_secs());
+        }
+        if waited >= ANSWER_WITHIN {
+            bail!(
+                "the operator did not answer within {} s: `kubectl sealane check` tells whether it is well",
+                ANSWER_WITHIN.as_secs()
+            );
+        }
+        Ok(None)
+    }
+
     fn changes(&mut self, active: &ActiveRun) -> Vec<String> {
         let mut changes = Vec::new();
         for ActiveNode { pool, node, job: _, phase, message } in &active.nodes {
@@ -100,32 +142,6 @@ impl Progress {
             }
         }
         changes
-    }
-}
-
-/// An error when it is no use to wait for an answer any longer.
-fn unanswered(elapsed: Duration, suspended: bool, status: &BenchmarkStatus) -> Result<()> {
-    let refusal = status
-        .conditions
-        .iter()
-        .find(|condition| condition.type_ == SCHEDULED && condition.status == "False")
-        .map(|Condition { reason, message, .. }| format!("{reason}: {message}"));
-    match refusal {
-        Some(refusal) if suspended && elapsed >= REFUSAL_WITHIN => {
-            Err(anyhow!("the Benchmark is suspended ({refusal}); set its spec.suspend to false"))
-        }
-        _ if elapsed < ANSWER_WITHIN => Ok(()),
-        Some(refusal) => Err(anyhow!("the operator did not begin a run: {refusal}")),
-        None => match &status.active {
-            Some(active) => Err(anyhow!(
-                "no run began: run {} goes on, and two at once would measure each other; ask again when it is over",
-                active.id
-            )),
-            None => Err(anyhow!(
-                "the operator did not answer within {} s: `kubectl sealane check` tells whether it is well",
-                ANSWER_WITHIN.as_secs()
-            )),
-        },
     }
 }
 
@@ -196,11 +212,17 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_another_request_began_is_not_ours() {
+    fn a_run_that_another_request_began_is_waited_for() {
         let mut foreign = running([("Running", Value::Null), ("Running", Value::Null)]);
         foreign.status.as_mut().unwrap().last_request = Some("then".to_owned());
-        assert_eq!(progress().see(at(1), &foreign).unwrap(), Step::default());
-        assert!(refusal(30, &foreign).unwrap().contains("run run-5 goes on"));
+        let mut progress = progress();
+        let lines = progress.see(at(1), &foreign).unwrap().lines;
+        assert_eq!(lines, ["run run-5 goes on; two at once would measure each other"]);
+        assert_eq!(progress.see(at(40), &foreign).unwrap(), Step::default());
+        // An operator has its time to answer from then on.
+        assert_eq!(progress.see(at(59), &with(json!({}))).unwrap(), Step::default());
+        let error = progress.see(at(60), &foreign).unwrap_err().to_string();
+        assert_eq!(error, "no run began within 60 s; the request stays");
     }
 
     #[test]
@@ -217,14 +239,15 @@ mod tests {
 
     #[test]
     fn a_refusal_is_told_in_the_operators_words() {
-        let mut refused = with(json!({"conditions": [{
+        let refused = with(json!({"conditions": [{
             "type": "Scheduled", "status": "False", "reason": "Suspended", "message": "spec.suspend is true",
             "lastTransitionTime": "2026-11-20T00:00:00Z",
         }]}));
-        assert_eq!(refusal(5, &refused), None);
-        assert!(refusal(30, &refused).unwrap().ends_with("a run: Suspended: spec.suspend is true"));
-        refused.spec.suspend = true;
         assert_eq!(refusal(4, &refused), None);
-        assert!(refusal(5, &refused).unwrap().contains("set its spec.suspend to false"));
+        let told = refusal(5, &refused).unwrap();
+        assert!(
+            told.starts_with("no run begins: Suspended: spec.suspend is true; `kubectl sealane explain"),
+            "{told}"
+        );
     }
 }
