@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::{check, cluster, collateral, explain, policy, status, verify};
+use crate::{bench, check, cluster, collateral, explain, policy, status, verify};
 
 /// Attested, post-quantum data lanes between confidential workloads: policies, status, diagnosis and audits.
 #[derive(Debug, Parser)]
@@ -28,6 +28,9 @@ pub(crate) enum Command {
     Verify(Box<verify::Arguments>),
     /// Diagnose the installation; each failed line says what to do.
     Check(check::Arguments),
+    /// Run a Benchmark on the node pools of a cluster, report what it found, and compare runs.
+    #[command(subcommand)]
+    Bench(bench::Command),
     /// The cause of a reason that conditions, events, logs and exceptions show, and its remedy.
     Explain(explain::Arguments),
 }

@@ -7,6 +7,8 @@ use anyhow::{Context, Result, anyhow};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 
+/// Whoever writes what a command of ours writes.
+pub(crate) const FIELD_MANAGER: &str = "kubectl-sealane";
 /// The release namespace unless the user says otherwise.
 pub(crate) const RELEASE_NAMESPACE: &str = "sealane-system";
 

@@ -1,12 +1,14 @@
-//! `kubectl sealane`: makes, signs and explains policies; shows and diagnoses an installation; audits Peers.
+//! `kubectl sealane`: makes, signs and explains policies; shows and diagnoses an installation; audits Peers; reports
+//! benchmarks.
 //!
 //! Invariant: private keys of owners and auditors are read from files and never leave this process, and nothing that is
 //! signed is changed after the signature. Results go to stdout, everything said to a person goes to stderr.
-//! `collateral import` applies one ConfigMap; deliberately absent are other changes to a cluster. What is to be applied is
-//! printed, for `kubectl apply`.
+//! `collateral import` applies one ConfigMap, and `bench run` sets one annotation of a Benchmark; deliberately absent are
+//! other changes to a cluster. What is to be applied is printed, for `kubectl apply`.
 
 mod arguments;
 mod auditor;
+mod bench;
 mod check;
 mod clock;
 mod cluster;
@@ -33,6 +35,7 @@ fn main() -> ExitCode {
         Command::Status(arguments) => status::run(&arguments, &connection),
         Command::Verify(arguments) => verify::run(&arguments, &connection),
         Command::Check(arguments) => check::run(&arguments, &connection),
+        Command::Bench(command) => bench::run(&command, &connection),
         Command::Explain(arguments) => explain::run(&arguments),
     };
     match outcome {

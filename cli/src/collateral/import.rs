@@ -16,13 +16,10 @@ use serde_json::{Value, json};
 
 use super::contents::Contents;
 use super::gather::read_file;
-use crate::cluster::{Connection, explain, words};
+use crate::cluster::{Connection, FIELD_MANAGER, explain, words};
 use crate::policy::OwnerKey;
 use crate::source::{Source, shown};
 use crate::{clock, output};
-
-/// Whoever applies what this command applies.
-const FIELD_MANAGER: &str = "kubectl-sealane";
 
 /// Verifies that an owner of a TrustPolicy of the namespace signed the bundle, that nothing in it is refused or over, and
 /// that no newer one is there, then applies it as the ConfigMap `sealane-collateral`. Sidecars of the namespace take it
