@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 const RELEASE: &str = "sealane-system";
 const POOL: &str = "sealane.dev/e2e-pool";
 const OPERATOR: &str = "deployment/sealane-operator";
-/// Long enough to be met in the middle: the level that figures need.
-const LONG: &str = "Quick";
+/// Long enough to be met in the middle.
+const LONG: (&str, &[&str]) = ("Quick", &["Frame", "Crypto"]);
 /// As short as it gets.
-const SHORT: &str = "Smoke";
+const SHORT: (&str, &[&str]) = ("Smoke", &["Frame"]);
 
 /// The release's namespace, with a pool for each node, and nothing of an earlier run.
 async fn pools(name: &str) -> Result<Sandbox> {
@@ -25,9 +25,10 @@ async fn pools(name: &str) -> Result<Sandbox> {
     cluster.release()
 }
 
-async fn apply(release: &Sandbox, name: &str, level: &str, more: Value) -> Result<()> {
+async fn apply(release: &Sandbox, name: &str, length: (&str, &[&str]), more: Value) -> Result<()> {
+    let (level, suites) = length;
     let mut spec = json!({
-        "nodePools": {"key": POOL}, "suites": ["Frame"], "level": level, "activeDeadlineSeconds": 300,
+        "nodePools": {"key": POOL}, "suites": suites, "level": level, "activeDeadlineSeconds": 300,
     });
     for (key, value) in more.as_object().into_iter().flatten() {
         spec[key] = value.clone();
@@ -144,8 +145,7 @@ async fn e2e_node_drained_in_the_middle_fails_its_run_and_says_so() -> Result<()
     let release = pools(name).await?;
     apply(&release, name, LONG, json!({})).await?;
     measuring(&release, name, "node2").await?;
-    let drain =
-        ["drain", "node2", "--pod-selector=sealane.dev/benchmark=drained", "--disable-eviction=false"];
+    let drain = ["drain", "node2", "--pod-selector=sealane.dev/benchmark=drained", "--delete-emptydir-data"];
     let drained = release.kubectl(&drain).await;
     let outcome = async {
         drained?;
