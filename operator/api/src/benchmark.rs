@@ -89,6 +89,11 @@ pub struct BenchmarkSpec {
     /// Resources of the pods that measure. Give them whole cores: what is throttled measures its limit.
     #[serde(default)]
     pub resources: PodResources,
+    /// Settings under which is measured, as environment of the pods, for example OPENSSL_ia32cap to do without some of the
+    /// CPU's instructions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub env: Vec<Setting>,
     /// Whether the pods measure on the host's network. The namespace has to permit it.
     #[serde(default)]
     pub host_network: bool,
@@ -260,6 +265,16 @@ pub enum Against {
     Previous,
     /// The same run for as long as it is kept, so that small steps add up.
     Baseline,
+}
+
+/// A variable of the environment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Setting {
+    #[schemars(schema_with = "schema::variable")]
+    pub name: String,
+    #[schemars(length(max = 1024))]
+    pub value: String,
 }
 
 /// Requests and limits, as in a container.

@@ -21,7 +21,8 @@ pub mod well_known;
 
 pub use benchmark::{
     ActiveNode, ActiveRun, Against, Benchmark, BenchmarkSpec, BenchmarkStatus, ConcurrencyPolicy, Figure,
-    Level, NodePhase, NodePools, PastRun, PodResources, PoolStatus, Regressed, Regression, RunOutcome, Suite,
+    Level, NodePhase, NodePools, PastRun, PodResources, PoolStatus, Regressed, Regression, RunOutcome,
+    Setting, Suite,
 };
 pub use peer::{
     Attestation, External, Peer, PeerSpec, PeerStatus, ReplicaStatus, SecretReference, TrustPolicyReference,

@@ -171,6 +171,15 @@ pub(crate) fn tolerations(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
+/// A variable of the environment that is none of the operator's.
+pub(crate) fn variable(_: &mut SchemaGenerator) -> Schema {
+    text(
+        128,
+        "self.matches('^[A-Za-z_][A-Za-z0-9_]*$') && !self.startsWith('SEALANE_')",
+        "must be the name of a variable that does not begin with SEALANE_, for example OPENSSL_ia32cap",
+    )
+}
+
 /// Quantities by the name of the resource.
 pub(crate) fn resource_list(_: &mut SchemaGenerator) -> Schema {
     json_schema!({

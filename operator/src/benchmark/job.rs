@@ -81,19 +81,23 @@ pub(super) fn job(
     let plain = |name: &str, value: &str| json!({"name": name, "value": value});
     let key =
         json!({"name": BENCHMARK_KEY_ENV, "valueFrom": {"secretKeyRef": {"name": run.secret, "key": KEY}}});
+    let own = [
+        key,
+        plain(BENCHMARK_RUN_ENV, &run.id),
+        plain(BENCHMARK_POOL_ENV, &node.pool),
+        plain(BENCHMARK_NODE_ENV, &node.node),
+        plain(BENCHMARK_RESULT_ENV, TERMINATION_MESSAGE),
+    ];
+    let given = spec.env.iter().map(|setting| plain(&setting.name, &setting.value));
+    // Of two with one name the later counts.
+    let environment: Vec<Value> = given.chain(own).collect();
     let pull_secrets: Vec<Value> = runner.pull_secrets.iter().map(|name| json!({"name": name})).collect();
     let container = json!({
         "name": BENCHMARK_CONTAINER,
         "image": runner.image,
         "imagePullPolicy": runner.pull_policy,
         "args": ["run", format!("--{}", spec.level.word()), "--suite", suites.join(",")],
-        "env": [
-            key,
-            plain(BENCHMARK_RUN_ENV, &run.id),
-            plain(BENCHMARK_POOL_ENV, &node.pool),
-            plain(BENCHMARK_NODE_ENV, &node.node),
-            plain(BENCHMARK_RESULT_ENV, TERMINATION_MESSAGE),
-        ],
+        "env": environment,
         "resources": {"requests": spec.resources.requests, "limits": spec.resources.limits},
         "terminationMessagePath": TERMINATION_MESSAGE,
         "terminationMessagePolicy": "File",

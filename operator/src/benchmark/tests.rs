@@ -529,6 +529,7 @@ fn a_measuring_pod_has_no_privilege_and_goes_with_its_benchmark() {
     let mut world = World::new(json!({
         "nodePools": {"key": "pool", "tolerations": [{"key": "gpu", "operator": "Exists"}]},
         "suites": ["Crypto", "Stream"], "resources": {"requests": {"cpu": "2"}},
+        "env": [{"name": "OPENSSL_ia32cap", "value": "~0x2"}, {"name": "SEALANE_BENCH_RUN", "value": "mine"}],
     }));
     world.step();
     let run = world.status.active.clone().unwrap();
@@ -542,7 +543,13 @@ fn a_measuring_pod_has_no_privilege_and_goes_with_its_benchmark() {
     let pod = &job["spec"]["template"]["spec"];
     let container = &pod["containers"][0];
     assert_eq!(container["args"], json!(["run", "--quick", "--suite", "crypto,stream"]));
-    assert_eq!(container["env"][0]["valueFrom"]["secretKeyRef"]["name"], run.secret);
+    let variables: Vec<&Value> = container["env"].as_array().unwrap().iter().collect();
+    assert_eq!(variables[0], &json!({"name": "OPENSSL_ia32cap", "value": "~0x2"}));
+    // Whatever else is given, the operator's own counts.
+    let run_names = variables.iter().filter(|one| one["name"] == "SEALANE_BENCH_RUN");
+    assert_eq!(run_names.last().unwrap()["value"], run.id);
+    let key = variables.iter().find(|one| one["name"] == "SEALANE_BENCH_KEY").unwrap();
+    assert_eq!(key["valueFrom"]["secretKeyRef"]["name"], run.secret);
     assert_eq!(container["securityContext"]["readOnlyRootFilesystem"], true);
     assert_eq!(container["securityContext"]["capabilities"]["drop"], json!(["ALL"]));
     assert_eq!((&pod["automountServiceAccountToken"], &pod["hostNetwork"]), (&json!(false), &json!(false)));

@@ -163,3 +163,33 @@ async fn e2e_node_drained_in_the_middle_fails_its_run_and_says_so() -> Result<()
     release.because("slb/drained", "Degraded", "False", "AsDeclared").await?;
     remove(&release, name).await
 }
+
+/// AES without the CPU's instructions for it and for GHASH (bits 57 and 33 of OPENSSL_ia32cap).
+const WITHOUT_AES: &str = "~0x0200000200000000";
+
+#[tokio::test]
+async fn e2e_node_that_became_slower_is_a_regression() -> Result<()> {
+    let name = "slower";
+    let release = pools(name).await?;
+    let pool = json!({"key": POOL, "names": ["one"]});
+    let regression = json!({"tolerancePercent": 30, "against": "Baseline"});
+    let spec = json!({"nodePools": pool, "regression": regression, "suites": ["Frame"]});
+    apply(&release, name, LONG, spec.clone()).await?;
+    release.because("slb/slower", "Complete", "True", "RunSucceeded").await?;
+    release.because("slb/slower", "Regressed", "False", "NotCompared").await?;
+    // Another generation is another run.
+    let mut slower = spec;
+    slower["env"] = json!([{"name": "OPENSSL_ia32cap", "value": WITHOUT_AES}]);
+    apply(&release, name, LONG, slower).await?;
+    let condition = release.because("slb/slower", "Regressed", "True", "Worse").await?;
+    let message = condition["message"].as_str().unwrap_or_default();
+    ensure!(message.contains("in pool one") && message.contains("% worse"), "{message}");
+    let events =
+        release.kubectl(&["get", "events", "--field-selector", "reason=Worse", "-o", "name"]).await?;
+    ensure!(!events.trim().is_empty(), "no event tells of it");
+    let namespace = ["-n", RELEASE].map(str::to_owned);
+    let words = [&["bench", "compare", name].map(str::to_owned)[..], &namespace[..]].concat();
+    let outcome = release.cluster.plugin_outcome(&words).await?;
+    ensure!(outcome.code == Some(1) && outcome.stdout.contains("worse"), "{outcome:?}");
+    remove(&release, name).await
+}
