@@ -25,7 +25,7 @@ use jiff::Timestamp;
 use kube::runtime::events::{Recorder, Reporter};
 use kube::{Api, Client, Resource, ResourceExt};
 use sealane_operator_api::well_known::{RUN_ANNOTATION, benchmark_results};
-use sealane_operator_api::{ActiveRun, Benchmark, BenchmarkStatus, NodePhase, RunOutcome};
+use sealane_operator_api::{ActiveRun, Benchmark, BenchmarkStatus, NodePhase, RunOutcome, word};
 use sealane_results::{NodeRecord, RunKey};
 use zeroize::Zeroizing;
 
@@ -43,6 +43,7 @@ use crate::limits::RETRY;
 use crate::metrics::{Metrics, RunEnd};
 use crate::names::CONTROLLER;
 use crate::queue::Queue;
+use crate::spec::Problem;
 
 /// How Benchmarks are run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -133,22 +134,37 @@ impl Benchmarks {
             request: object.annotations().get(RUN_ANNOTATION).map(String::as_str),
             spec: &object.spec,
             status: &live,
-            enabled: self.settings.namespaces.iter().any(|enabled| enabled == namespace),
+            enabled: self.enabled(namespace),
             nodes: &nodes,
             jobs: &jobs,
             busy: &busy,
         };
-        let (step, outlook) = decide(&situation);
+        let (step, mut outlook) = decide(&situation);
         let hands = Hands { client: &self.client, owner: situation.owner };
         for job in &outlook.surplus {
             hands.drop_job(job).await;
         }
+        let mut begun = None;
         let taken = match step {
-            Step::Rest => live.clone(),
-            Step::Begin(begin) => begin_run(&hands, &situation, &begin).await?,
+            Step::Rest => {
+                self.claims.remove(key);
+                live.clone()
+            }
+            Step::Begin(begin) => match begin_run(&hands, &situation, &begin).await? {
+                Ok(status) => {
+                    begun = status.active.as_ref().map(|run| run.secret.clone());
+                    status
+                }
+                Err(problem) => {
+                    outlook.next = Err(problem);
+                    outlook.again = Some(RETRY);
+                    live.clone()
+                }
+            },
             Step::Advance(advance) => {
-                let claimed = advance.start.iter().map(|node| node.node.clone());
-                self.claims.entry(key.to_owned()).or_default().extend(claimed);
+                // What is being measured after this step: what is over leaves its pool to others.
+                let running = advance.nodes.iter().filter(|node| node.phase == NodePhase::Running);
+                self.claims.insert(key.to_owned(), running.map(|node| node.node.clone()).collect());
                 advance_run(&hands, &situation, advance, &self.settings.runner).await?
             }
             Step::Finish(finish) => {
@@ -157,18 +173,38 @@ impl Benchmarks {
             }
         };
         let status = status::told(&situation, &outlook, taken);
-        if situation.enabled {
+        if situation.enabled.is_ok() {
             let worse = status.pools.iter().map(|pool| pool.regressions.len()).sum();
             let success = status.last_successful_time.as_ref().map(|time| time.0.as_second());
             self.metrics.benchmark(key, worse, success);
         }
-        if status != live && hands.write_status(&object, &status).await? {
+        let written = if status == live { Ok(false) } else { hands.write_status(&object, &status).await };
+        if let (Some(secret), Err(_) | Ok(false)) = (&begun, &written) {
+            // Nobody knows of this run: the next try makes another key.
+            hands.drop_secret(secret).await;
+        }
+        if written? {
             if live.active.is_some() && status.active.is_none() {
                 status.runs.first().into_iter().for_each(|run| self.metrics.ran(end(run.outcome)));
             }
             announce(&self.recorder, &object.object_ref(&()), &live.conditions, &status.conditions).await;
         }
         Ok(outlook.again)
+    }
+
+    /// Whether Jobs can be made and followed in `namespace`, or why not.
+    fn enabled(&self, namespace: &str) -> Result<(), String> {
+        if !self.settings.namespaces.iter().any(|enabled| enabled == namespace) {
+            return Err(format!(
+                "the operator may not make Jobs in namespace {namespace}; add it to the chart's benchmarks.namespaces"
+            ));
+        }
+        if self.stores.follows(namespace) {
+            return Ok(());
+        }
+        Err(format!(
+            "Jobs in namespace {namespace} cannot be watched: the release has no rights there, or not yet"
+        ))
     }
 
     /// The Jobs of a Benchmark, and the nodes that all others measure.
@@ -188,15 +224,21 @@ async fn begin_run(
     hands: &Hands<'_>,
     situation: &Situation<'_>,
     begin: &Begin,
-) -> Result<BenchmarkStatus, Failure> {
+) -> Result<Result<BenchmarkStatus, Problem>, Failure> {
+    if let Some(stranger) = hands.stranger().await? {
+        return Ok(Err(Problem { reason: word::SPEC_INVALID, message: stranger }));
+    }
     let mut seed = Zeroizing::new([0; 32]);
     let provider = rustls::crypto::aws_lc_rs::default_provider();
     provider.secure_random.fill(&mut *seed).map_err(|_| Failure::Random)?;
     let key = RunKey::new(seed);
     let public = key.public().map_err(|_| Failure::Random)?;
     let run = active(situation, begin, &public);
-    hands.make_secret(&run, &key).await?;
-    Ok(status::begun(situation.status, run, &begin.cause))
+    if let Some(refused) = hands.make_secret(&run, &key).await? {
+        let message = format!("the Secret of a run cannot be made: {}", bounded(&refused));
+        return Ok(Err(Problem { reason: word::NAMESPACE_NOT_ENABLED, message }));
+    }
+    Ok(Ok(status::begun(situation.status, run, &begin.cause)))
 }
 
 async fn advance_run(
@@ -249,8 +291,16 @@ const fn end(outcome: RunOutcome) -> RunEnd {
     }
 }
 
-/// The runs of a status, from the newest on.
+/// The runs of a status whose records are kept longest first: the newest, the baseline, and then the others by age.
 fn newest(status: &BenchmarkStatus) -> Vec<&str> {
     let active = status.active.iter().map(|run| run.id.as_str());
-    active.chain(status.runs.iter().map(|run| run.id.as_str())).collect()
+    let all: Vec<&str> = active.chain(status.runs.iter().map(|run| run.id.as_str())).collect();
+    let first = all.first().copied().into_iter().chain(status.baseline.as_deref());
+    let mut order: Vec<&str> = Vec::new();
+    for run in first.chain(all.iter().copied()) {
+        if !order.contains(&run) {
+            order.push(run);
+        }
+    }
+    order
 }

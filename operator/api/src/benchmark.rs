@@ -45,6 +45,7 @@ use crate::schema;
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [
     {"rule": "has(self.schedule) || (!has(self.timeZone) && !has(self.startingDeadlineSeconds))", "message": "timeZone and startingDeadlineSeconds belong to a schedule, for example schedule: \"0 3 * * *\"", "fieldPath": ".schedule"},
+    {"rule": "!has(self.regression) || self.regression.minimumRuns <= self.successfulRunsHistoryLimit", "message": "more runs are asked for than are kept: raise successfulRunsHistoryLimit to minimumRuns at least", "fieldPath": ".regression.minimumRuns"},
 ]))]
 pub struct BenchmarkSpec {
     /// When runs begin, as in a CronJob: minute, hour, day of month, month, day of week, or @hourly, @daily, @weekly,
@@ -340,6 +341,8 @@ pub struct ActiveRun {
     pub id: String,
     /// The generation whose spec it follows.
     pub generation: i64,
+    #[serde(default)]
+    pub level: Level,
     /// The Ed25519 key by which its results are known, in hex.
     #[schemars(length(max = 64))]
     pub key: String,
@@ -353,7 +356,7 @@ pub struct ActiveRun {
 }
 
 /// A node of a run that goes on.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ActiveNode {
     #[schemars(length(max = 63))]
@@ -363,6 +366,9 @@ pub struct ActiveNode {
     #[schemars(length(max = 63))]
     pub job: String,
     pub phase: NodePhase,
+    /// When its Job was made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_time: Option<Time>,
     /// What it waits for, or what went wrong.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 512))]
@@ -386,6 +392,9 @@ pub struct PastRun {
     #[schemars(length(max = 64))]
     pub id: String,
     pub generation: i64,
+    /// Runs of different levels are not compared.
+    #[serde(default)]
+    pub level: Level,
     #[schemars(length(max = 64))]
     pub key: String,
     pub start_time: Time,

@@ -14,6 +14,10 @@ use super::records::Records;
 use super::step::Situation;
 use crate::names::FIELD_MANAGER;
 
+/// Label of what the operator makes.
+const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+const OPERATOR: &str = "sealane-operator";
+
 /// A step that was not taken, or not whole; it is taken again.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {what}")]
@@ -54,16 +58,26 @@ pub(super) struct Hands<'a> {
 }
 
 impl Hands<'_> {
-    /// Makes the Secret of a run.
+    /// Makes the Secret of a run: the answer is why the API server will not take it.
     ///
     /// # Errors
-    /// [`ApplyError`].
-    pub(super) async fn make_secret(&self, run: &ActiveRun, key: &RunKey) -> Result<(), ApplyError> {
+    /// [`ApplyError`] where another try may do.
+    pub(super) async fn make_secret(
+        &self,
+        run: &ActiveRun,
+        key: &RunKey,
+    ) -> Result<Option<String>, ApplyError> {
         let what = "make the Secret of the run";
         let secret: Secret =
             read(secret(self.owner, &run.id, &run.secret, &key.to_hex())).map_err(cannot(what))?;
         let api = Api::<Secret>::namespaced(self.client.clone(), self.owner.namespace);
-        api.create(&PostParams::default(), &secret).await.map(|_| ()).map_err(cannot(what))
+        match api.create(&PostParams::default(), &secret).await {
+            Ok(_) => Ok(None),
+            Err(error) => match refusal(&error) {
+                Some(why) => Ok(Some(why)),
+                None => Err(cannot(what)(error)),
+            },
+        }
     }
 
     /// The run is over: nobody signs for it any more.
@@ -111,6 +125,19 @@ impl Hands<'_> {
         }
     }
 
+    /// Why the ConfigMap of the results is none of the operator's, if it is not: it would go with the Benchmark.
+    ///
+    /// # Errors
+    /// [`ApplyError`].
+    pub(super) async fn stranger(&self) -> Result<Option<String>, ApplyError> {
+        let api = Api::<ConfigMap>::namespaced(self.client.clone(), self.owner.namespace);
+        let name = benchmark_results(self.owner.name);
+        let found = api.get_opt(&name).await.map_err(cannot("read the results"))?;
+        let ours = |map: &ConfigMap| map.labels().get(MANAGED_BY).map(String::as_str) == Some(OPERATOR);
+        let message = || format!("ConfigMap {name} is somebody else's: give the Benchmark another name");
+        Ok(found.filter(|map| !ours(map)).map(|_| message()))
+    }
+
     /// Every record that is kept, by run.
     ///
     /// # Errors
@@ -134,7 +161,7 @@ impl Hands<'_> {
             "apiVersion": "v1", "kind": "ConfigMap",
             "metadata": {
                 "name": name, "namespace": self.owner.namespace, "ownerReferences": [self.owner.reference()],
-                "labels": {"app.kubernetes.io/managed-by": "sealane-operator"},
+                "labels": {MANAGED_BY: OPERATOR},
             },
             "data": records.0,
         });
@@ -206,7 +233,7 @@ mod tests {
             request: None,
             spec: &spec,
             status: &status,
-            enabled: true,
+            enabled: Ok(()),
             nodes: &[],
             jobs: &[],
             busy: &busy,

@@ -122,7 +122,8 @@ pub(super) fn pools(wanted: &NodePools, nodes: &[NodeView], expected: &[String])
     named.iter().for_each(|name| _ = members.entry(name).or_default());
     for node in nodes {
         let pool = match key {
-            Some(key) => node.labels.get(key).map(String::as_str),
+            // A label without a value, such as that of a role, makes one pool.
+            Some(key) => node.labels.get(key).map(|value| if value.is_empty() { ALL } else { value }),
             None => Some(ALL),
         };
         if let Some(pool) =
@@ -213,6 +214,8 @@ pub(super) mod tests {
         assert_eq!(named(&pools(&of("Auto"), &nodes, &[])), [("gpu", vec!["a", "b"])]);
         assert_eq!(named(&pools(&of("disk"), &nodes, &[])), [("ssd", vec!["c"])]);
         assert_eq!(named(&pools(&of("Auto"), &nodes[2..], &[])), [("all", vec!["c"])]);
+        let role = [node("w", &[("node-role.kubernetes.io/worker", "")]), node("c", &[])];
+        assert_eq!(named(&pools(&of("node-role.kubernetes.io/worker"), &role, &[])), [("all", vec!["w"])]);
         let chosen = pools(&of("Gke"), &nodes, &[])[0].chosen.clone();
         assert_eq!(chosen, Ok(vec!["a".to_owned()]), "one node of each, unless more are asked for");
         let more = NodePools { nodes_per_pool: 5, ..of("Gke") };

@@ -19,11 +19,17 @@ impl Records {
         serde_json::from_str(self.0.get(&Record::key_of(run))?).ok()
     }
 
-    /// What of a run can be believed, or why nothing can.
-    pub(super) fn summaries(&self, run: &str, key: &str) -> Result<Vec<Summary>, String> {
+    /// What a run found on the nodes that it measured, `measured` of them, or why it cannot be believed.
+    pub(super) fn summaries(&self, run: &str, key: &str, measured: usize) -> Result<Vec<Summary>, String> {
         let record = self.of(run).ok_or_else(|| format!("there is no record of run {run}"))?;
         let key = key.parse().map_err(|_| format!("the key of run {run} is no key"))?;
-        record.open(&key).map_err(|error| format!("the record of run {run} is ignored: {error}"))
+        let ignored = |why: &dyn std::fmt::Display| format!("the record of run {run} is ignored: {why}");
+        let found = record.open(&key).map_err(|error| ignored(&error))?;
+        let sound = found.iter().filter(|summary| summary.sound).count();
+        if sound < measured {
+            return Err(ignored(&format_args!("it has {sound} results, and {measured} nodes were measured")));
+        }
+        Ok(found)
     }
 
     /// Adds what came back; a node that is there already keeps what it has.

@@ -2,7 +2,10 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use sealane_operator_api::well_known::condition::{COMPLETE, DEGRADED, REGRESSED, RUNNING, SCHEDULED};
-use sealane_operator_api::{ActiveRun, Against, BenchmarkStatus, NodePhase, PastRun, RunOutcome, word};
+use sealane_operator_api::{
+    ActiveRun, Against, BenchmarkStatus, Level, NodePhase, PastRun, RunOutcome, word,
+};
+use sealane_results::Summary;
 use sealane_types::UnixSeconds;
 
 use super::records::Records;
@@ -16,7 +19,7 @@ pub(super) fn begun(status: &BenchmarkStatus, run: ActiveRun, cause: &Cause) -> 
     match cause {
         Cause::Once => {}
         Cause::Schedule(time) => status.last_schedule_time = Some(Time(*time)),
-        Cause::Request(request) => status.last_request = Some(request.chars().take(64).collect()),
+        Cause::Request(request) => status.last_request = Some(request.clone()),
     }
     status
 }
@@ -32,7 +35,8 @@ pub(super) fn finished(
     let Some(run) = status.active.take() else { return status };
     records.end(&run, &situation.now.to_string());
     let mut finish = finish.clone();
-    let found = match records.summaries(&run.id, &run.key) {
+    let measured = run.nodes.iter().filter(|node| node.phase == NodePhase::Succeeded).count();
+    let found = match records.summaries(&run.id, &run.key, measured) {
         Ok(found) => found,
         // Somebody else has written to the ConfigMap.
         Err(why) if finish.outcome == RunOutcome::Succeeded => {
@@ -41,18 +45,17 @@ pub(super) fn finished(
         }
         Err(_) => Vec::new(),
     };
-    status.runs.insert(0, past(situation, run, finish));
+    status.runs.insert(0, past(situation, run, measured, finish));
     let outcome = status.runs.first().map(|run| run.outcome);
     if outcome == Some(RunOutcome::Succeeded) {
         status.last_successful_time = Some(Time(situation.now));
         status.baseline = baseline(situation, &status);
-        let earlier = reference(situation, &status).map(|run| records.summaries(&run.id, &run.key));
-        let (before, doubt) = match earlier.transpose() {
+        let (before, doubt) = match earlier(situation, &status, records) {
             Ok(before) => (before, None),
-            Err(why) => (None, Some(why)),
+            Err(why) => (None, Some(bounded(&format!("not compared: {why}")))),
         };
         if let Some(run) = status.runs.first_mut() {
-            run.message = doubt.map(|why| bounded(&format!("not compared: {why}")));
+            run.message = doubt;
         }
         let tolerance =
             situation.spec.regression.as_ref().map_or(0, |regression| regression.tolerance_percent);
@@ -62,12 +65,12 @@ pub(super) fn finished(
     status
 }
 
-fn past(situation: &Situation<'_>, run: ActiveRun, finish: Finish) -> PastRun {
-    let measured = run.nodes.iter().filter(|node| node.phase == NodePhase::Succeeded).count();
+fn past(situation: &Situation<'_>, run: ActiveRun, measured: usize, finish: Finish) -> PastRun {
     PastRun {
         nodes: format!("{measured}/{}", run.nodes.len()),
         id: run.id,
         generation: run.generation,
+        level: run.level,
         key: run.key,
         start_time: run.start_time,
         completion_time: Time(situation.now),
@@ -95,26 +98,40 @@ fn prune(situation: &Situation<'_>, status: &mut BenchmarkStatus) -> Vec<String>
     dropped
 }
 
-/// The run that the newest one is compared with, if it is to be compared.
-fn reference<'a>(situation: &Situation<'_>, status: &'a BenchmarkStatus) -> Option<&'a PastRun> {
-    let regression = situation.spec.regression.as_ref()?;
-    let mut earlier = status.runs.iter().skip(1).filter(|run| run.outcome == RunOutcome::Succeeded);
-    let enough = usize::try_from(regression.minimum_runs).unwrap_or(1);
-    if earlier.clone().count() < enough {
-        return None;
+/// The figures that those of the newest run are compared with, if any are to be, or why none can be.
+fn earlier(
+    situation: &Situation<'_>,
+    status: &BenchmarkStatus,
+    records: &Records,
+) -> Result<Option<Vec<Summary>>, String> {
+    let Some(regression) = &situation.spec.regression else { return Ok(None) };
+    let Some(newest) = status.runs.first() else { return Ok(None) };
+    if newest.level == Level::Smoke {
+        return Err("figures of level Smoke mean nothing".to_owned());
     }
-    match regression.against {
+    let succeeded = |run: &&PastRun| run.outcome == RunOutcome::Succeeded && run.level == newest.level;
+    let mut earlier = status.runs.iter().skip(1).filter(succeeded);
+    let (count, enough) = (earlier.clone().count(), usize::try_from(regression.minimum_runs).unwrap_or(1));
+    if count < enough {
+        return Err(format!("{count} earlier runs of this level succeeded, and {enough} are asked for"));
+    }
+    let reference = match regression.against {
         Against::Previous => earlier.next(),
         Against::Baseline => earlier.find(|run| status.baseline.as_deref() == Some(&run.id)),
-    }
+    };
+    let Some(reference) = reference else { return Err("this run is the baseline".to_owned()) };
+    let measured = reference.nodes.split('/').next().and_then(|count| count.parse().ok()).unwrap_or(0);
+    records.summaries(&reference.id, &reference.key, measured).map(Some)
 }
 
 /// The run that is the baseline from now on.
 fn baseline(situation: &Situation<'_>, status: &BenchmarkStatus) -> Option<String> {
     let named = situation.spec.regression.as_ref().and_then(|regression| regression.baseline_run.as_ref());
-    let succeeded = |run: &&PastRun| run.outcome == RunOutcome::Succeeded;
+    let level = situation.spec.level;
+    let succeeded = |run: &&PastRun| run.outcome == RunOutcome::Succeeded && run.level == level;
     let named = named.and_then(|id| status.runs.iter().filter(succeeded).find(|run| run.id == *id));
-    let held = status.baseline.as_ref().filter(|id| status.runs.iter().any(|run| run.id == **id));
+    let held =
+        status.baseline.as_ref().filter(|id| status.runs.iter().filter(succeeded).any(|run| run.id == **id));
     let first = || status.runs.iter().rev().find(succeeded).map(|run| run.id.clone());
     named.map(|run| run.id.clone()).or_else(|| held.cloned()).or_else(first)
 }
@@ -200,9 +217,8 @@ fn regressed(situation: &Situation<'_>, status: &BenchmarkStatus) -> Finding {
         return Finding::unknown(REGRESSED, word::NOT_COMPARED, doubt);
     }
     if worse.is_empty() {
-        let succeeded = status.runs.iter().filter(|run| run.outcome == RunOutcome::Succeeded).count();
-        return if succeeded < 2 {
-            Finding::no(REGRESSED, word::NOT_COMPARED, "there is no earlier run to compare with")
+        return if newest.is_none() {
+            Finding::no(REGRESSED, word::NOT_COMPARED, "no run has succeeded yet")
         } else {
             Finding::no(REGRESSED, word::NOT_WORSE, "nothing is worse beyond doubt and tolerance")
         };

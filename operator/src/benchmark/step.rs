@@ -25,6 +25,8 @@ const NODES_MAX: usize = 128;
 const CACHE_LAG: SignedDuration = SignedDuration::from_secs(30);
 /// How soon to look again at what no event tells.
 const AGAIN: Duration = Duration::from_secs(5);
+/// What a status holds of a request; what is beyond it makes no other request.
+const REQUEST_CHARS_MAX: usize = 64;
 /// What a status holds of a message.
 const MESSAGE_CHARS_MAX: usize = 256;
 
@@ -39,8 +41,8 @@ pub(super) struct Situation<'a> {
     pub(super) request: Option<&'a str>,
     pub(super) spec: &'a BenchmarkSpec,
     pub(super) status: &'a BenchmarkStatus,
-    /// Whether the operator may make Jobs in its namespace.
-    pub(super) enabled: bool,
+    /// Whether the operator may make Jobs in its namespace, or why not.
+    pub(super) enabled: Result<(), String>,
     pub(super) nodes: &'a [NodeView],
     /// Those of this Benchmark.
     pub(super) jobs: &'a [JobView],
@@ -61,7 +63,8 @@ pub(super) enum Step {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Begin {
     pub(super) id: String,
-    pub(super) nodes: Vec<ActiveNode>,
+    /// Pools and nodes.
+    pub(super) nodes: Vec<(String, String)>,
     pub(super) cause: Cause,
 }
 
@@ -118,14 +121,15 @@ pub(super) fn decide(situation: &Situation<'_>) -> (Step, Outlook) {
         surplus: surplus(situation),
         again: None,
     };
-    if !situation.enabled {
-        outlook.next = Err(Problem {
-            reason: word::NAMESPACE_NOT_ENABLED,
-            message: format!(
-                "the operator may not make Jobs in namespace {}; add it to the chart's benchmarks.namespaces",
-                situation.owner.namespace
-            ),
-        });
+    let chosen: usize = pools.iter().flat_map(|pool| &pool.chosen).map(Vec::len).sum();
+    if chosen > NODES_MAX {
+        let message =
+            format!("a run measures {NODES_MAX} nodes at most: {} are left out", chosen - NODES_MAX);
+        outlook.problems.push(Problem { reason: word::POOL_UNUSABLE, message });
+    }
+    if let Err(why) = &situation.enabled {
+        outlook.next = Err(Problem { reason: word::NAMESPACE_NOT_ENABLED, message: why.clone() });
+        outlook.again = Some(AGAIN);
         return (Step::Rest, outlook);
     }
     let due = match due(situation) {
@@ -167,8 +171,8 @@ fn due(situation: &Situation<'_>) -> Result<Due, Problem> {
         let message = "spec.suspend is true: no run begins";
         return Err(Problem { reason: word::SUSPENDED, message: message.to_owned() });
     }
-    let asked = situation.request.filter(|request| status.last_request.as_deref() != Some(*request));
-    let asked = asked.map(|request| Cause::Request(request.to_owned()));
+    let asked = situation.request.map(|request| request.chars().take(REQUEST_CHARS_MAX).collect::<String>());
+    let asked = asked.filter(|request| status.last_request.as_ref() != Some(request)).map(Cause::Request);
     let Some(schedule) = &spec.schedule else {
         let of_this = |one: i64| one == *generation;
         let ran = status.runs.iter().any(|run| of_this(run.generation))
@@ -201,16 +205,7 @@ fn begin(situation: &Situation<'_>, cause: Cause, pools: &[Pool], outlook: &mut 
         let nodes = pool.chosen.iter().flatten();
         nodes.map(|node| (pool.name.clone(), node.clone()))
     });
-    let nodes: Vec<ActiveNode> = chosen
-        .take(NODES_MAX)
-        .map(|(pool, node)| ActiveNode {
-            job: job_name(owner.name, &[&id, &pool, &node]),
-            pool,
-            node,
-            phase: NodePhase::Waiting,
-            message: None,
-        })
-        .collect();
+    let nodes: Vec<(String, String)> = chosen.take(NODES_MAX).collect();
     if nodes.is_empty() {
         let why: Vec<&str> = outlook.problems.iter().map(|problem| problem.message.as_str()).collect();
         let message = format!("a run is due, and there is no node to measure: {}", why.join("; "));
@@ -246,7 +241,10 @@ fn advance(situation: &Situation<'_>, run: &ActiveRun, pools: &[Pool]) -> Step {
                     sealed,
                     failure: node.message.clone(),
                 }),
-                NodePhase::Running if standing.starts => step.start.push(node.clone()),
+                NodePhase::Running if standing.starts => {
+                    node.start_time = Some(Time(situation.now));
+                    step.start.push(node.clone());
+                }
                 NodePhase::Running | NodePhase::Waiting => {}
             }
         }
@@ -285,6 +283,15 @@ fn look(
         if !present {
             return (Standing::failed(format!("node {} left the cluster", node.node)), None);
         }
+        if let Some(started) = &node.start_time {
+            // The cache may not have it yet.
+            let lag = situation.now.duration_since(started.0) <= CACHE_LAG;
+            let gone = || Standing::failed("its Job was deleted");
+            return (if lag { Standing::new(NodePhase::Running, None) } else { gone() }, None);
+        }
+        if situation.generation != run.generation {
+            return (Standing::failed("the Benchmark was changed before it was measured"), None);
+        }
         // Two runs in one pool would measure each other, and so would two on one node.
         let pool = pools.iter().find(|pool| pool.name == node.pool).map(|pool| pool.nodes.as_slice());
         let measured =
@@ -303,7 +310,10 @@ fn look(
             (Standing::failed(format!("node {} left the cluster in the middle of the run", node.node)), None)
         }
         JobState::Active => {
-            let waits = job.pod.as_ref().and_then(|pod| pod.waits.clone());
+            let waits = match &job.pod {
+                Some(pod) => pod.waits.clone(),
+                None => Some("its Job has no pod yet; the Job's events say why, if this stays".to_owned()),
+            };
             (Standing::new(NodePhase::Running, waits), None)
         }
         JobState::Over { at, failure } => {
@@ -356,13 +366,23 @@ fn surplus(situation: &Situation<'_>) -> Vec<String> {
 pub(super) fn active(situation: &Situation<'_>, begin: &Begin, key: &RunPublicKey) -> ActiveRun {
     let key = key.to_string();
     let tail = key.get(..8).unwrap_or_default();
+    let node = |(pool, node): &(String, String)| ActiveNode {
+        // With the key, so that a run which takes the name of an earlier one takes none of its Jobs.
+        job: job_name(situation.owner.name, &[&begin.id, &key, pool, node]),
+        pool: pool.clone(),
+        node: node.clone(),
+        phase: NodePhase::Waiting,
+        start_time: None,
+        message: None,
+    };
     ActiveRun {
         id: begin.id.clone(),
         generation: situation.generation,
+        level: situation.spec.level,
         secret: format!("{}-{tail}", stem(situation.owner.name)),
-        key,
         start_time: Time(situation.now),
-        nodes: begin.nodes.clone(),
+        nodes: begin.nodes.iter().map(node).collect(),
+        key,
     }
 }
 

@@ -31,7 +31,7 @@ struct World {
     request: Option<String>,
     spec: BenchmarkSpec,
     status: BenchmarkStatus,
-    enabled: bool,
+    enabled: Result<(), String>,
     nodes: Vec<NodeView>,
     jobs: Vec<JobView>,
     busy: BTreeSet<String>,
@@ -48,7 +48,7 @@ impl World {
             request: None,
             spec: serde_json::from_value(spec).unwrap(),
             status: BenchmarkStatus::default(),
-            enabled: true,
+            enabled: Ok(()),
             nodes: vec![node("a", &[("pool", "x")]), node("b", &[("pool", "y")])],
             jobs: Vec::new(),
             busy: BTreeSet::new(),
@@ -67,7 +67,7 @@ impl World {
             request: self.request.as_deref(),
             spec: &self.spec,
             status: &self.status,
-            enabled: self.enabled,
+            enabled: self.enabled.clone(),
             nodes: &self.nodes,
             jobs: &self.jobs,
             busy: &self.busy,
@@ -196,7 +196,7 @@ fn a_run_goes_from_its_plan_to_its_figures() {
     let mut world = World::new(pools_by_label());
     let Step::Begin(Begin { id, nodes, cause }) = world.step() else { panic!("no run") };
     assert_eq!((id.as_str(), cause), ("01234567-1", Cause::Once));
-    assert_eq!(nodes.iter().map(|node| node.pool.as_str()).collect::<Vec<_>>(), ["x", "y"]);
+    assert_eq!(nodes.iter().map(|(pool, _)| pool.as_str()).collect::<Vec<_>>(), ["x", "y"]);
     assert_eq!(world.reason(RUNNING), "Measuring");
 
     let Step::Advance(Advance { start, results, .. }) = world.step() else { panic!() };
@@ -298,6 +298,11 @@ fn a_request_begins_a_run_once() {
     assert_eq!(world.status.last_request.as_deref(), Some("now"));
     world.status.active = None;
     assert_eq!(world.step(), Step::Rest);
+    // As much of it as the status holds tells it from the last one.
+    world.request = Some("r".repeat(200));
+    assert!(matches!(world.step(), Step::Begin(_)));
+    world.status.active = None;
+    assert_eq!(world.step(), Step::Rest);
     world.spec.suspend = true;
     world.request = Some("again".to_owned());
     assert_eq!((world.step(), world.reason(SCHEDULED)), (Step::Rest, "Suspended".to_owned()));
@@ -308,7 +313,7 @@ fn what_cannot_be_scheduled_says_why() {
     let mut world = World::new(json!({"schedule": "whenever"}));
     assert_eq!((world.step(), world.reason(SCHEDULED)), (Step::Rest, "ScheduleInvalid".to_owned()));
     let mut world = World::new(json!({}));
-    world.enabled = false;
+    world.enabled = Err("not here".to_owned());
     assert_eq!((world.step(), world.reason(SCHEDULED)), (Step::Rest, "NamespaceNotEnabled".to_owned()));
     let mut world = World::new(json!({"nodePools": {"key": "pool", "names": ["z"]}}));
     assert_eq!((world.step(), world.reason(SCHEDULED)), (Step::Rest, "NoNodes".to_owned()));
@@ -432,7 +437,7 @@ fn a_run_of_which_a_node_failed_has_failed_and_leaves_the_figures_of_before() {
     assert_eq!(world.status.runs.len(), 2);
     // What was measured of it can be read all the same.
     let run = &world.status.runs[0];
-    assert_eq!(world.records.summaries(&run.id, &run.key).unwrap().len(), 1);
+    assert_eq!(world.records.summaries(&run.id, &run.key, 1).unwrap().len(), 1);
 }
 
 #[test]
@@ -468,7 +473,7 @@ fn small_steps_add_up_against_a_baseline_that_is_kept() {
         reasons.push(world.reason(REGRESSED));
     }
     assert_eq!(world.status.baseline.as_deref(), Some("01234567-1"));
-    assert_eq!(reasons, ["NotCompared", "NotWorse", "NotWorse", "Worse"]);
+    assert_eq!(reasons, ["NotCompared", "NotCompared", "NotWorse", "Worse"]);
     let kept: Vec<&str> = world.status.runs.iter().map(|run| run.id.as_str()).collect();
     assert_eq!(kept, ["01234567-4", "01234567-3", "01234567-1"]);
     assert!(world.records.of("01234567-2").is_none());
@@ -496,6 +501,84 @@ fn a_poisoned_record_is_not_compared_with() {
     let (status, reason, message) = world.condition(REGRESSED);
     assert_eq!((status.as_str(), reason.as_str()), ("Unknown", "NotCompared"));
     assert!(message.contains("the record of run 01234567-1 is ignored"), "{message}");
+}
+
+#[test]
+fn a_record_that_was_emptied_is_no_record() {
+    let mut world = World::new(json!({"regression": {}}));
+    world.whole_run(4.0);
+    // Without its results, and without a record.
+    let run = world.status.runs[0].id.clone();
+    let mut record = world.records.of(&run).unwrap();
+    record.nodes.clear();
+    world.records.0.insert(Record::key_of(&run), serde_json::to_string(&record).unwrap());
+    world.generation = 2;
+    world.whole_run(2.0);
+    assert!(world.condition(REGRESSED).2.contains("it has 0 results, and 1 nodes were measured"));
+    world.generation = 3;
+    world.step();
+    world.step();
+    let said = world.result("a", 4.0);
+    world.end("a", Some(said), None);
+    world.step();
+    world.records.0.clear();
+    world.step();
+    assert_eq!(world.status.runs[0].outcome, RunOutcome::Failed);
+}
+
+#[test]
+fn runs_of_other_levels_are_not_compared_and_those_of_smoke_never() {
+    let mut world = World::new(json!({"regression": {"against": "Baseline"}, "level": "Smoke"}));
+    world.whole_run(8.0);
+    world.generation = 2;
+    world.whole_run(1.0);
+    assert!(world.condition(REGRESSED).2.contains("Smoke"));
+    world.spec.level = sealane_operator_api::Level::Quick;
+    world.generation = 3;
+    world.whole_run(4.0);
+    assert_eq!(world.reason(REGRESSED), "NotCompared");
+    assert_eq!(world.status.baseline.as_deref(), Some("01234567-3"));
+    world.generation = 4;
+    world.whole_run(1.0);
+    assert_eq!(world.reason(REGRESSED), "Worse");
+}
+
+#[test]
+fn a_job_that_was_deleted_is_not_made_again() {
+    let mut world = World::new(json!({}));
+    world.step();
+    world.step();
+    world.jobs.clear();
+    let Step::Advance(Advance { nodes, start, .. }) = world.step() else { panic!() };
+    assert_eq!((nodes[0].phase, start.len()), (NodePhase::Running, 0), "the cache may be behind");
+    world.now = world.now.checked_add(SignedDuration::from_secs(31)).unwrap();
+    let Step::Advance(Advance { nodes, .. }) = world.step() else { panic!() };
+    assert_eq!(nodes[0].message.as_deref(), Some("its Job was deleted"));
+}
+
+#[test]
+fn a_benchmark_that_was_changed_measures_nothing_more_of_its_old_run() {
+    let mut world = World::new(json!({}));
+    world.step();
+    world.generation = 2;
+    let Step::Advance(Advance { nodes, start, .. }) = world.step() else { panic!() };
+    assert_eq!((nodes[0].phase, start.len()), (NodePhase::Failed, 0));
+}
+
+#[test]
+fn more_nodes_than_a_run_measures_are_told() {
+    let mut world = World::new(json!({"nodePools": {"nodesPerPool": 16, "key": "pool"}}));
+    world.nodes = (0..140)
+        .map(|number| {
+            node(
+                &format!("n{number:03}"),
+                &[("pool", ["a", "b", "c", "d", "e", "f", "g", "h", "i"][number % 9])],
+            )
+        })
+        .collect();
+    world.step();
+    assert_eq!(world.status.active.as_ref().unwrap().nodes.len(), 128);
+    assert_eq!(world.condition(DEGRADED).2, "a run measures 128 nodes at most: 12 are left out");
 }
 
 #[test]

@@ -1,9 +1,11 @@
 //! Caches of what runs are made of, and the requests that their changes cause.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::hash::Hash;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::future::join_all;
 use futures::{FutureExt, StreamExt};
@@ -17,9 +19,13 @@ use kube::{Api, Client, Resource, ResourceExt};
 use sealane_operator_api::Benchmark;
 use sealane_operator_api::well_known::BENCHMARK_LABEL;
 
+use super::pool::NodeView;
 use crate::causes::Causes;
 use crate::limits::DEBOUNCE;
 use crate::queue::Queue;
+
+/// How long the first look at a namespace may keep all Benchmarks waiting.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The caches. Filled by the future that [`start`] returns with them.
 #[derive(Clone)]
@@ -27,9 +33,8 @@ pub(super) struct Stores {
     /// Which Benchmarks there are; what they say is read when it is needed, so that no step is taken twice for a cache that
     /// is behind.
     pub(super) benchmarks: Store<PartialObjectMeta<Benchmark>>,
-    /// One cache for each namespace in which Jobs may be made.
-    pub(super) jobs: Vec<Store<Job>>,
-    pub(super) pods: Vec<Store<Pod>>,
+    /// For each namespace in which Jobs may be made, they and their pods.
+    runs: BTreeMap<String, (Store<Job>, Store<Pod>)>,
     pub(super) nodes: Store<Node>,
 }
 
@@ -40,27 +45,38 @@ impl fmt::Debug for Stores {
 }
 
 impl Stores {
-    /// Waits until every cache has been filled once.
+    /// Waits until nodes and Benchmarks are known, and for a while for the Jobs of each namespace: one that is gone, or has
+    /// no rights for the operator, must not keep the others waiting.
     pub(super) async fn ready(&self) {
         // An error means that the watching future was dropped; whoever did that stops this one too.
         let _ = tokio::join!(
             self.benchmarks.wait_until_ready(),
             self.nodes.wait_until_ready(),
-            join_all(self.jobs.iter().map(Store::wait_until_ready)),
-            join_all(self.pods.iter().map(Store::wait_until_ready)),
+            join_all(self.runs.values().map(|runs| tokio::time::timeout(PATIENCE, filled(runs)))),
         );
+    }
+
+    /// Whether the Jobs of a namespace are known.
+    pub(super) fn follows(&self, namespace: &str) -> bool {
+        self.runs.get(namespace).is_some_and(|runs| filled(runs).now_or_never().is_some())
     }
 
     /// Every Job of a run.
     pub(super) fn jobs(&self) -> impl Iterator<Item = Arc<Job>> {
-        self.jobs.iter().flat_map(Store::state)
+        self.runs.values().flat_map(|(jobs, _)| jobs.state())
     }
 
     /// Every pod of a run.
     #[must_use]
     pub(super) fn pods(&self) -> Vec<Arc<Pod>> {
-        self.pods.iter().flat_map(Store::state).collect()
+        self.runs.values().flat_map(|(_, pods)| pods.state()).collect()
     }
+}
+
+/// Waits until both caches of a namespace have been filled once.
+async fn filled((jobs, pods): &(Store<Job>, Store<Pod>)) {
+    // As above.
+    let _ = tokio::join!(jobs.wait_until_ready(), pods.wait_until_ready());
 }
 
 /// How a Benchmark is named in the queue.
@@ -80,56 +96,64 @@ pub(super) fn start(
         |object: &PartialObjectMeta<Benchmark>| Some(vec![key(&object.namespace()?, &object.name_any())]);
     let events =
         watcher(Api::<PartialObjectMeta<Benchmark>>::all(client.clone()), watcher::Config::default());
-    let benchmarks_watch = follow(events.default_backoff().reflect(writer), queue, own);
+    let benchmarks_watch =
+        follow(events.default_backoff().reflect(writer), queue, move |object, _| own(object));
 
     let labelled = || watcher::Config::default().labels(BENCHMARK_LABEL);
-    let (mut jobs, mut pods, mut watches) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut runs, mut watches) = (BTreeMap::new(), Vec::new());
     for namespace in namespaces {
-        let (store, writer) = reflector::store();
+        let (jobs, writer) = reflector::store();
         let events = watcher(Api::<Job>::namespaced(client.clone(), namespace), labelled()).default_backoff();
         let events = events.modify(|job| job.metadata.managed_fields = None).reflect(writer);
-        watches.push(follow(events, queue, of_label).boxed());
-        jobs.push(store);
-        let (store, writer) = reflector::store();
+        watches.push(follow(events, queue, |object, _| of_label(object)).boxed());
+        let (pods, writer) = reflector::store();
         let events = watcher(Api::<Pod>::namespaced(client.clone(), namespace), labelled()).default_backoff();
         let events = events.modify(trim_pod).reflect(writer);
-        watches.push(follow(events, queue, of_label).boxed());
-        pods.push(store);
+        watches.push(follow(events, queue, |object, _| of_label(object)).boxed());
+        runs.insert(namespace.clone(), (jobs, pods));
     }
 
     let (nodes, writer) = reflector::store();
     let known = benchmarks.clone();
-    let all = move |_: &Node| Some(known.state().iter().filter_map(|object| own(object)).flatten().collect());
+    let mut seen: BTreeMap<String, NodeView> = BTreeMap::new();
+    let all = move |node: &Node, gone: bool| {
+        // A heartbeat changes nothing that matters here.
+        let view = NodeView::new(node)?;
+        let known_already = seen.insert(view.name.clone(), view.clone()) == Some(view);
+        (!known_already || gone)
+            .then(|| known.state().iter().filter_map(|object| own(object)).flatten().collect())
+    };
     let events = watcher(Api::<Node>::all(client.clone()), watcher::Config::default()).default_backoff();
     let nodes_watch = follow(events.modify(trim_node).reflect(writer), queue, all);
 
     let watching = async move {
         tokio::join!(benchmarks_watch, join_all(watches), nodes_watch);
     };
-    (Stores { benchmarks, jobs, pods, nodes }, watching)
+    (Stores { benchmarks, runs, nodes }, watching)
 }
 
-/// Asks for the reconciliation of whatever an object concerns.
+/// Asks for the reconciliation of whatever an object concerns, which is told whether the object is gone.
 fn follow<K, S, F>(
     events: S,
     queue: &Arc<Queue>,
-    concerned: F,
+    mut concerned: F,
 ) -> impl Future<Output = ()> + Send + use<K, S, F>
 where
     K: Resource + Send + 'static,
     K::DynamicType: Default + Eq + Hash + Clone,
     S: futures::Stream<Item = Watched<Event<K>>> + Send + 'static,
-    F: Fn(&K) -> Option<Vec<String>> + Send + 'static,
+    F: FnMut(&K, bool) -> Option<Vec<String>> + Send + 'static,
 {
     let queue = Arc::clone(queue);
     async move {
+        let ask = |keys: Option<Vec<String>>| {
+            keys.iter().flatten().for_each(|key| queue.request(key, DEBOUNCE));
+        };
         let mut events = std::pin::pin!(events);
         while let Some(event) = events.next().await {
             match event {
-                Ok(Event::Apply(object) | Event::Delete(object) | Event::InitApply(object)) => {
-                    let concerned = concerned(&object).unwrap_or_default();
-                    concerned.iter().for_each(|key| queue.request(key, DEBOUNCE));
-                }
+                Ok(Event::Apply(object) | Event::InitApply(object)) => ask(concerned(&object, false)),
+                Ok(Event::Delete(object)) => ask(concerned(&object, true)),
                 Ok(Event::Init | Event::InitDone) => {}
                 Err(error) => {
                     let kind = K::kind(&K::DynamicType::default()).into_owned();

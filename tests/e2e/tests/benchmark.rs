@@ -164,6 +164,23 @@ async fn e2e_node_drained_in_the_middle_fails_its_run_and_says_so() -> Result<()
     remove(&release, name).await
 }
 
+/// Waits until a run other than `before` is over, and says which.
+async fn another(release: &Sandbox, name: &str, before: &str) -> Result<String> {
+    until("another run is over", || async {
+        let status =
+            release.read(&format!("slb/{name}")).await.map_err(|error| format!("{error:#}"))?["status"]
+                .clone();
+        match status["runs"][0]["id"].as_str() {
+            Some(run) if run != before => Ok(run.to_owned()),
+            _ => Err(status.to_string()),
+        }
+    })
+    .await
+}
+
+/// A machine that is busy cannot tell; whoever runs Benchmarks would ask again.
+const TRIES: usize = 4;
+
 /// AES without the CPU's instructions for it and for GHASH (bits 57 and 33 of OPENSSL_ia32cap).
 const WITHOUT_AES: &str = "~0x0200000200000000";
 
@@ -176,11 +193,23 @@ async fn e2e_node_that_became_slower_is_a_regression() -> Result<()> {
     let spec = json!({"nodePools": pool, "regression": regression, "suites": ["Frame"]});
     apply(&release, name, LONG, spec.clone()).await?;
     release.because("slb/slower", "Complete", "True", "RunSucceeded").await?;
-    release.because("slb/slower", "Regressed", "False", "NotCompared").await?;
+    release.because("slb/slower", "Regressed", "Unknown", "NotCompared").await?;
+    let first = another(&release, name, "").await?;
     // Another generation is another run.
     let mut slower = spec;
     slower["env"] = json!([{"name": "OPENSSL_ia32cap", "value": WITHOUT_AES}]);
     apply(&release, name, LONG, slower).await?;
+    let mut run = another(&release, name, &first).await?;
+    for attempt in 1..TRIES {
+        let conditions = release.read("slb/slower").await?["status"]["conditions"].clone();
+        let told = conditions.as_array().into_iter().flatten();
+        if told.into_iter().any(|one| one["type"] == "Regressed" && one["status"] == "True") {
+            break;
+        }
+        let again = format!("sealane.dev/run={attempt}");
+        release.kubectl(&["annotate", "slb", name, &again, "--overwrite"]).await?;
+        run = another(&release, name, &run).await?;
+    }
     let condition = release.because("slb/slower", "Regressed", "True", "Worse").await?;
     let message = condition["message"].as_str().unwrap_or_default();
     ensure!(message.contains("in pool one") && message.contains("% worse"), "{message}");
@@ -190,6 +219,6 @@ async fn e2e_node_that_became_slower_is_a_regression() -> Result<()> {
     let namespace = ["-n", RELEASE].map(str::to_owned);
     let words = [&["bench", "compare", name].map(str::to_owned)[..], &namespace[..]].concat();
     let outcome = release.cluster.plugin_outcome(&words).await?;
-    ensure!(outcome.code == Some(1) && outcome.stdout.contains("worse"), "{outcome:?}");
+    ensure!(outcome.code == Some(1) && outcome.stdout.contains("WORSE"), "{outcome:?}");
     remove(&release, name).await
 }
