@@ -90,7 +90,17 @@ impl Runs {
 
 impl Run {
     fn open(past: &PastRun, data: Option<&BTreeMap<String, String>>) -> Self {
-        let PastRun { id, generation: _, key, start_time, completion_time, outcome, nodes, message } = past;
+        let PastRun {
+            id,
+            generation: _,
+            level: _,
+            key,
+            start_time,
+            completion_time,
+            outcome,
+            nodes,
+            message,
+        } = past;
         let (found, problem) = match record(id, data) {
             Ok(record) => (opened(&record, key), None),
             Err(problem) => (Vec::new(), Some(problem.to_owned())),

@@ -126,7 +126,7 @@ impl Progress {
 
     fn changes(&mut self, active: &ActiveRun) -> Vec<String> {
         let mut changes = Vec::new();
-        for ActiveNode { pool, node, job: _, phase, message } in &active.nodes {
+        for ActiveNode { pool, node, job: _, phase, message, start_time: _ } in &active.nodes {
             let word = match phase {
                 NodePhase::Waiting => "waits",
                 NodePhase::Running => "is being measured",
