@@ -82,25 +82,21 @@ impl Output {
         now: Moment,
         mut write: impl FnMut(&mut [u8]) -> Result<usize, CodecError>,
     ) -> Result<(), OutputError> {
-        if self.is_open() {
+        loop {
+            if !self.is_open() {
+                self.begin(sealer, lane, now)?;
+            }
             match write(self.space()) {
                 Ok(used) => {
                     self.end = self.end.saturating_add(used);
                     return Ok(());
                 }
-                Err(CodecError::NoRoom) => self.seal_open(sealer)?,
-                Err(error) => return Err(OutputError::Frame(error)),
-            }
-        }
-        self.begin(sealer, lane, now)?;
-        match write(self.space()) {
-            Ok(used) => {
-                self.end = self.end.saturating_add(used);
-                Ok(())
-            }
-            Err(error) => {
-                self.end = self.sealed;
-                Err(OutputError::Frame(error))
+                Err(CodecError::NoRoom) if self.is_narrow() => self.widen(),
+                Err(CodecError::NoRoom) if self.has_frames() => self.seal_open(sealer)?,
+                Err(error) => {
+                    self.advance(0);
+                    return Err(OutputError::Frame(error));
+                }
             }
         }
     }
@@ -134,8 +130,13 @@ impl Output {
         sealer: &mut Sealer,
         now: Moment,
     ) -> Result<&mut [u8], OutputError> {
-        if self.is_open() && self.space().len() < wanted {
-            self.seal_open(sealer)?;
+        if self.is_open() {
+            if self.is_narrow() {
+                self.widen();
+            }
+            if self.space().len() < wanted {
+                self.seal_open(sealer)?;
+            }
         }
         if !self.is_open() {
             self.begin(sealer, Lane::Data, now)?;
@@ -146,7 +147,7 @@ impl Output {
     /// The caller used `bytes` of [`Self::space_for`]; none: an empty record is taken back.
     pub(crate) fn advance(&mut self, bytes: usize) {
         self.end = self.end.saturating_add(bytes);
-        if self.end == self.sealed.saturating_add(RECORD_HEADER_BYTES) {
+        if !self.has_frames() {
             self.end = self.sealed;
         }
     }
@@ -187,15 +188,37 @@ impl Output {
         self.end > self.sealed
     }
 
+    const fn has_frames(&self) -> bool {
+        self.end > self.sealed.saturating_add(RECORD_HEADER_BYTES)
+    }
+
+    /// Whether the buffer ends before the open record would be full.
+    const fn is_narrow(&self) -> bool {
+        self.buffer.len() < self.sealed.saturating_add(RECORD_WIRE_BYTES_MAX)
+    }
+
+    /// Makes room for a full record where a narrow one was begun; [`Self::begin`] made sure that there may be.
+    fn widen(&mut self) {
+        self.buffer.resize(self.sealed.saturating_add(RECORD_WIRE_BYTES_MAX), 0);
+    }
+
     /// Free plaintext of the open record.
     fn space(&mut self) -> &mut [u8] {
-        let end = self.sealed.saturating_add(PLAINTEXT_END);
+        let full = self.sealed.saturating_add(PLAINTEXT_END);
+        let end = full.min(self.buffer.len().saturating_sub(TAG_BYTES));
         self.buffer.get_mut(self.end..end).unwrap_or_default()
     }
 
+    /// A record of control frames begins narrow: one that says that a connection still lives shall not take the memory
+    /// of one that is full.
     fn begin(&mut self, sealer: &mut Sealer, lane: Lane, now: Moment) -> Result<(), OutputError> {
         debug_assert!(!self.is_open());
-        self.grow(self.end.saturating_add(RECORD_WIRE_BYTES_MAX_AND_UPDATE), lane)?;
+        let full = self.end.saturating_add(RECORD_WIRE_BYTES_MAX_AND_UPDATE);
+        match lane {
+            Lane::Data => self.grow(full, lane)?,
+            Lane::Control | Lane::Close if full > lane.bytes_max() => return Err(OutputError::Full),
+            Lane::Control | Lane::Close => self.grow(self.end.saturating_add(NARROW_BYTES), lane)?,
+        }
         if sealer.update_due(now) {
             let end = self.end.saturating_add(UPDATE_BYTES);
             let record = self.buffer.get_mut(self.end..end).ok_or(OutputError::Full)?;
@@ -227,6 +250,8 @@ impl Output {
 
 /// End of a record's plaintext, from its start.
 const PLAINTEXT_END: usize = RECORD_HEADER_BYTES + RECORD_PLAINTEXT_BYTES_MAX;
+/// What a record of control frames begins with: a key update and a few small frames.
+const NARROW_BYTES: usize = 512;
 /// An empty sealed record.
 const UPDATE_BYTES: usize = RECORD_HEADER_BYTES + TAG_BYTES;
 /// What a new record may need at most: a key update goes before it.
@@ -234,7 +259,25 @@ const RECORD_WIRE_BYTES_MAX_AND_UPDATE: usize = RECORD_WIRE_BYTES_MAX + UPDATE_B
 
 #[cfg(test)]
 mod tests {
+    use sealane_types::Cipher;
+
+    use super::super::Rekey;
     use super::*;
+    use crate::handshake::{KeyExchange, Suite};
+    use crate::keys::{Label, Root, Secret, Split};
+
+    const NOW: Moment = Moment::from_micros(0);
+
+    fn sealer() -> Sealer {
+        let part = |byte| Secret::take(&mut [byte; 32]);
+        let split = Split { initiator: part(1), responder: part(2) };
+        let suite = Suite::new(KeyExchange::Classical, Cipher::Aes256Gcm);
+        Sealer::new(
+            Root::new(&split, None, suite, [4; 32]).link(Label::Initiator, 0, &[0; 64]),
+            Rekey::default(),
+            NOW,
+        )
+    }
 
     #[test]
     fn it_grows_to_what_its_lane_may_fill() {
@@ -242,6 +285,47 @@ mod tests {
             let mut output = Output::default();
             assert_eq!(output.grow(lane.bytes_max(), lane), Ok(()));
             assert_eq!(output.grow(lane.bytes_max() + 1, lane), Err(OutputError::Full));
+        }
+    }
+
+    /// What is queued by one frame of `bytes`.
+    fn put(output: &mut Output, sealer: &mut Sealer, lane: Lane, bytes: usize) -> Result<(), OutputError> {
+        output.put_frame(sealer, lane, NOW, |space| {
+            let place = space.get_mut(..bytes).ok_or(CodecError::NoRoom)?;
+            place.fill(7);
+            Ok(bytes)
+        })
+    }
+
+    #[test]
+    fn a_small_control_frame_takes_little_memory_and_larger_ones_still_fit_its_record() {
+        let (mut output, mut sealer) = (Output::default(), sealer());
+        assert_eq!(put(&mut output, &mut sealer, Lane::Control, 20), Ok(()));
+        assert_eq!(output.buffer.len(), NARROW_BYTES);
+        assert_eq!(put(&mut output, &mut sealer, Lane::Control, NARROW_BYTES), Ok(()));
+        assert_eq!(
+            put(&mut output, &mut sealer, Lane::Data, RECORD_PLAINTEXT_BYTES_MAX - 20 - NARROW_BYTES),
+            Ok(())
+        );
+        let record = output.poll(Some(&mut sealer)).unwrap();
+        assert_eq!(record.len(), RECORD_WIRE_BYTES_MAX, "one record, and full");
+    }
+
+    #[test]
+    fn data_fills_a_record_that_a_control_frame_began() {
+        let (mut output, mut sealer) = (Output::default(), sealer());
+        put(&mut output, &mut sealer, Lane::Control, 20).unwrap();
+        let space = output.space_for(1, &mut sealer, NOW).unwrap();
+        assert_eq!(space.len(), RECORD_PLAINTEXT_BYTES_MAX - 20);
+    }
+
+    #[test]
+    fn a_frame_that_fits_no_record_is_refused_and_leaves_nothing() {
+        let (mut output, mut sealer) = (Output::default(), sealer());
+        let refused = Err(OutputError::Frame(CodecError::NoRoom));
+        for lane in [Lane::Data, Lane::Control] {
+            assert_eq!(put(&mut output, &mut sealer, lane, RECORD_PLAINTEXT_BYTES_MAX + 1), refused);
+            assert!(output.poll(Some(&mut sealer)).unwrap().is_empty());
         }
     }
 
