@@ -7,6 +7,8 @@
 #[expect(dead_code, reason = "shared with the tests that this was written for")]
 mod support;
 
+use std::time::Duration;
+
 use serde_json::json;
 
 use crate::support::{Plan, Sidecar, document, signed, until};
@@ -14,8 +16,12 @@ use crate::support::{Plan, Sidecar, document, signed, until};
 #[global_allocator]
 static ALLOCATOR: dhat::Alloc = dhat::Alloc;
 
-/// Bytes at one end of an idle connection, its session and its streams' state included.
-const BYTES_MAX: usize = 16 << 10;
+/// Bytes at one end of an idle connection, its session and its streams' state included: 17.3 KB, of which the task that
+/// moves its bytes is 6 KB.
+const BYTES_MAX: usize = 18 << 10;
+/// Of how long it is looked for the quiet.
+const LOOKS: u32 = 80;
+const LOOK: Duration = Duration::from_millis(100);
 const FEW: usize = 8;
 const MANY: usize = 72;
 
@@ -45,6 +51,17 @@ fn live() -> usize {
     dhat::HeapStats::get().curr_bytes
 }
 
+/// The least that is live within some seconds: buffers go back when nothing was sent for a second, and between two
+/// keep-alives there are five.
+async fn quiet() -> usize {
+    let mut least = live();
+    for _ in 0..LOOKS {
+        tokio::time::sleep(LOOK).await;
+        least = least.min(live());
+    }
+    least
+}
+
 #[tokio::test]
 async fn an_idle_connection_holds_little_memory() {
     let _counting = dhat::Profiler::builder().testing().build();
@@ -54,11 +71,11 @@ async fn an_idle_connection_holds_little_memory() {
     let before = live();
     let few = connected(FEW);
     until("few connections", || connections(&few.0) == FEW && connections(&few.1) == FEW).await;
-    let of_few = live() - before;
+    // Both are looked at in the quiet: what few hold too much would be taken for what many need not.
+    let of_few = quiet().await - before;
     let before = live();
     let many = connected(MANY);
     until("many connections", || connections(&many.0) == MANY && connections(&many.1) == MANY).await;
-    // Buffers go back when nothing was sent for a while.
-    let each = || live().saturating_sub(before + of_few) / (2 * (MANY - FEW));
-    until("little memory", || each() <= BYTES_MAX).await;
+    let each = quiet().await.saturating_sub(before + of_few) / (2 * (MANY - FEW));
+    assert!(each <= BYTES_MAX, "{each} bytes");
 }
