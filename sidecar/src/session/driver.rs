@@ -188,7 +188,13 @@ impl<'a> Driver<'a> {
         }
         match self.link.take(self.input.space()) {
             Moved::Bytes(bytes) => self.input.filled(bytes),
-            Moved::Blocked => return false,
+            Moved::Blocked => {
+                // The look itself took memory, which an idle connection gives back.
+                if self.moved.is_none() {
+                    self.input.release();
+                }
+                return false;
+            }
             Moved::Cut => {
                 self.on_cut();
                 return false;
