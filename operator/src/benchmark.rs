@@ -140,48 +140,69 @@ impl Benchmarks {
             busy: &busy,
         };
         let (step, mut outlook) = decide(&situation);
+        let taken = self.take(key, &situation, step, &mut outlook).await?;
+        let status = status::told(&situation, &outlook, taken);
+        self.write(key, &object, &situation, &status).await?;
+        Ok(outlook.again)
+    }
+
+    /// Takes a step: the status that follows.
+    async fn take(
+        &mut self,
+        key: &str,
+        situation: &Situation<'_>,
+        step: Step,
+        outlook: &mut Outlook,
+    ) -> Result<BenchmarkStatus, Failure> {
         let hands = Hands { client: &self.client, owner: situation.owner };
         for job in &outlook.surplus {
             hands.drop_job(job).await;
         }
-        let mut begun = None;
-        let taken = match step {
+        match step {
             Step::Rest => {
                 self.claims.remove(key);
-                live.clone()
+                Ok(situation.status.clone())
             }
-            Step::Begin(begin) => match begin_run(&hands, &situation, &begin).await? {
-                Ok(status) => {
-                    begun = status.active.as_ref().map(|run| run.secret.clone());
-                    status
-                }
-                Err(problem) => {
-                    outlook.next = Err(problem);
-                    outlook.again = Some(RETRY);
-                    live.clone()
-                }
-            },
+            Step::Begin(begin) => Ok(begin_run(&hands, situation, &begin).await?.unwrap_or_else(|problem| {
+                outlook.next = Err(problem);
+                outlook.again = Some(RETRY);
+                situation.status.clone()
+            })),
             Step::Advance(advance) => {
                 // What is being measured after this step: what is over leaves its pool to others.
                 let running = advance.nodes.iter().filter(|node| node.phase == NodePhase::Running);
                 self.claims.insert(key.to_owned(), running.map(|node| node.node.clone()).collect());
-                advance_run(&hands, &situation, advance, &self.settings.runner).await?
+                advance_run(&hands, situation, advance, &self.settings.runner).await
             }
             Step::Finish(finish) => {
                 self.claims.remove(key);
-                finish_run(&hands, &situation, &outlook, &finish).await?
+                finish_run(&hands, situation, outlook, &finish).await
             }
-        };
-        let status = status::told(&situation, &outlook, taken);
+        }
+    }
+
+    /// Writes the status if it differs, and tells of what it says.
+    async fn write(
+        &self,
+        key: &str,
+        object: &Benchmark,
+        situation: &Situation<'_>,
+        status: &BenchmarkStatus,
+    ) -> Result<(), Failure> {
+        let live = situation.status;
         if situation.enabled.is_ok() {
             let worse = status.pools.iter().map(|pool| pool.regressions.len()).sum();
             let success = status.last_successful_time.as_ref().map(|time| time.0.as_second());
             self.metrics.benchmark(key, worse, success);
         }
-        let written = if status == live { Ok(false) } else { hands.write_status(&object, &status).await };
-        if let (Some(secret), Err(_) | Ok(false)) = (&begun, &written) {
+        if status == live {
+            return Ok(());
+        }
+        let hands = Hands { client: &self.client, owner: situation.owner };
+        let written = hands.write_status(object, status).await;
+        if let (None, Some(begun), Err(_) | Ok(false)) = (&live.active, &status.active, &written) {
             // Nobody knows of this run: the next try makes another key.
-            hands.drop_secret(secret).await;
+            hands.drop_secret(&begun.secret).await;
         }
         if written? {
             if live.active.is_some() && status.active.is_none() {
@@ -189,7 +210,7 @@ impl Benchmarks {
             }
             announce(&self.recorder, &object.object_ref(&()), &live.conditions, &status.conditions).await;
         }
-        Ok(outlook.again)
+        Ok(())
     }
 
     /// Whether Jobs can be made and followed in `namespace`, or why not.
