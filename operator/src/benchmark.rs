@@ -8,6 +8,8 @@ mod job;
 mod pool;
 mod records;
 mod schedule;
+mod situation;
+mod standing;
 mod status;
 mod step;
 #[cfg(test)]
@@ -34,7 +36,8 @@ use self::job::Owner;
 pub use self::job::Runner;
 use self::pool::NodeView;
 pub use self::schedule::{Schedule, ScheduleError};
-use self::step::{Advance, Begin, Finish, Outlook, Situation, Step, active, bounded, decide};
+use self::situation::Situation;
+use self::step::{Advance, Begin, Finish, Outlook, Step, active, bounded, decide};
 use self::view::JobView;
 use self::watch::Stores;
 use crate::announce::announce;

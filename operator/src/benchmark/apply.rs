@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::job::{Owner, Runner, job, secret};
 use super::records::Records;
-use super::step::Situation;
+use super::situation::Situation;
 use crate::names::FIELD_MANAGER;
 
 /// Label of what the operator makes.

@@ -9,7 +9,8 @@ use sealane_results::Summary;
 use sealane_types::UnixSeconds;
 
 use super::records::Records;
-use super::step::{Cause, Finish, Outlook, Situation, bounded};
+use super::situation::Situation;
+use super::step::{Cause, Finish, Outlook, bounded};
 use super::verdict;
 use crate::condition::{Finding, conditions};
 

@@ -13,8 +13,9 @@ use super::job::{Owner, Runner, job, secret};
 use super::pool::NodeView;
 use super::pool::tests::node;
 use super::records::Records;
+use super::situation::Situation;
 use super::status;
-use super::step::{Advance, Begin, Cause, Finish, Outlook, Situation, Step, active, decide};
+use super::step::{Advance, Begin, Cause, Finish, Outlook, Step, active, decide};
 use super::view::{JobState, JobView, MeasuringPod};
 
 const UID: &str = "0123456789abcdef";
