@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::plan::{Level, Plan, Selection, Suite};
+use crate::remote::Server;
 use crate::row::{Missing, Row, RowId, Verdict};
 use crate::suites;
 
@@ -55,6 +56,8 @@ pub struct Bench<'a> {
     pub plan: Plan,
     pub selection: Selection,
     pub programs: Programs,
+    /// Where the other end of suites between machines is.
+    server: Option<Server>,
     observer: &'a mut dyn Observer,
     rows: Vec<Row>,
     missing: Vec<Missing>,
@@ -73,7 +76,16 @@ impl<'a> Bench<'a> {
     #[must_use]
     pub fn new(plan: Plan, selection: Selection, programs: Programs, observer: &'a mut dyn Observer) -> Self {
         let (rows, missing, failures) = (Vec::new(), Vec::new(), Vec::new());
-        Self { plan, selection, programs, observer, rows, missing, failures }
+        Self { plan, selection, programs, server: None, observer, rows, missing, failures }
+    }
+
+    /// With the other end of suites between machines on `server`.
+    pub(crate) fn with_server(self, server: Option<Server>) -> Self {
+        Self { server, ..self }
+    }
+
+    pub(crate) const fn server(&self) -> Option<&Server> {
+        self.server.as_ref()
     }
 
     /// Runs every selected suite. One that fails, or panics, does not keep the others from running.
@@ -169,6 +181,7 @@ mod tests {
         let selection = Selection {
             suites: vec![Suite::Frame, Suite::Evidence],
             rows: vec!["W7".to_owned(), "verify/nitro".to_owned()],
+            peers: Vec::new(),
         };
         let programs = Programs {
             sidecar: PathBuf::new(),

@@ -2,7 +2,9 @@
 
 mod progress;
 mod sealing;
+mod serve;
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -16,11 +18,13 @@ use time::format_description::well_known::Rfc3339;
 use crate::bench::{Bench, Outcome, Programs};
 use crate::build::Build;
 use crate::machine::Machine;
-use crate::plan::{Level, Plan, Selection, Suite};
+use crate::plan::{Level, Peer, Plan, Selection, Suite};
+use crate::remote::Server;
 use crate::report::{self, Report};
 use crate::stranger;
 use progress::{Progress, note, print};
 use sealing::Sealing;
+use serve::{Serve, token};
 
 /// The sidecar that suites start, beside this program.
 const SIDECAR: &str = "sealane-sidecar-sim";
@@ -39,6 +43,8 @@ struct Arguments {
 enum Command {
     /// Measure, and report; exits 1 when a result was wrong or a suite failed, whatever the figures are
     Run(Run),
+    /// Be the other end of a run elsewhere, until it is over; SEALANE_BENCH_KEY is the run's key
+    Serve(Serve),
     /// Print the JSON Schema of report.json
     Schema,
     /// Flood a socket with handshakes that prove nothing, and count what becomes of them
@@ -66,6 +72,15 @@ struct Run {
     /// Write report.json, report.md and report.html here
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Whom the suite transport is compared with
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "PEER", default_values_t = Peer::ALL)]
+    compare_with: Vec<Peer>,
+    /// Compare the suite transport with nobody
+    #[arg(long, conflicts_with = "compare_with")]
+    alone: bool,
+    /// Where `sealane-bench serve` is the other end of the suite transport [default: this machine's loopback]
+    #[arg(long, env = "SEALANE_BENCH_SERVER", value_name = "ADDRESS:PORT")]
+    server: Option<SocketAddr>,
     /// What to print when it is done
     #[arg(short, long, value_enum, default_value = "table", value_name = "FORM")]
     output: Output,
@@ -98,6 +113,7 @@ pub fn main() -> ExitCode {
             let sealing = run.result.sealing().unwrap_or_else(|error| misused(&error));
             run.run(sealing)
         }
+        Command::Serve(serve) => serve.run(),
         Command::Schema => report::schema().map(|schema| print(&schema)),
         Command::Flood(options) => flood(&options),
     };
@@ -150,11 +166,23 @@ impl Run {
     fn measure(&self) -> Result<(Build, Outcome)> {
         let programs = self.programs()?;
         let build = Build::beside(&programs.bench)?;
-        let selection = Selection { suites: self.suites.clone(), rows: self.rows.clone() };
+        let peers = if self.alone { Vec::new() } else { self.compare_with.clone() };
+        let selection = Selection { suites: self.suites.clone(), rows: self.rows.clone(), peers };
+        let server = self.server()?;
         let mut progress = Progress::new();
-        let outcome = Bench::new(Plan::of(self.level()), selection, programs, &mut progress).run();
+        let bench = Bench::new(Plan::of(self.level()), selection, programs, &mut progress);
+        let outcome = bench.with_server(server.clone()).run();
         progress.finish();
+        // The figures are here: a server that does not hear of it ends by its own deadline.
+        if let Some(Err(error)) = server.map(|server| server.stop()) {
+            note(&format!("the server was not told that the run is over: {error:#}"));
+        }
         Ok((build, outcome))
+    }
+
+    fn server(&self) -> Result<Option<Server>> {
+        let Some(address) = self.server else { return Ok(None) };
+        Ok(Some(Server { address, token: token()? }))
     }
 
     fn tell(&self, report: &Report) -> Result<()> {

@@ -81,21 +81,46 @@ impl<const CONTENDERS: usize> Contest<CONTENDERS> {
     /// The first that any of them reports: an environment that does not work is no figure.
     pub fn hold(warmups: usize, rounds: usize, mut contenders: [Contender<'_>; CONTENDERS]) -> Result<Self> {
         let mut series: [Series; CONTENDERS] = std::array::from_fn(|_| Series::default());
-        for _ in 0..warmups {
-            for (series, contender) in series.iter_mut().zip(&mut contenders) {
-                series.wrong = series.wrong.take().or(contender()?.wrong);
-            }
-        }
-        let mut control = Vec::with_capacity(rounds);
-        for round in 0..rounds {
-            control.push(fixed_work());
-            for place in 0..CONTENDERS {
-                let turn = if round % 2 == 0 { place } else { CONTENDERS - 1 - place };
-                series[turn].push(contenders[turn]()?);
-            }
-        }
+        let control = take_turns(warmups, rounds, &mut contenders, &mut series)?;
         Ok(Self { series, control })
     }
+}
+
+/// [`Contest::hold`] for any number of contenders: their series, and the fixed work's.
+///
+/// # Errors
+/// As of a contest.
+pub fn hold_all(
+    warmups: usize,
+    rounds: usize,
+    mut contenders: Vec<Contender<'_>>,
+) -> Result<(Vec<Series>, Vec<f64>)> {
+    let mut series = vec![Series::default(); contenders.len()];
+    let control = take_turns(warmups, rounds, &mut contenders, &mut series)?;
+    Ok((series, control))
+}
+
+/// Fills `series`, one for each of `contenders`: the fixed work's samples.
+fn take_turns(
+    warmups: usize,
+    rounds: usize,
+    contenders: &mut [Contender<'_>],
+    series: &mut [Series],
+) -> Result<Vec<f64>> {
+    for _ in 0..warmups {
+        for (series, contender) in series.iter_mut().zip(&mut *contenders) {
+            series.wrong = series.wrong.take().or(contender()?.wrong);
+        }
+    }
+    let mut control = Vec::with_capacity(rounds);
+    for round in 0..rounds {
+        control.push(fixed_work());
+        for place in 0..contenders.len() {
+            let turn = if round % 2 == 0 { place } else { contenders.len() - 1 - place };
+            series[turn].push(contenders[turn]()?);
+        }
+    }
+    Ok(control)
 }
 
 /// Milliseconds that a fixed piece of work takes.

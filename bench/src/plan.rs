@@ -48,6 +48,8 @@ pub enum Suite {
     Roundtrip,
     /// C3: one way, in process and over TCP
     Stream,
+    /// One way with each cipher, and there and back, over TCP: on this machine, or to a server
+    Transport,
     /// Python client to Python client through two sidecars
     Lane,
     /// A TCP connection that two sidecars carry
@@ -59,13 +61,14 @@ pub enum Suite {
 }
 
 impl Suite {
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Crypto,
         Self::Frame,
         Self::Handshake,
         Self::Evidence,
         Self::Roundtrip,
         Self::Stream,
+        Self::Transport,
         Self::Lane,
         Self::Pair,
         Self::Growth,
@@ -81,10 +84,46 @@ impl Suite {
             Self::Evidence => "evidence",
             Self::Roundtrip => "roundtrip",
             Self::Stream => "stream",
+            Self::Transport => "transport",
             Self::Lane => "lane",
             Self::Pair => "pair",
             Self::Growth => "growth",
             Self::Flood => "flood",
+        }
+    }
+}
+
+/// Whom the suite `transport` is compared with. Other suites have their own peers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Peer {
+    /// Our framing without sealing
+    Plaintext,
+    /// TLS 1.3 behind a buffer of 64 KiB
+    Rustls,
+    /// The published crate, with its mock attestation
+    ConfidentialMlTransport,
+}
+
+impl Peer {
+    pub const ALL: [Self; 3] = [Self::Plaintext, Self::Rustls, Self::ConfidentialMlTransport];
+
+    /// What a row's id carries.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Plaintext => "plaintext",
+            Self::Rustls => "rustls-buffered",
+            Self::ConfidentialMlTransport => "confidential-ml-transport",
+        }
+    }
+
+    /// What people read.
+    #[must_use]
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Plaintext => "the same framing unsealed",
+            Self::Rustls => "rustls 0.23, AES-256-GCM of aws-lc",
+            Self::ConfidentialMlTransport => "confidential-ml-transport 0.6.2",
         }
     }
 }
@@ -178,6 +217,8 @@ pub struct Selection {
     pub suites: Vec<Suite>,
     /// Rows by id, or by the beginning of one. Empty: all.
     pub rows: Vec<String>,
+    /// Whom the suite `transport` is compared with.
+    pub peers: Vec<Peer>,
 }
 
 impl Selection {

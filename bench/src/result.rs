@@ -122,7 +122,7 @@ mod tests {
     }
 
     fn place() -> Place {
-        Place { run: "7f3a-1-1".to_owned(), pool: "gpu".to_owned(), node: "node-0".to_owned() }
+        Place { run: "7f3a-1-1".to_owned(), pool: "gpu".to_owned(), node: "node-0".to_owned(), server: None }
     }
 
     fn failure(suite: Suite, error: &str) -> Failure {

@@ -10,6 +10,7 @@ mod lane;
 mod pair;
 mod roundtrip;
 mod stream;
+mod transport;
 
 use crate::bench::{Bench, Ran};
 use crate::plan::{Selection, Suite};
@@ -23,6 +24,7 @@ pub(crate) fn run(suite: Suite, bench: &mut Bench<'_>) -> Ran {
         Suite::Evidence => evidence::run(bench),
         Suite::Roundtrip => roundtrip::run(bench),
         Suite::Stream => stream::run(bench),
+        Suite::Transport => transport::run(bench),
         Suite::Lane => lane::run(bench),
         Suite::Pair => pair::run(bench),
         Suite::Growth => growth::run(bench),

@@ -9,9 +9,11 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result, anyhow};
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 
 use crate::carrier::{Carrier, Path, Plug};
 use crate::message::{Inbox, Payloads};
+use crate::remote::{self, Remote, Server};
 
 /// One end of a connection that carries messages.
 pub(crate) trait Wire {
@@ -55,8 +57,9 @@ pub(crate) trait Open: Clone + Send + 'static {
 }
 
 /// What an end is to do next, with messages from number `first` on.
-#[derive(Debug, Clone, Copy)]
-enum Order {
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) enum Order {
     Put { first: u64, count: u64 },
     Take { count: u64, thorough: bool },
     Ask { first: u64, count: u64, thorough: bool },
@@ -77,8 +80,15 @@ pub(crate) struct Done {
 #[derive(Debug)]
 pub(crate) struct Pair {
     dialler: End,
-    accepter: End,
+    accepter: Accepter,
     next: u64,
+}
+
+/// Where the accepting end is.
+#[derive(Debug)]
+enum Accepter {
+    Here(End),
+    There(Remote),
 }
 
 impl Pair {
@@ -87,7 +97,22 @@ impl Pair {
         let (one, other) = path.connect().context("connecting two ends")?;
         let dialler = End::start(opener.clone(), one, Side::Dialler, payloads.clone());
         let accepter = End::start(opener.clone(), other, Side::Accepter, payloads.clone());
-        let (dialler, accepter) = (dialler?, accepter?);
+        Self::of(dialler?, Accepter::Here(accepter?))
+    }
+
+    /// The same with the accepting end on a server.
+    pub(crate) fn reach<O: Open>(
+        opener: &O,
+        server: &Server,
+        contender: remote::Contender,
+        payloads: &Payloads,
+    ) -> Result<Self> {
+        let (accepter, data) = server.meet(contender, payloads.length())?;
+        let dialler = End::start(opener.clone(), Plug::Tcp(data), Side::Dialler, payloads.clone())?;
+        Self::of(dialler, Accepter::There(accepter))
+    }
+
+    fn of(dialler: End, mut accepter: Accepter) -> Result<Self> {
         dialler.done().context("the dialling end")?;
         accepter.done().context("the accepting end")?;
         Ok(Self { dialler, accepter, next: 0 })
@@ -120,16 +145,32 @@ impl Pair {
     }
 }
 
+impl Accepter {
+    fn order(&mut self, order: Order) {
+        match self {
+            Self::Here(end) => end.order(order),
+            Self::There(remote) => remote.order(order),
+        }
+    }
+
+    fn done(&mut self) -> Result<Done> {
+        match self {
+            Self::Here(end) => end.done(),
+            Self::There(remote) => remote.done(),
+        }
+    }
+}
+
 /// A thread with one end.
 #[derive(Debug)]
-struct End {
+pub(crate) struct End {
     orders: Option<Sender<Order>>,
     done: Receiver<Result<Done>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl End {
-    fn start<O: Open>(opener: O, plug: Plug, side: Side, payloads: Payloads) -> Result<Self> {
+    pub(crate) fn start<O: Open>(opener: O, plug: Plug, side: Side, payloads: Payloads) -> Result<Self> {
         let (orders, incoming) = mpsc::channel();
         let (outgoing, done) = mpsc::channel();
         let work = move || {
@@ -146,14 +187,14 @@ impl End {
         Ok(Self { orders: Some(orders), done, thread: Some(thread) })
     }
 
-    fn order(&self, order: Order) {
+    pub(crate) fn order(&self, order: Order) {
         if let Some(orders) = &self.orders {
             // An end that is gone has left its reason in `done`.
             let _ = orders.send(order);
         }
     }
 
-    fn done(&self) -> Result<Done> {
+    pub(crate) fn done(&self) -> Result<Done> {
         self.done.recv().map_err(|_| anyhow!("an end stopped without a reason"))?
     }
 }

@@ -11,6 +11,7 @@ use sealane_protocol::connection::PolicyView;
 use sealane_protocol::handshake::Floor;
 use sealane_simulated::{MEASUREMENT, Material, host_data};
 use sealane_types::{Cipher, PodIdentity, Roots, SignedChain, UnixSeconds};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 pub(crate) const NAMESPACE: &str = "bench";
@@ -101,6 +102,15 @@ pub(crate) struct World {
     pub(crate) sessions: Vec<Session>,
 }
 
+/// A [`World`] as it travels. Its key proves nothing and needs no protection.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct SharedWorld {
+    material: String,
+    roots: Roots,
+    chain: SignedChain,
+}
+
 impl World {
     /// With one session, a stream. With `classical`, the policy permits key exchange without its post-quantum half, which
     /// no default does.
@@ -131,6 +141,21 @@ impl World {
         let chain = SignedChain { document: STANDARD.encode(&bytes), signatures, rotations: Vec::new() };
         let policy = verify(&chain, &roots, now.into(), None).context("verifying the policy just signed")?;
         Ok(Self { material, roots, chain, policy, now, sessions: sessions.to_vec() })
+    }
+
+    /// What an end on another machine needs for connections with this one.
+    pub(crate) fn share(&self) -> Result<SharedWorld> {
+        let material = self.material.to_json().context("writing a simulated platform")?;
+        Ok(SharedWorld { material, roots: self.roots.clone(), chain: self.chain.clone() })
+    }
+
+    /// What was shared.
+    pub(crate) fn join(shared: SharedWorld) -> Result<Self> {
+        let SharedWorld { material, roots, chain } = shared;
+        let material = Material::from_json(&material).context("reading a simulated platform")?;
+        let now = UnixSeconds(SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs());
+        let policy = verify(&chain, &roots, now.into(), None).context("verifying the policy of the run")?;
+        Ok(Self { material, roots, chain, policy, now, sessions: vec![Session::Measured] })
     }
 
     /// The policy as a connection sees it.

@@ -13,7 +13,7 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_sealane-bench");
 const SEED: &str = "4a4b4c4d4e4f505152535455565758595a5b5c5d5e5f60616263646566676869";
 
 fn place() -> Place {
-    Place { run: "7f3a-1-1".to_owned(), pool: "gpu".to_owned(), node: "node-0".to_owned() }
+    Place { run: "7f3a-1-1".to_owned(), pool: "gpu".to_owned(), node: "node-0".to_owned(), server: None }
 }
 
 /// A folder where hard links of the program are possible.
@@ -28,7 +28,7 @@ fn job(program: &Path, path: &Path, arguments: &[&str]) -> Command {
     // Only suites that are not selected here need programs of the machine.
     command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
     command.env("SEALANE_BENCH_RESULT", path).env("SEALANE_BENCH_KEY", SEED);
-    let Place { run, pool, node } = place();
+    let Place { run, pool, node, server: _ } = place();
     command.env("SEALANE_BENCH_RUN", run).env("SEALANE_BENCH_POOL", pool).env("SEALANE_BENCH_NODE", node);
     command
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use sealane_bench::bench::{Bench, Outcome, Programs, Silence};
-use sealane_bench::plan::{Level, Plan, Selection, Suite};
+use sealane_bench::plan::{Level, Peer, Plan, Selection, Suite};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
@@ -36,7 +36,7 @@ fn programs(sidecar: PathBuf) -> Programs {
 
 fn run(suite: Suite, rows: &[&str], sidecar: PathBuf) -> Outcome {
     let rows = rows.iter().map(|row| (*row).to_owned()).collect();
-    let selection = Selection { suites: vec![suite], rows };
+    let selection = Selection { suites: vec![suite], rows, peers: Peer::ALL.to_vec() };
     let outcome = Bench::new(Plan::of(Level::Smoke), selection, programs(sidecar), &mut Silence).run();
     for row in &outcome.rows {
         assert!(row.correct, "{}: {}", row.id, row.note);
@@ -109,6 +109,17 @@ fn roundtrip() {
     let expected = ["C2/1536", "C2/4096", "C2/393216", "C2-added/1536", "C2-added/4096", "C2-added/393216"];
     assert_rows(&outcome, &expected);
     assert!(outcome.rows.iter().any(|row| row.latency.is_some_and(|latency| latency.theirs.is_some())));
+}
+
+#[test]
+fn transport() {
+    let outcome = run(Suite::Transport, &["transport"], PathBuf::new());
+    let peers = ["plaintext", "rustls-buffered", "confidential-ml-transport"];
+    let beside = peers.map(|peer| format!("transport/Tcp+Aes256Gcm@{peer}"));
+    let mut expected =
+        vec!["transport/Tcp+Aes256Gcm", "transport/Tcp+Aes128Gcm", "transport/Tcp+ChaCha20Poly1305"];
+    expected.extend(beside.iter().map(String::as_str));
+    assert_rows(&outcome, &expected);
 }
 
 #[test]

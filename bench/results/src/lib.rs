@@ -15,5 +15,5 @@ pub use compare::{Change, Comparison, compare};
 pub use figure::{Better, Interval, RowId, Unit, Verdict};
 pub use record::{NodeRecord, Record};
 pub use seal::{OpenError, RunKey, RunPublicKey, SEALED_BYTES_MAX, SealError, Sealed};
-pub use summary::{Line, Node, Place, Summary, VERSION, plain};
+pub use summary::{Line, Node, Place, Site, Summary, VERSION, plain};
 pub use words::{figure, number};

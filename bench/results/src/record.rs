@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::seal::{OpenError, RunPublicKey, Sealed};
-use crate::summary::{Place, Summary};
+use crate::summary::{Place, Site, Summary};
 
 /// The nodes of a run, and what came back from each.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,6 +23,9 @@ pub struct Record {
 pub struct NodeRecord {
     pub pool: String,
     pub node: String,
+    /// Where the other end was, if there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<Site>,
     /// What the node's pod said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sealed: Option<String>,
@@ -47,8 +50,11 @@ impl Record {
         sealed.map(|(node, sealed)| Sealed::new(sealed).open(key, &self.place(node))).collect()
     }
 
-    fn place(&self, node: &NodeRecord) -> Place {
-        Place { run: self.run.clone(), pool: node.pool.clone(), node: node.node.clone() }
+    /// What the figures of `node` belong to.
+    #[must_use]
+    pub fn place(&self, node: &NodeRecord) -> Place {
+        let NodeRecord { pool, node, server, .. } = node;
+        Place { run: self.run.clone(), pool: pool.clone(), node: node.clone(), server: server.clone() }
     }
 }
 
@@ -64,14 +70,21 @@ mod tests {
     fn a_result_belongs_to_its_run_and_node() {
         let key = RunKey::new(Zeroizing::new([1; 32]));
         let sealed = key.seal(summary()).unwrap().to_string();
-        let Place { run, pool, node } = summary().place;
+        let Place { run, pool, node, server } = summary().place;
         let record = Record {
             run,
             nodes: vec![
-                NodeRecord { pool: pool.clone(), node, sealed: Some(sealed.clone()), failure: None },
+                NodeRecord {
+                    pool: pool.clone(),
+                    node,
+                    server: server.clone(),
+                    sealed: Some(sealed.clone()),
+                    failure: None,
+                },
                 NodeRecord {
                     pool,
                     node: "node-1".to_owned(),
+                    server,
                     sealed: None,
                     failure: Some("gone".to_owned()),
                 },

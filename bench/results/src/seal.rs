@@ -15,7 +15,7 @@ use flate2::read::DeflateDecoder;
 use flate2::write::DeflateEncoder;
 use zeroize::Zeroizing;
 
-use crate::summary::{Place, Summary};
+use crate::summary::{Place, Site, Summary};
 
 /// What the kubelet keeps of a termination message.
 pub const SEALED_BYTES_MAX: usize = 4_096;
@@ -167,7 +167,10 @@ impl Sealed {
         if summary.place == *place {
             return Ok(summary);
         }
-        let word = |Place { run, pool, node }: &Place| format!("run {run}, pool {pool}, node {node}");
+        let word = |Place { run, pool, node, server }: &Place| {
+            let server = server.as_ref().map(|Site { pool, node }| format!(", to pool {pool}, node {node}"));
+            format!("run {run}, pool {pool}, node {node}{}", server.unwrap_or_default())
+        };
         Err(OpenError::Elsewhere { found: word(&summary.place), expected: word(place) })
     }
 

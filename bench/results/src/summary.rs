@@ -19,6 +19,30 @@ pub struct Place {
     pub run: String,
     pub pool: String,
     pub node: String,
+    /// Where the other end was, for figures that were taken between two.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<Site>,
+}
+
+/// A node of a pool.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Site {
+    pub pool: String,
+    pub node: String,
+}
+
+impl Place {
+    /// What its figures are told under: the pool, or the two between which they were taken.
+    #[must_use]
+    pub fn group(&self) -> String {
+        let Self { pool, node, server, .. } = self;
+        match server {
+            None => pool.clone(),
+            Some(server) if server.node == *node => format!("{pool}, one node"),
+            Some(server) => format!("{pool} → {}", server.pool),
+        }
+    }
 }
 
 /// See the module's documentation.
@@ -106,6 +130,7 @@ impl Summary {
         let Node { cpu, architecture, features, kernel, load, .. } = machine;
         let texts =
             [&place.run, &place.pool, &place.node, level, began, cpu, architecture, features, kernel, build];
+        let of_server = place.server.iter().flat_map(|server| [&server.pool, &server.node]);
         if *version != VERSION {
             return Some("it is of another version");
         }
@@ -113,7 +138,7 @@ impl Summary {
             return Some("it has too many rows or failures");
         }
         let ids = rows.iter().map(|row| &row.id.0);
-        if texts.into_iter().chain(ids).chain(failures).any(|text| !is_plain(text)) {
+        if texts.into_iter().chain(of_server).chain(ids).chain(failures).any(|text| !is_plain(text)) {
             return Some("a text is too long, or not of printable characters");
         }
         if !rows.iter().all(Line::is_comparable) || ![*seconds, *load].into_iter().all(is_comparable) {
@@ -208,7 +233,12 @@ pub(crate) mod tests {
     pub(crate) fn summary() -> Summary {
         Summary {
             version: VERSION,
-            place: Place { run: "7f3a-1-1".to_owned(), pool: "gpu".to_owned(), node: "node-0".to_owned() },
+            place: Place {
+                run: "7f3a-1-1".to_owned(),
+                pool: "gpu".to_owned(),
+                node: "node-0".to_owned(),
+                server: None,
+            },
             level: "quick".to_owned(),
             began: "2026-11-23T01:00:00Z".to_owned(),
             seconds: 61.5,
@@ -234,6 +264,18 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn figures_between_two_are_told_under_both() {
+        let between = |node: &str, pool: &str| {
+            let server = Some(Site { pool: pool.to_owned(), node: node.to_owned() });
+            Place { server, ..summary().place }.group()
+        };
+        assert_eq!(summary().place.group(), "gpu");
+        assert_eq!(between("node-0", "gpu"), "gpu, one node");
+        assert_eq!(between("node-1", "gpu"), "gpu → gpu");
+        assert_eq!(between("node-1", "cpu"), "gpu → cpu");
+    }
+
+    #[test]
     fn what_makes_no_sense_is_a_fault() {
         assert_eq!(summary().fault(), None);
         let with = |change: fn(&mut Summary)| {
@@ -247,6 +289,10 @@ pub(crate) mod tests {
         assert!(with(|summary| summary.rows[0].ours = f64::INFINITY).is_some());
         assert!(with(|summary| summary.rows[0].ratio = Some(1e19)).is_some());
         assert!(with(|summary| summary.failures = vec![String::new(); 33]).is_some());
+        assert!(
+            with(|summary| summary.place.server = Some(Site { pool: "\n".to_owned(), node: "b".to_owned() }))
+                .is_some()
+        );
     }
 
     #[test]

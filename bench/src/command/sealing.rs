@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, ensure};
 use clap::Args;
-use sealane_results::{Place, RunKey};
+use sealane_results::{Place, RunKey, Site};
 use zeroize::Zeroizing;
 
 use crate::programs::KEY;
@@ -28,6 +28,12 @@ pub(super) struct Options {
     /// The node
     #[arg(long, env = "SEALANE_BENCH_NODE", value_name = "NAME")]
     node: Option<String>,
+    /// The pool of the server's node
+    #[arg(long, env = "SEALANE_BENCH_SERVER_POOL", requires = "server_node", value_name = "NAME")]
+    server_pool: Option<String>,
+    /// The server's node
+    #[arg(long, env = "SEALANE_BENCH_SERVER_NODE", requires = "server_pool", value_name = "NAME")]
+    server_node: Option<String>,
 }
 
 /// Where a result goes, whose it is, and what it is signed with.
@@ -47,7 +53,9 @@ impl Options {
     pub(super) fn sealing(&self) -> Result<Option<Sealing>> {
         let Some(path) = self.result.clone() else { return Ok(None) };
         let given = |value: &Option<String>| value.clone().unwrap_or_default();
-        let place = Place { run: given(&self.run), pool: given(&self.pool), node: given(&self.node) };
+        let server = self.server_pool.clone().zip(self.server_node.clone());
+        let server = server.map(|(pool, node)| Site { pool, node });
+        let place = Place { run: given(&self.run), pool: given(&self.pool), node: given(&self.node), server };
         let key = Zeroizing::new(env::var(KEY).unwrap_or_default());
         let needed: [(_, &str); 4] =
             [("--run", &place.run), ("--pool", &place.pool), ("--node", &place.node), (KEY, &key)];

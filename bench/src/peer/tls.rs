@@ -4,10 +4,13 @@
 use std::sync::Arc;
 
 use anyhow::{Result, ensure};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, BufWriter};
 use tokio_rustls::rustls::crypto::{CryptoProvider, aws_lc_rs};
-use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer, ServerName};
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName};
 use tokio_rustls::rustls::version::TLS13;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, ServerConfig};
 use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
@@ -24,7 +27,8 @@ const BUFFER_BYTES: usize = 64 << 10;
 const SERVER: &str = "receiver.bench";
 
 /// How messages are written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub(crate) enum Writes {
     /// Each by a write and a flush of its own.
     Plain,
@@ -44,13 +48,38 @@ pub(crate) struct Session {
     writes: Writes,
 }
 
-impl Tls {
+/// What both ends have in common, as it travels: the certificate of a moment, whose key guards nothing.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct SharedTls {
+    /// DER in base64, and PKCS #8.
+    certificate: String,
+    key: String,
+    writes: Writes,
+}
+
+impl SharedTls {
     /// With a key and a certificate of its own.
     pub(crate) fn new(writes: Writes) -> Result<Self> {
         let made = rcgen::generate_simple_self_signed([SERVER.to_owned()])?;
-        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
+        let certificate = STANDARD.encode(made.cert.der());
+        Ok(Self { certificate, key: STANDARD.encode(made.signing_key.serialize_der()), writes })
+    }
+}
+
+impl Tls {
+    /// With a key and a certificate of its own.
+    pub(crate) fn new(writes: Writes) -> Result<Self> {
+        Self::join(&SharedTls::new(writes)?)
+    }
+
+    /// With what was shared.
+    pub(crate) fn join(shared: &SharedTls) -> Result<Self> {
+        let SharedTls { certificate, key, writes } = shared;
+        let certificate = CertificateDer::from(STANDARD.decode(certificate)?);
+        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(STANDARD.decode(key)?));
         let mut roots = RootCertStore::empty();
-        roots.add(made.cert.der().clone())?;
+        roots.add(certificate.clone())?;
         let suites = vec![aws_lc_rs::cipher_suite::TLS13_AES_256_GCM_SHA384];
         let provider = Arc::new(CryptoProvider { cipher_suites: suites, ..aws_lc_rs::default_provider() });
         let client = ClientConfig::builder_with_provider(Arc::clone(&provider))
@@ -60,9 +89,9 @@ impl Tls {
         let server = ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&TLS13])?
             .with_no_client_auth()
-            .with_single_cert(vec![made.cert.der().clone()], key)?;
+            .with_single_cert(vec![certificate], key)?;
         let (connector, acceptor) = (Arc::new(client).into(), Arc::new(server).into());
-        Ok(Self { connector, acceptor, writes })
+        Ok(Self { connector, acceptor, writes: *writes })
     }
 }
 

@@ -1,30 +1,27 @@
 //! C2: there and back, in process as published; and what sealing alone adds to it over TCP.
 
-use std::cell::RefCell;
 use std::sync::Arc;
 
-use anyhow::Result;
 use sealane_protocol::handshake::{KeyExchange, Suite as Ciphers};
 use sealane_types::Cipher;
 
 use crate::bench::{Bench, Ran};
 use crate::carrier::Path;
-use crate::contest::{Caption, Contender, Contest, Sample};
+use crate::contest::{Caption, Contest};
 use crate::message::Payloads;
 use crate::ours::Ours;
 use crate::peer::plaintext::Plaintext;
 use crate::peer::transport::{self, Transport};
 use crate::plan::Suite;
 use crate::row::{Better, RowId, Subject, Unit};
-use crate::wire::{Open, Pair};
+use crate::samples::Block;
+use crate::wire::Pair;
 use crate::world::World;
 
 /// Bytes of a message, and how many microseconds sealing may add to its round trip.
 const CASES: [(usize, f64); 3] = [(1_536, 0.6), (4_096, 1.1), (393_216, 80.0)];
 /// How many times less than the peer's.
 const ADDED_LIMIT: f64 = 6.0;
-/// Round trips of the first, thorough block.
-const THOROUGH: u64 = 8;
 
 pub(super) fn run(bench: &mut Bench<'_>) -> Ran {
     let world = Arc::new(World::new(false)?);
@@ -44,8 +41,8 @@ fn whole(bench: &mut Bench<'_>, ours: &Ours, bytes: usize) -> Ran {
     bench.measuring(&id);
     let payloads = Payloads::new(bytes);
     let block = bench.plan.block_of(bytes);
-    let first = Block::new(ours, Path::Memory, &payloads, block)?;
-    let second = Block::new(&Transport, Path::Memory, &payloads, block)?;
+    let first = Block::new(Pair::connect(ours, Path::Memory, &payloads)?, block)?;
+    let second = Block::new(Pair::connect(&Transport, Path::Memory, &payloads)?, block)?;
     let (warmups, rounds) = (bench.plan.warmups, bench.plan.rounds);
     let contest = Contest::hold(warmups, rounds, [first.contender(), second.contender()])?;
     let [ours, theirs] = &contest.series;
@@ -62,9 +59,9 @@ fn added(bench: &mut Bench<'_>, ours: &Ours, bytes: usize, limit: f64) -> Ran {
     bench.measuring(&id);
     let payloads = Payloads::new(bytes);
     let block = bench.plan.block_of(bytes);
-    let plain = Block::new(&Plaintext, Path::Loopback, &payloads, block)?;
-    let first = Block::new(ours, Path::Loopback, &payloads, block)?;
-    let second = Block::new(&Transport, Path::Loopback, &payloads, block)?;
+    let plain = Block::new(Pair::connect(&Plaintext, Path::Loopback, &payloads)?, block)?;
+    let first = Block::new(Pair::connect(ours, Path::Loopback, &payloads)?, block)?;
+    let second = Block::new(Pair::connect(&Transport, Path::Loopback, &payloads)?, block)?;
     let (warmups, rounds) = (bench.plan.warmups, bench.plan.rounds);
     let contenders = [&plain, &first, &second].map(Block::contender);
     let contest = Contest::hold(warmups, rounds, contenders)?;
@@ -87,29 +84,5 @@ fn caption(id: RowId, name: String, limits: Vec<(Subject, f64)>) -> Caption {
         limits,
         doubt: None,
         note: String::new(),
-    }
-}
-
-/// Blocks of round trips over one connection.
-struct Block {
-    pair: RefCell<Pair>,
-    count: u64,
-    /// What the first block, of which every byte was compared, showed.
-    wrong: RefCell<Option<String>>,
-}
-
-impl Block {
-    fn new(opener: &impl Open, path: Path, payloads: &Payloads, count: u64) -> Result<Self> {
-        let mut pair = Pair::connect(opener, path, payloads)?;
-        let wrong = pair.round_trips(THOROUGH, true)?.wrong;
-        Ok(Self { pair: RefCell::new(pair), count, wrong: RefCell::new(wrong) })
-    }
-
-    fn contender(&self) -> Contender<'_> {
-        Box::new(|| {
-            let done = self.pair.borrow_mut().round_trips(self.count, false)?;
-            let wrong = self.wrong.borrow_mut().take().or(done.wrong);
-            Ok(Sample::of_latencies(done.latencies, wrong))
-        })
     }
 }

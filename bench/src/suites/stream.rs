@@ -1,16 +1,13 @@
 //! C3: one way, from the first put until the last byte is in the receiver's memory.
 
-use std::cell::RefCell;
 use std::sync::Arc;
-use std::time::Duration;
 
-use anyhow::Result;
 use sealane_protocol::handshake::{KeyExchange, Suite as Ciphers};
 use sealane_types::Cipher;
 
 use crate::bench::{Bench, Ran};
 use crate::carrier::Path;
-use crate::contest::{Caption, Contender, Contest, Sample};
+use crate::contest::{Caption, Contest};
 use crate::message::Payloads;
 use crate::ours::Ours;
 use crate::peer::plaintext::{self, Plaintext};
@@ -18,6 +15,7 @@ use crate::peer::tls::{self, Tls, Writes};
 use crate::peer::transport::{self, Transport};
 use crate::plan::Suite;
 use crate::row::{Better, RowId, Subject, Unit};
+use crate::samples::Burst;
 use crate::wire::Pair;
 use crate::world::World;
 
@@ -29,10 +27,6 @@ const TLS_LIMITS: [(usize, f64, f64); 3] = [(1_536, 4.0, 1.2), (393_216, 1.2, 1.
 /// How much of the unsealed framing's speed must be left.
 const PLAINTEXT_LIMIT: f64 = 0.9;
 const RUSTLS: &str = "rustls 0.23, AES-256-GCM of aws-lc";
-/// Messages of the first, thorough burst: every place of the inbox twice.
-const THOROUGH: u64 = 8;
-/// The longest burst in messages, whatever the clock says.
-const BURST_MAX: u64 = 1 << 22;
 
 pub(super) fn run(bench: &mut Bench<'_>) -> Ran {
     let world = Arc::new(World::new(false)?);
@@ -128,48 +122,4 @@ fn caption(id: RowId, name: String, peer: &str, limit: Option<f64>) -> Caption {
         doubt: None,
         note: String::new(),
     }
-}
-
-/// Bursts of about the wanted duration over one connection.
-struct Burst {
-    pair: RefCell<Pair>,
-    bytes: usize,
-    count: u64,
-    /// What the first burst, of which every byte was compared, showed.
-    wrong: RefCell<Option<String>>,
-}
-
-impl Burst {
-    fn new(mut pair: Pair, bytes: usize, target: Duration) -> Result<Self> {
-        let wrong = pair.burst(THOROUGH, true)?.wrong;
-        let mut count = THOROUGH;
-        loop {
-            let done = pair.burst(count, false)?;
-            let took = done.ended.duration_since(done.began);
-            if took * 4 >= target || count >= BURST_MAX {
-                count = scaled(count, took, target);
-                break;
-            }
-            count *= 4;
-        }
-        Ok(Self { pair: RefCell::new(pair), bytes, count, wrong: RefCell::new(wrong) })
-    }
-
-    fn contender(&self) -> Contender<'_> {
-        Box::new(|| {
-            let done = self.pair.borrow_mut().burst(self.count, false)?;
-            let seconds = done.ended.duration_since(done.began).as_secs_f64();
-            let wrong = self.wrong.borrow_mut().take().or(done.wrong);
-            Ok(Sample { value: gigabytes(self.bytes, self.count) / seconds, latencies: Vec::new(), wrong })
-        })
-    }
-}
-
-fn scaled(count: u64, took: Duration, target: Duration) -> u64 {
-    let wanted = count as f64 * target.as_secs_f64() / took.as_secs_f64().max(1e-9);
-    (wanted as u64).clamp(1, BURST_MAX)
-}
-
-fn gigabytes(bytes: usize, count: u64) -> f64 {
-    bytes as f64 * count as f64 / 1e9
 }

@@ -1,0 +1,27 @@
+//! Whose accepting end a server opens, with all that both ends have to share.
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use sealane_protocol::handshake::{KeyExchange, Suite};
+use sealane_types::Cipher;
+use serde::{Deserialize, Serialize};
+
+use crate::ours::Ours;
+use crate::peer::tls::SharedTls;
+use crate::world::{SharedWorld, World};
+
+/// As the end that dials names it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) enum Contender {
+    Ours { cipher: Cipher, world: SharedWorld },
+    Plaintext,
+    Tls(SharedTls),
+    ConfidentialMlTransport,
+}
+
+/// Our parties under `cipher`, with the hybrid key exchange.
+pub(crate) fn ours(world: &Arc<World>, cipher: Cipher) -> Result<Ours> {
+    Ours::new(world, Suite::new(KeyExchange::Hybrid, cipher))
+}

@@ -1,0 +1,81 @@
+//! A run whose other end is another program, as two pods of a pair are.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::process::{Child, Command, Stdio};
+
+use serde_json::Value;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_sealane-bench");
+const KEY: &str = "4a4b4c4d4e4f505152535455565758595a5b5c5d5e5f60616263646566676869";
+
+/// Ended with the test, whatever becomes of it.
+struct Server {
+    child: Child,
+    address: SocketAddr,
+}
+
+impl Server {
+    fn start() -> Self {
+        let mut command = Command::new(PROGRAM);
+        command.args(["serve", "--listen", "127.0.0.1:0"]).env("SEALANE_BENCH_KEY", KEY);
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
+        let address = line.trim().strip_prefix("listening on ").unwrap().parse().unwrap();
+        Self { child, address }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn run(server: &Server, key: &str, arguments: &[&str]) -> std::process::Output {
+    let mut command = Command::new(PROGRAM);
+    command.args(["run", "--smoke", "--suite", "transport", "-o", "json", "--server"]);
+    command.arg(server.address.to_string()).args(arguments).env("SEALANE_BENCH_KEY", key);
+    command.output().unwrap()
+}
+
+#[test]
+fn every_contender_is_measured_against_a_server_which_ends_with_the_run() {
+    let mut server = Server::start();
+    let output = run(&server, KEY, &[]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rows: Vec<&str> =
+        report["rows"].as_array().unwrap().iter().map(|row| row["id"].as_str().unwrap()).collect();
+    let expected = [
+        "transport/Tcp+Aes256Gcm",
+        "transport/Tcp+ChaCha20Poly1305",
+        "transport/Tcp+Aes128Gcm",
+        "transport/Tcp+Aes256Gcm@plaintext",
+        "transport/Tcp+Aes256Gcm@rustls-buffered",
+        "transport/Tcp+Aes256Gcm@confidential-ml-transport",
+        "transport-rtt/1536",
+    ];
+    assert_eq!(rows, expected);
+    assert!(server.child.wait().unwrap().success(), "it has heard that the run is over");
+}
+
+#[test]
+fn a_server_works_for_nobody_without_the_key() {
+    let mut server = Server::start();
+    let refused = run(&server, "another", &["--alone"]);
+    assert!(!refused.status.success());
+    for line in ["{\"token\":\"\",\"purpose\":\"stop\"}\n", "GET / HTTP/1.1\r\n\r\n", "\n"] {
+        let mut stream = TcpStream::connect(server.address).unwrap();
+        stream.write_all(line.as_bytes()).unwrap();
+        let mut said = Vec::new();
+        // Closed, with a reset where something was left unread.
+        let _ = stream.read_to_end(&mut said);
+        assert!(said.is_empty(), "{line}: {}", String::from_utf8_lossy(&said));
+    }
+    assert!(server.child.try_wait().unwrap().is_none(), "nobody has stopped it");
+    assert!(run(&server, KEY, &["--alone"]).status.success());
+}
