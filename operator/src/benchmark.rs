@@ -5,6 +5,8 @@
 
 mod apply;
 mod job;
+mod pairs;
+mod part;
 mod pool;
 mod records;
 mod schedule;
@@ -174,7 +176,8 @@ impl Benchmarks {
             Step::Advance(advance) => {
                 // What is being measured after this step: what is over leaves its pool to others.
                 let running = advance.nodes.iter().filter(|node| node.phase == NodePhase::Running);
-                self.claims.insert(key.to_owned(), running.map(|node| node.node.clone()).collect());
+                let measured = running.flat_map(part::sites).map(|(_, node)| node.to_owned());
+                self.claims.insert(key.to_owned(), measured.collect());
                 advance_run(&hands, situation, advance, &self.settings.runner).await
             }
             Step::Finish(finish) => {
@@ -194,7 +197,8 @@ impl Benchmarks {
     ) -> Result<(), Failure> {
         let live = situation.status;
         if situation.enabled.is_ok() {
-            let worse = status.pools.iter().map(|pool| pool.regressions.len()).sum();
+            let of_pools = status.pools.iter().map(|pool| pool.regressions.len());
+            let worse = of_pools.chain(status.pairs.iter().map(|pair| pair.regressions.len())).sum();
             let success = status.last_successful_time.as_ref().map(|time| time.0.as_second());
             self.metrics.benchmark(key, worse, success);
         }
@@ -274,13 +278,13 @@ async fn advance_run(
     let Advance { mut nodes, start, mut results } = advance;
     let mut status = situation.status.clone();
     let Some(run) = status.active.clone() else { return Ok(status) };
-    for node in start {
-        let Some(refused) = hands.make_job(situation, &run, &node, runner).await? else { continue };
+    for (node, role) in start {
+        let Some(refused) = hands.make_job(situation, &run, &node, role, runner).await? else { continue };
         let message = bounded(&format!("its Job cannot be made: {refused}"));
         if let Some(failed) = nodes.iter_mut().find(|one| one.job == node.job) {
             (failed.phase, failed.message) = (NodePhase::Failed, Some(message.clone()));
         }
-        results.push(NodeRecord { pool: node.pool, node: node.node, sealed: None, failure: Some(message) });
+        results.push(NodeRecord { failure: Some(message), ..part::record(&node, None) });
     }
     if !results.is_empty() {
         let mut records = hands.records().await?;

@@ -146,8 +146,8 @@ fn notes(before: &Findings<'_>, after: &Findings<'_>) -> Vec<String> {
     let mut notes: Vec<String> = was.chain(is).collect();
     notes.extend(of_both.iter().map(|text| format!("both runs: {text}")));
     for (one, other) in [(before, after), (after, before)] {
-        let has = |name| other.pools.iter().any(|pool| pool.name == name);
-        let alone = one.pools.iter().filter(|pool| !has(pool.name));
+        let has = |name: &str| other.pools.iter().any(|pool| pool.name == name);
+        let alone = one.pools.iter().filter(|pool| !has(&pool.name));
         notes.extend(alone.map(|pool| format!("{}: measured in {} alone", pool.name, one.run.id)));
     }
     for pool in &after.pools {

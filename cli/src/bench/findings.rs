@@ -31,9 +31,12 @@ impl<'a> Findings<'a> {
     pub(super) fn new(runs: &'a Runs, run: &'a Run) -> Self {
         // Status tells the regressions of one run alone.
         let told = runs.succeeded().next().is_some_and(|last| last.id == run.id);
-        let of_pools = runs.pools.iter().filter(|_| told);
+        let of_pools = runs.pools.iter().map(|pool| (pool.name.as_str(), &pool.regressions));
+        let of_pairs = runs.pairs.iter().map(|pair| (pair.name.as_str(), &pair.regressions));
         let regressions = of_pools
-            .flat_map(|pool| pool.regressions.iter().map(|regressed| (pool.name.as_str(), regressed)))
+            .chain(of_pairs)
+            .filter(|_| told)
+            .flat_map(|(name, rows)| rows.iter().map(move |regressed| (name, regressed)))
             .collect();
         Self { runs, run, pools: pools(run), regressions }
     }
@@ -77,7 +80,7 @@ impl<'a> Findings<'a> {
             say(true, problem.clone());
         }
         for node in &self.run.nodes {
-            let place = format!("{}/{}", node.pool, node.node);
+            let place = node.told();
             match &node.found {
                 Found::Refused { problem } => {
                     say(true, format!("{place}: what is kept of it is not used: {problem}"));
@@ -99,7 +102,7 @@ impl<'a> Findings<'a> {
     }
 
     fn left_out(&self) -> Vec<String> {
-        let place = |node: &Summary| format!("{}/{}", node.place.pool, node.place.node);
+        let place = |node: &Summary| format!("{}/{}", node.place.group(), node.place.node);
         let short = self.run.summaries().filter(|node| node.left_out > 0);
         let short = short.map(|node| format!("{}: rows that found no room: {}", place(node), node.left_out));
         let partial =

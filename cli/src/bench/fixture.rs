@@ -101,6 +101,7 @@ fn recorded(run: u8) -> Record {
     let node = |((pool, node), scale): ((&str, &str), Option<f64>)| NodeRecord {
         pool: pool.to_owned(),
         node: node.to_owned(),
+        server: None,
         sealed: scale.map(|scale| sealed(&format!("run-{run}"), run, (pool, node), scale)),
         failure: scale.is_none().then(|| "DeadlineExceeded".to_owned()),
     };
@@ -134,7 +135,7 @@ fn summary(run: &str, (pool, node): (&str, &str), scale: f64) -> Summary {
     }
     Summary {
         version: VERSION,
-        place: Place { run: run.to_owned(), pool: pool.to_owned(), node: node.to_owned() },
+        place: Place { run: run.to_owned(), pool: pool.to_owned(), node: node.to_owned(), server: None },
         level: "quick".to_owned(),
         began: "2026-11-24T03:00:12Z".to_owned(),
         seconds: 301.5,

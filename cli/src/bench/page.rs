@@ -80,7 +80,7 @@ fn regressions(findings: &Findings<'_>) -> String {
 fn machines(findings: &Findings<'_>) -> String {
     let row = |pool: &Pool<'_>| {
         let Facts { cpu, cores, memory, kernel, features, load, build } = pool.facts();
-        let tee = findings.tee(pool.name).unwrap_or("–").to_owned();
+        let tee = findings.tee(&pool.name).unwrap_or("–").to_owned();
         let nodes = pool.nodes.len().to_string();
         vec![pool.name.to_owned(), nodes, cpu, cores, memory, tee, kernel, load, features, build]
     };

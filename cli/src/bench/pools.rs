@@ -7,7 +7,7 @@ use super::runs::Run;
 /// A pool of a run, as far as its nodes could be verified.
 #[derive(Debug)]
 pub(super) struct Pool<'a> {
-    pub(super) name: &'a str,
+    pub(super) name: String,
     /// At least one.
     pub(super) nodes: Vec<&'a Summary>,
     /// The rows that all of them have.
@@ -30,7 +30,7 @@ pub(super) struct Facts {
 pub(super) fn pools(run: &Run) -> Vec<Pool<'_>> {
     let mut pools: Vec<Pool<'_>> = Vec::new();
     for summary in run.summaries() {
-        let name = summary.place.pool.as_str();
+        let name = summary.place.group();
         match pools.iter_mut().find(|pool| pool.name == name) {
             Some(pool) => pool.nodes.push(summary),
             None => pools.push(Pool { name, nodes: vec![summary], lines: Vec::new() }),
@@ -118,7 +118,7 @@ mod tests {
     fn nodes_of_a_pool_count_together_and_rows_stand_side_by_side() {
         let runs = Fixture::new().open();
         let pools = pools(&runs.runs[0]);
-        let nodes: Vec<_> = pools.iter().map(|pool| (pool.name, pool.nodes.len())).collect();
+        let nodes: Vec<_> = pools.iter().map(|pool| (pool.name.as_str(), pool.nodes.len())).collect();
         assert_eq!(nodes, [("gpu", 2), ("cpu", 1)]);
         let ids: Vec<_> = rows(&pools).iter().map(|row| row.id.0.as_str()).collect();
         assert_eq!(ids[..2], ["C3/65536", "C3/1536"]);

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt as _;
-use sealane_operator_api::{Benchmark, PastRun, PoolStatus, RunOutcome};
-use sealane_results::{NodeRecord, Place, Record, RunPublicKey, Sealed, Summary};
+use sealane_operator_api::{Benchmark, PairStatus, PastRun, PoolStatus, RunOutcome};
+use sealane_results::{NodeRecord, Place, Record, RunPublicKey, Sealed, Site, Summary};
 use serde::Serialize;
 
 /// What is known of a Benchmark.
@@ -19,6 +19,8 @@ pub(super) struct Runs {
     pub(super) runs: Vec<Run>,
     /// What the operator says about the last run that succeeded.
     pub(super) pools: Vec<PoolStatus>,
+    /// The same between nodes.
+    pub(super) pairs: Vec<PairStatus>,
     /// What lies among the results and belongs to no run.
     pub(super) ignored: Vec<String>,
 }
@@ -48,6 +50,9 @@ pub(super) struct Run {
 pub(super) struct NodeRun {
     pub(super) pool: String,
     pub(super) node: String,
+    /// Where the other end was, if there was one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) server: Option<Site>,
     #[serde(flatten)]
     pub(super) found: Found,
 }
@@ -62,6 +67,14 @@ pub(super) enum Found {
     Refused { problem: String },
     /// Nothing.
     Missing { problem: String },
+}
+
+impl NodeRun {
+    /// How people are told of it.
+    pub(super) fn told(&self) -> String {
+        let server = self.server.as_ref().map(|Site { pool, node }| format!(" → {pool}/{node}"));
+        format!("{}/{}{}", self.pool, self.node, server.unwrap_or_default())
+    }
 }
 
 impl Runs {
@@ -80,6 +93,7 @@ impl Runs {
             active,
             runs,
             pools: status.pools,
+            pairs: status.pairs,
         }
     }
 
@@ -160,9 +174,10 @@ fn opened(record: &Record, key: &str) -> Vec<NodeRun> {
         }
     };
     let node = |node: &NodeRecord| {
-        let place = Place { run: record.run.clone(), pool: node.pool.clone(), node: node.node.clone() };
+        let place = record.place(node);
         let found = found(node, &place, seen.insert(place.clone()));
-        NodeRun { pool: place.pool, node: place.node, found }
+        let Place { pool, node, server, .. } = place;
+        NodeRun { pool, node, server, found }
     };
     record.nodes.iter().map(node).collect()
 }

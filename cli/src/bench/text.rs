@@ -30,7 +30,7 @@ fn machines(findings: &Findings<'_>) -> String {
     let heading = ["POOL", "NODES", "CPU", "CORES", "TEE", "KERNEL", "LOAD"].map(str::to_owned).to_vec();
     let row = |pool: &Pool<'_>| {
         let Facts { cpu, cores, kernel, load, .. } = pool.facts();
-        let tee = findings.tee(pool.name).unwrap_or("-").to_owned();
+        let tee = findings.tee(&pool.name).unwrap_or("-").to_owned();
         vec![pool.name.to_owned(), pool.nodes.len().to_string(), cpu, cores, tee, kernel, load]
     };
     let rows: Vec<_> = std::iter::once(heading).chain(findings.pools.iter().map(row)).collect();
@@ -43,7 +43,7 @@ fn figures(findings: &Findings<'_>) -> String {
     let heading = ["FIGURE", "UNIT"].map(str::to_owned).into_iter().chain(names).collect();
     let row = |row: &Line| {
         let cells = pools.iter().map(|pool| match pool.line(row) {
-            Some(line) => cell(findings, pool.name, line),
+            Some(line) => cell(findings, &pool.name, line),
             None => NOTHING.to_owned(),
         });
         [row.id.to_string(), row.unit.to_string()].into_iter().chain(cells).collect()

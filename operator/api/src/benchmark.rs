@@ -45,6 +45,7 @@ use crate::schema;
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [
     {"rule": "has(self.schedule) || (!has(self.timeZone) && !has(self.startingDeadlineSeconds))", "message": "timeZone and startingDeadlineSeconds belong to a schedule, for example schedule: \"0 3 * * *\"", "fieldPath": ".schedule"},
+    {"rule": "!has(self.pairs) || size(self.pairs) == 0 || 'Transport' in self.suites", "message": "between nodes the suite Transport is measured: add it to suites, for example suites: [Transport]", "fieldPath": ".pairs"},
     {"rule": "!has(self.regression) || self.regression.minimumRuns <= self.successfulRunsHistoryLimit", "message": "more runs are asked for than are kept: raise successfulRunsHistoryLimit to minimumRuns at least", "fieldPath": ".regression.minimumRuns"},
 ]))]
 pub struct BenchmarkSpec {
@@ -81,6 +82,15 @@ pub struct BenchmarkSpec {
     #[serde(default = "suites")]
     #[schemars(length(min = 1, max = 16), extend("x-kubernetes-list-type" = "set"))]
     pub suites: Vec<Suite>,
+    /// Between which nodes the suite Transport is measured as well, with a client and a server. Without any it is measured on
+    /// each node alone, over loopback.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 3), extend("x-kubernetes-list-type" = "set"))]
+    pub pairs: Vec<Placement>,
+    /// Whom the suite Transport is compared with, in turn, in the same run. Other suites have their own peers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 3), extend("x-kubernetes-list-type" = "set"))]
+    pub compare_with: Vec<ComparedWith>,
     /// How long each figure is measured.
     #[serde(default)]
     pub level: Level,
@@ -117,7 +127,7 @@ const fn active_deadline() -> i64 {
 }
 
 fn suites() -> Vec<Suite> {
-    vec![Suite::Crypto, Suite::Frame, Suite::Handshake, Suite::Stream]
+    vec![Suite::Crypto, Suite::Frame, Suite::Handshake, Suite::Stream, Suite::Transport]
 }
 
 /// What happens to a run that is due while another goes on. Two at once would measure each other.
@@ -192,6 +202,8 @@ pub enum Suite {
     Roundtrip,
     /// One way, in process and over TCP on the node.
     Stream,
+    /// One way with each cipher, and there and back, over TCP: what sessions are recommended by.
+    Transport,
 }
 
 impl Suite {
@@ -205,6 +217,41 @@ impl Suite {
             Self::Evidence => "evidence",
             Self::Roundtrip => "roundtrip",
             Self::Stream => "stream",
+            Self::Transport => "transport",
+        }
+    }
+}
+
+/// Where the client and the server of a pair are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub enum Placement {
+    /// In two pods of one node, of each pool.
+    SameNode,
+    /// On two nodes, of each pool.
+    SamePool,
+    /// On a node of each of two pools, for every two pools.
+    AcrossPools,
+}
+
+/// Whom the suite Transport is compared with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub enum ComparedWith {
+    /// The same framing without sealing.
+    Plaintext,
+    /// TLS 1.3 of rustls, AES-256-GCM.
+    Rustls,
+    /// The published crate of that name, with its mock attestation.
+    ConfidentialMlTransport,
+}
+
+impl ComparedWith {
+    /// The word of the runner's command line.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Plaintext => "plaintext",
+            Self::Rustls => "rustls",
+            Self::ConfidentialMlTransport => "confidential-ml-transport",
         }
     }
 }
@@ -327,6 +374,10 @@ pub struct BenchmarkStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]
     pub pools: Vec<PoolStatus>,
+    /// What the last run that succeeded found between nodes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64))]
+    pub pairs: Vec<PairStatus>,
     /// The ConfigMap with the results of all runs that are kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
@@ -365,6 +416,9 @@ pub struct ActiveNode {
     pub node: String,
     #[schemars(length(max = 63))]
     pub job: String,
+    /// The other end, of a pair.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<ActiveServer>,
     pub phase: NodePhase,
     /// When its Job was made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -375,10 +429,29 @@ pub struct ActiveNode {
     pub message: Option<String>,
 }
 
+/// The end of a pair that answers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ActiveServer {
+    #[schemars(length(max = 63))]
+    pub pool: String,
+    #[schemars(length(max = 253))]
+    pub node: String,
+    #[schemars(length(max = 63))]
+    pub job: String,
+    /// When its Job was made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_time: Option<Time>,
+    /// Where it listens, once its pod runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub address: Option<String>,
+}
+
 /// Where a node is in its run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum NodePhase {
-    /// Its pool is busy with another run.
+    /// Its pool is busy with another run, or it with another part of this one.
     Waiting,
     Running,
     Succeeded,
@@ -435,6 +508,29 @@ pub struct PoolStatus {
     #[schemars(length(max = 32))]
     pub tee: Option<String>,
     /// The figures that matter most; the others are in the results.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    pub figures: Vec<Figure>,
+    /// Rows that are worse than they were, beyond doubt.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    pub regressions: Vec<Regressed>,
+}
+
+/// What the last run that succeeded found between two nodes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PairStatus {
+    /// `FROM → TO`, or `POOL, one node`.
+    #[schemars(length(max = 140))]
+    pub name: String,
+    /// The client's pool.
+    #[schemars(length(max = 63))]
+    pub from: String,
+    /// The server's pool.
+    #[schemars(length(max = 63))]
+    pub to: String,
+    pub placement: Placement,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
     pub figures: Vec<Figure>,

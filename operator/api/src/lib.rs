@@ -20,9 +20,9 @@ mod trust_policy;
 pub mod well_known;
 
 pub use benchmark::{
-    ActiveNode, ActiveRun, Against, Benchmark, BenchmarkSpec, BenchmarkStatus, ConcurrencyPolicy, Figure,
-    Level, NodePhase, NodePools, PastRun, PodResources, PoolStatus, Regressed, Regression, RunOutcome,
-    Setting, Suite,
+    ActiveNode, ActiveRun, ActiveServer, Against, Benchmark, BenchmarkSpec, BenchmarkStatus, ComparedWith,
+    ConcurrencyPolicy, Figure, Level, NodePhase, NodePools, PairStatus, PastRun, Placement, PodResources,
+    PoolStatus, Regressed, Regression, RunOutcome, Setting, Suite,
 };
 pub use peer::{
     Attestation, External, Peer, PeerSpec, PeerStatus, ReplicaStatus, SecretReference, TrustPolicyReference,

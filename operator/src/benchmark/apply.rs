@@ -9,7 +9,7 @@ use sealane_operator_api::{ActiveNode, ActiveRun, Benchmark, BenchmarkStatus};
 use sealane_results::RunKey;
 use serde_json::{Value, json};
 
-use super::job::{Owner, Runner, job, secret};
+use super::job::{Owner, Role, Runner, job, secret};
 use super::records::Records;
 use super::situation::Situation;
 use crate::names::FIELD_MANAGER;
@@ -100,10 +100,12 @@ impl Hands<'_> {
         situation: &Situation<'_>,
         run: &ActiveRun,
         node: &ActiveNode,
+        role: Role,
         runner: &Runner,
     ) -> Result<Option<String>, ApplyError> {
         let what = "make the Job of a node";
-        let job: Job = read(job(self.owner, situation.spec, run, node, runner)).map_err(cannot(what))?;
+        let job = job(self.owner, situation.spec, (run, node, role), runner);
+        let job: Job = read(job).map_err(cannot(what))?;
         let api = Api::<Job>::namespaced(self.client.clone(), self.owner.namespace);
         match api.create(&PostParams::default(), &job).await {
             Ok(_) => Ok(None),
@@ -241,7 +243,7 @@ mod tests {
         let runner =
             Runner { image: "i".to_owned(), pull_policy: "Never".to_owned(), pull_secrets: Vec::new() };
         let hands = Hands { client: &client, owner: OWNER };
-        hands.make_job(&situation, &run(), &run().nodes[0], &runner).await
+        hands.make_job(&situation, &run(), &run().nodes[0], Role::Alone, &runner).await
     }
 
     #[tokio::test]

@@ -7,9 +7,10 @@ use serde_json::{Value, json};
 
 use sealane_operator_api::well_known::{
     BENCHMARK_CONTAINER, BENCHMARK_KEY_ENV, BENCHMARK_LABEL, BENCHMARK_NODE_ENV, BENCHMARK_POOL_ENV,
-    BENCHMARK_RESULT_ENV, BENCHMARK_RUN_ENV, RUN_LABEL,
+    BENCHMARK_RESULT_ENV, BENCHMARK_RUN_ENV, BENCHMARK_SERVER_ENV, BENCHMARK_SERVER_NODE_ENV,
+    BENCHMARK_SERVER_POOL_ENV, RUN_LABEL,
 };
-use sealane_operator_api::{ActiveNode, ActiveRun, BenchmarkSpec};
+use sealane_operator_api::{ActiveNode, ActiveRun, BenchmarkSpec, Suite};
 
 /// Annotations of a Job: what it measures.
 pub(super) const POOL_ANNOTATION: &str = "sealane.dev/pool";
@@ -20,6 +21,20 @@ const KEY: &str = "key";
 const TERMINATION_MESSAGE: &str = "/dev/termination-log";
 /// The user of the image.
 const USER: i64 = 65_532;
+
+/// Where the server of a pair listens.
+pub(super) const SERVER_PORT: u16 = 14_720;
+
+/// What a Job does for its part of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    /// Measures its node.
+    Alone,
+    /// Measures what lies between its node and the server's.
+    Client,
+    /// Answers a client.
+    Server,
+}
 
 /// Where the runner comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,37 +82,72 @@ pub(super) fn secret(owner: Owner<'_>, run: &str, name: &str, key: &str) -> Valu
     })
 }
 
-/// The Job that measures `node`.
-#[must_use]
-pub(super) fn job(
-    owner: Owner<'_>,
-    spec: &BenchmarkSpec,
-    run: &ActiveRun,
-    node: &ActiveNode,
-    runner: &Runner,
-) -> Value {
-    let labels = owner.labels(&run.id);
-    let suites: Vec<&str> = spec.suites.iter().map(|suite| suite.word()).collect();
+/// What the program is told: its arguments.
+fn arguments(spec: &BenchmarkSpec, role: Role) -> Vec<String> {
+    if role == Role::Server {
+        return vec!["serve".to_owned()];
+    }
+    let suites: Vec<&str> = match role {
+        Role::Alone | Role::Server => spec.suites.iter().map(|suite| suite.word()).collect(),
+        Role::Client => vec![Suite::Transport.word()],
+    };
+    let peers: Vec<&str> = spec.compare_with.iter().map(|peer| peer.word()).collect();
+    let mut arguments =
+        vec!["run".to_owned(), format!("--{}", spec.level.word()), "--suite".to_owned(), suites.join(",")];
+    match peers.as_slice() {
+        [] => arguments.push("--alone".to_owned()),
+        peers => arguments.extend(["--compare-with".to_owned(), peers.join(",")]),
+    }
+    arguments
+}
+
+/// What the program is told that is no argument.
+fn environment(spec: &BenchmarkSpec, run: &ActiveRun, node: &ActiveNode, role: Role) -> Vec<Value> {
     let plain = |name: &str, value: &str| json!({"name": name, "value": value});
-    let key =
-        json!({"name": BENCHMARK_KEY_ENV, "valueFrom": {"secretKeyRef": {"name": run.secret, "key": KEY}}});
-    let own = [
-        key,
+    let mut environment: Vec<Value> =
+        spec.env.iter().map(|setting| plain(&setting.name, &setting.value)).collect();
+    // Of two with one name the later counts.
+    environment.push(
+        json!({"name": BENCHMARK_KEY_ENV, "valueFrom": {"secretKeyRef": {"name": run.secret, "key": KEY}}}),
+    );
+    if role == Role::Server {
+        return environment;
+    }
+    environment.extend([
         plain(BENCHMARK_RUN_ENV, &run.id),
         plain(BENCHMARK_POOL_ENV, &node.pool),
         plain(BENCHMARK_NODE_ENV, &node.node),
         plain(BENCHMARK_RESULT_ENV, TERMINATION_MESSAGE),
-    ];
-    let given = spec.env.iter().map(|setting| plain(&setting.name, &setting.value));
-    // Of two with one name the later counts.
-    let environment: Vec<Value> = given.chain(own).collect();
+    ]);
+    if let Some(server) = &node.server {
+        environment.extend([
+            plain(BENCHMARK_SERVER_ENV, server.address.as_deref().unwrap_or_default()),
+            plain(BENCHMARK_SERVER_POOL_ENV, &server.pool),
+            plain(BENCHMARK_SERVER_NODE_ENV, &server.node),
+        ]);
+    }
+    environment
+}
+
+/// The Job that plays `role` in a part of a run.
+#[must_use]
+pub(super) fn job(
+    owner: Owner<'_>,
+    spec: &BenchmarkSpec,
+    (run, node, role): (&ActiveRun, &ActiveNode, Role),
+    runner: &Runner,
+) -> Value {
+    let labels = owner.labels(&run.id);
+    let server = node.server.as_ref().filter(|_| role == Role::Server);
+    let (name, pool, host) = server
+        .map_or((&node.job, &node.pool, &node.node), |server| (&server.job, &server.pool, &server.node));
     let pull_secrets: Vec<Value> = runner.pull_secrets.iter().map(|name| json!({"name": name})).collect();
     let container = json!({
         "name": BENCHMARK_CONTAINER,
         "image": runner.image,
         "imagePullPolicy": runner.pull_policy,
-        "args": ["run", format!("--{}", spec.level.word()), "--suite", suites.join(",")],
-        "env": environment,
+        "args": arguments(spec, role),
+        "env": environment(spec, run, node, role),
         "resources": {"requests": spec.resources.requests, "limits": spec.resources.limits},
         "terminationMessagePath": TERMINATION_MESSAGE,
         "terminationMessagePolicy": "File",
@@ -109,8 +159,8 @@ pub(super) fn job(
     json!({
         "apiVersion": "batch/v1", "kind": "Job",
         "metadata": {
-            "name": node.job, "namespace": owner.namespace, "labels": labels,
-            "annotations": {POOL_ANNOTATION: node.pool, NODE_ANNOTATION: node.node},
+            "name": name, "namespace": owner.namespace, "labels": labels,
+            "annotations": {POOL_ANNOTATION: pool, NODE_ANNOTATION: host},
             "ownerReferences": [owner.reference()],
         },
         "spec": {
@@ -134,7 +184,7 @@ pub(super) fn job(
                     "terminationGracePeriodSeconds": 1,
                     "imagePullSecrets": pull_secrets,
                     "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
-                        {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node.node]}]},
+                        {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [host]}]},
                     ]}}},
                     "tolerations": spec.node_pools.tolerations,
                     "securityContext": {

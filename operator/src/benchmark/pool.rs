@@ -100,7 +100,9 @@ pub(super) struct Pool {
     pub(super) name: String,
     /// All of its nodes.
     pub(super) nodes: Vec<String>,
-    /// Those that are to be measured, or why none can be.
+    /// Those that can be measured.
+    pub(super) usable: Vec<String>,
+    /// Those of them that are to be measured, or why none can be.
     pub(super) chosen: Result<Vec<String>, Problem>,
     pub(super) tee: Option<&'static str>,
 }
@@ -142,7 +144,8 @@ fn pool(wanted: &NodePools, name: &str, mut nodes: Vec<&NodeView>) -> Pool {
         .map(|node| (node, node.obstacle(&wanted.tolerations)))
         .partition(|(_, obstacle)| obstacle.is_none());
     let count = usize::try_from(wanted.nodes_per_pool).unwrap_or(1);
-    let chosen: Vec<String> = usable.iter().take(count).map(|(node, _)| node.name.clone()).collect();
+    let usable: Vec<String> = usable.into_iter().map(|(node, _)| node.name.clone()).collect();
+    let chosen: Vec<String> = usable.iter().take(count).cloned().collect();
     let first = obstacles.into_iter().find_map(|(_, obstacle)| obstacle);
     let chosen = match (chosen.is_empty(), first) {
         (false, _) => Ok(chosen),
@@ -156,6 +159,7 @@ fn pool(wanted: &NodePools, name: &str, mut nodes: Vec<&NodeView>) -> Pool {
     };
     Pool {
         name: name.to_owned(),
+        usable,
         nodes: nodes.iter().map(|node| node.name.clone()).collect(),
         chosen,
         tee: nodes.iter().find_map(|node| node.tee()),

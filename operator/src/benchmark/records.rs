@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use sealane_operator_api::{ActiveRun, NodePhase};
 use sealane_results::{NodeRecord, Record, Summary};
 
+use super::part;
+
 /// What a ConfigMap may hold, with room for what surrounds it.
 const RESULTS_BYTES_MAX: usize = 900 << 10;
 
@@ -40,7 +42,7 @@ impl Records {
             ..Record::default()
         });
         for result in results {
-            if !record.nodes.iter().any(|node| node.node == result.node && node.pool == result.pool) {
+            if !record.nodes.iter().any(|node| record.place(node) == record.place(&result)) {
                 record.nodes.push(result);
             }
         }
@@ -50,11 +52,9 @@ impl Records {
     /// Notes that a run is over, also for nodes of which nothing came.
     pub(super) fn end(&mut self, run: &ActiveRun, now: &str) {
         let silent = run.nodes.iter().filter(|node| node.phase != NodePhase::Succeeded);
-        let silent = silent.map(|node| NodeRecord {
-            pool: node.pool.clone(),
-            node: node.node.clone(),
-            sealed: None,
-            failure: Some(node.message.clone().unwrap_or_else(|| "it was not measured".to_owned())),
+        let silent = silent.map(|node| {
+            let failure = node.message.clone().unwrap_or_else(|| "it was not measured".to_owned());
+            NodeRecord { failure: Some(failure), ..part::record(node, None) }
         });
         self.add(run, silent.collect());
         if let Some(mut record) = self.of(&run.id) {

@@ -3,11 +3,12 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use sealane_operator_api::well_known::condition::{COMPLETE, DEGRADED, REGRESSED, RUNNING, SCHEDULED};
 use sealane_operator_api::{
-    ActiveRun, Against, BenchmarkStatus, Level, NodePhase, PastRun, RunOutcome, word,
+    ActiveRun, Against, BenchmarkStatus, Level, NodePhase, PastRun, Regressed, RunOutcome, word,
 };
 use sealane_results::Summary;
 use sealane_types::UnixSeconds;
 
+use super::part::ends;
 use super::records::Records;
 use super::situation::Situation;
 use super::step::{Cause, Finish, Outlook, bounded};
@@ -60,7 +61,9 @@ pub(super) fn finished(
         }
         let tolerance =
             situation.spec.regression.as_ref().map_or(0, |regression| regression.tolerance_percent);
-        status.pools = verdict::pools(&found, before.as_deref(), f64::from(tolerance), &outlook.tees);
+        let tolerance = f64::from(tolerance);
+        status.pools = verdict::pools(&found, before.as_deref(), tolerance, &outlook.tees);
+        status.pairs = verdict::pairs(&found, before.as_deref(), tolerance);
     }
     records.drop_runs(&prune(situation, &mut status));
     status
@@ -179,7 +182,7 @@ fn running(status: &BenchmarkStatus) -> Finding {
     let of = |phase| run.nodes.iter().filter(|node| node.phase == phase).count();
     let over = of(NodePhase::Succeeded).saturating_add(of(NodePhase::Failed));
     let waits = run.nodes.iter().find_map(|node| Some((node, node.message.as_ref()?)));
-    let waits = waits.map(|(node, message)| format!("; {}: {message}", node.node)).unwrap_or_default();
+    let waits = waits.map(|(node, message)| format!("; {}: {message}", ends(node))).unwrap_or_default();
     let message = format!("run {}: {over} of {} nodes are over{waits}", run.id, run.nodes.len());
     Finding::yes(RUNNING, word::MEASURING, message)
 }
@@ -202,15 +205,18 @@ fn regressed(situation: &Situation<'_>, status: &BenchmarkStatus) -> Finding {
     if situation.spec.regression.is_none() {
         return Finding::no(REGRESSED, word::NOT_COMPARED, "spec.regression asks for no comparison");
     }
-    let worse: Vec<String> = status
+    let of_pools = status
         .pools
         .iter()
-        .flat_map(|pool| pool.regressions.iter().map(move |row| (pool, row)))
-        .map(|(pool, row)| {
-            format!(
-                "{} in pool {}: {} after {}, {} % worse",
-                row.row, pool.name, row.after, row.before, row.percent
-            )
+        .flat_map(|pool| pool.regressions.iter().map(move |row| ("in pool", &pool.name, row)));
+    let of_pairs = status
+        .pairs
+        .iter()
+        .flat_map(|pair| pair.regressions.iter().map(move |row| ("between", &pair.name, row)));
+    let worse: Vec<String> = of_pools
+        .chain(of_pairs)
+        .map(|(place, name, Regressed { row, before, after, percent })| {
+            format!("{row} {place} {name}: {after} after {before}, {percent} % worse")
         })
         .collect();
     let newest = status.runs.iter().find(|run| run.outcome == RunOutcome::Succeeded);

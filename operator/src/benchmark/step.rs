@@ -3,14 +3,19 @@
 //! All that a run is made of lies in the API server: the plan in the status, the work in Jobs, the results in a ConfigMap.
 //! An operator that starts in the middle of a run finds all of it, and every step can be taken twice.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use sealane_operator_api::{ActiveNode, ActiveRun, ConcurrencyPolicy, NodePhase, RunOutcome, word};
+use sealane_operator_api::{
+    ActiveNode, ActiveRun, ActiveServer, ConcurrencyPolicy, NodePhase, RunOutcome, word,
+};
 use sealane_results::{NodeRecord, RunPublicKey};
 
+use super::job::Role;
+use super::pairs::{Part, Site, parts};
+use super::part::{ends, is_final, record, sites};
 use super::pool::{Pool, pools};
 use super::schedule::Schedule;
 use super::situation::Situation;
@@ -18,8 +23,6 @@ use super::standing::look;
 use super::view::JobView;
 use crate::spec::Problem;
 
-/// Nodes of one run: their results have to fit a ConfigMap.
-const NODES_MAX: usize = 128;
 /// How soon to look again at what no event tells.
 const AGAIN: Duration = Duration::from_secs(5);
 /// What a status holds of a request; what is beyond it makes no other request.
@@ -40,8 +43,7 @@ pub(super) enum Step {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Begin {
     pub(super) id: String,
-    /// Pools and nodes.
-    pub(super) nodes: Vec<(String, String)>,
+    pub(super) parts: Vec<Part>,
     pub(super) cause: Cause,
 }
 
@@ -58,8 +60,8 @@ pub(super) enum Cause {
 pub(super) struct Advance {
     /// How its nodes stand after this step.
     pub(super) nodes: Vec<ActiveNode>,
-    /// Those whose Jobs have to be there.
-    pub(super) start: Vec<ActiveNode>,
+    /// Jobs that have to be there.
+    pub(super) start: Vec<(ActiveNode, Role)>,
     /// What came back, to be kept before the status says so.
     pub(super) results: Vec<NodeRecord>,
 }
@@ -91,19 +93,15 @@ pub(super) struct Outlook {
 pub(super) fn decide(situation: &Situation<'_>) -> (Step, Outlook) {
     let known: Vec<String> = situation.status.pools.iter().map(|pool| pool.name.clone()).collect();
     let pools = pools(&situation.spec.node_pools, situation.nodes, &known);
+    let (parts, left_out) = parts(&situation.spec.pairs, &pools);
+    let unusable = pools.iter().filter_map(|pool| pool.chosen.clone().err());
     let mut outlook = Outlook {
         next: Ok(None),
-        problems: pools.iter().filter_map(|pool| pool.chosen.clone().err()).collect(),
+        problems: unusable.chain(left_out).collect(),
         tees: pools.iter().filter_map(|pool| Some((pool.name.clone(), pool.tee?))).collect(),
         surplus: surplus(situation),
         again: None,
     };
-    let chosen: usize = pools.iter().flat_map(|pool| &pool.chosen).map(Vec::len).sum();
-    if chosen > NODES_MAX {
-        let message =
-            format!("a run measures {NODES_MAX} nodes at most: {} are left out", chosen - NODES_MAX);
-        outlook.problems.push(Problem { reason: word::POOL_UNUSABLE, message });
-    }
     if let Err(why) = &situation.enabled {
         outlook.next = Err(Problem { reason: word::NAMESPACE_NOT_ENABLED, message: why.clone() });
         outlook.again = Some(AGAIN);
@@ -130,7 +128,7 @@ pub(super) fn decide(situation: &Situation<'_>) -> (Step, Outlook) {
             outlook.again = Some(outlook.again.map_or(AGAIN, |again| again.min(AGAIN)));
             advance(situation, run, &pools)
         }
-        (None, Some(cause)) => begin(situation, cause, &pools, &mut outlook),
+        (None, Some(cause)) => begin(situation, cause, parts, &mut outlook),
         (None, None) => Step::Rest,
     };
     (step, outlook)
@@ -170,7 +168,7 @@ fn due(situation: &Situation<'_>) -> Result<Due, Problem> {
     Ok(Due { cause: asked.or(scheduled), next: schedule.next(*now) })
 }
 
-fn begin(situation: &Situation<'_>, cause: Cause, pools: &[Pool], outlook: &mut Outlook) -> Step {
+fn begin(situation: &Situation<'_>, cause: Cause, parts: Vec<Part>, outlook: &mut Outlook) -> Step {
     let Situation { now, owner, generation, .. } = situation;
     let uid = owner.uid.get(..8).unwrap_or(owner.uid);
     let id = match &cause {
@@ -178,51 +176,41 @@ fn begin(situation: &Situation<'_>, cause: Cause, pools: &[Pool], outlook: &mut 
         Cause::Schedule(time) => format!("{uid}-{generation}-{}", time.as_second()),
         Cause::Request(_) => format!("{uid}-{generation}-{}", now.as_second()),
     };
-    let chosen = pools.iter().flat_map(|pool| {
-        let nodes = pool.chosen.iter().flatten();
-        nodes.map(|node| (pool.name.clone(), node.clone()))
-    });
-    let nodes: Vec<(String, String)> = chosen.take(NODES_MAX).collect();
-    if nodes.is_empty() {
+    if parts.is_empty() {
         let why: Vec<&str> = outlook.problems.iter().map(|problem| problem.message.as_str()).collect();
         let message = format!("a run is due, and there is no node to measure: {}", why.join("; "));
         outlook.next = Err(Problem { reason: word::NO_NODES, message });
         outlook.again = Some(AGAIN);
         return Step::Rest;
     }
-    Step::Begin(Begin { id, nodes, cause })
+    Step::Begin(Begin { id, parts, cause })
 }
 
 fn advance(situation: &Situation<'_>, run: &ActiveRun, pools: &[Pool]) -> Step {
-    let is_final = |node: &ActiveNode| matches!(node.phase, NodePhase::Succeeded | NodePhase::Failed);
     if run.nodes.iter().all(is_final) {
         let failed: Vec<&ActiveNode> =
             run.nodes.iter().filter(|node| node.phase == NodePhase::Failed).collect();
         let message = failed.first().map(|node| {
             let why = node.message.as_deref().unwrap_or("no result");
-            bounded(&format!("{} of {} nodes failed; {}: {why}", failed.len(), run.nodes.len(), node.node))
+            bounded(&format!("{} of {} nodes failed; {}: {why}", failed.len(), run.nodes.len(), ends(node)))
         });
         let outcome = if failed.is_empty() { RunOutcome::Succeeded } else { RunOutcome::Failed };
         return Step::Finish(Finish { outcome, message });
     }
     let mut step = Advance { nodes: Vec::new(), start: Vec::new(), results: Vec::new() };
-    for node in &run.nodes {
+    for (place, node) in run.nodes.iter().enumerate() {
         let mut node = node.clone();
         if !is_final(&node) {
-            let (standing, sealed) = look(situation, run, &node, pools);
+            let others = run.nodes.iter().skip(place.saturating_add(1));
+            let taken = taken(step.nodes.iter().chain(others));
+            let standing = look(situation, run, &node, pools, &taken);
             (node.phase, node.message) = (standing.phase, standing.message.as_deref().map(bounded));
-            match node.phase {
-                NodePhase::Succeeded | NodePhase::Failed => step.results.push(NodeRecord {
-                    pool: node.pool.clone(),
-                    node: node.node.clone(),
-                    sealed,
-                    failure: node.message.clone(),
-                }),
-                NodePhase::Running if standing.starts => {
-                    node.start_time = Some(Time(situation.now));
-                    step.start.push(node.clone());
-                }
-                NodePhase::Running | NodePhase::Waiting => {}
+            if let Some(role) = standing.starts {
+                started(&mut node, role, standing.address, situation.now);
+                step.start.push((node.clone(), role));
+            }
+            if is_final(&node) {
+                step.results.push(record(&node, standing.sealed));
             }
         }
         step.nodes.push(node);
@@ -230,11 +218,34 @@ fn advance(situation: &Situation<'_>, run: &ActiveRun, pools: &[Pool]) -> Step {
     Step::Advance(step)
 }
 
+/// Notes that a Job of a part is made now.
+fn started(node: &mut ActiveNode, role: Role, address: Option<String>, now: Timestamp) {
+    match (role, &mut node.server) {
+        (Role::Server, Some(server)) => server.start_time = Some(Time(now)),
+        (_, server) => {
+            node.start_time = Some(Time(now));
+            server.iter_mut().for_each(|server| server.address.clone_from(&address));
+        }
+    }
+}
+
+/// Nodes on which other parts go on.
+fn taken<'a>(others: impl Iterator<Item = &'a ActiveNode>) -> BTreeSet<String> {
+    let running = others.filter(|node| node.phase == NodePhase::Running);
+    running.flat_map(sites).map(|(_, node)| node.to_owned()).collect()
+}
+
 /// Jobs that nobody needs: those of runs that are not kept, and those that go on although their run is over.
 fn surplus(situation: &Situation<'_>) -> Vec<String> {
     let Situation { status, jobs, .. } = situation;
+    // A server whose client is over serves nobody.
+    let serves = |run: &ActiveRun, job: &JobView| {
+        let of_job = |node: &&ActiveNode| node.server.as_ref().is_some_and(|server| server.job == job.name);
+        !run.nodes.iter().find(of_job).is_some_and(is_final)
+    };
     let needed = |job: &JobView| {
-        status.active.as_ref().is_some_and(|run| run.id == job.run)
+        let active = status.active.as_ref().filter(|run| run.id == job.run);
+        active.is_some_and(|run| !job.is_active() || serves(run, job))
             || status.runs.iter().any(|run| run.id == job.run && !job.is_active())
     };
     jobs.iter().filter(|job| !needed(job)).map(|job| job.name.clone()).collect()
@@ -245,14 +256,27 @@ fn surplus(situation: &Situation<'_>) -> Vec<String> {
 pub(super) fn active(situation: &Situation<'_>, begin: &Begin, key: &RunPublicKey) -> ActiveRun {
     let key = key.to_string();
     let tail = key.get(..8).unwrap_or_default();
-    let node = |(pool, node): &(String, String)| ActiveNode {
-        // With the key, so that a run which takes the name of an earlier one takes none of its Jobs.
-        job: job_name(situation.owner.name, &[&begin.id, &key, pool, node]),
-        pool: pool.clone(),
-        node: node.clone(),
-        phase: NodePhase::Waiting,
-        start_time: None,
-        message: None,
+    // With the key, so that a run which takes the name of an earlier one takes none of its Jobs.
+    let job = |parts: &[&str]| job_name(situation.owner.name, &[&[begin.id.as_str(), &key], parts].concat());
+    let node = |Part { client, server }: &Part| {
+        let Site { pool, node } = client;
+        let to = server.iter().flat_map(|Site { pool, node }| [pool.as_str(), node.as_str()]);
+        let ends: Vec<&str> = [pool.as_str(), node.as_str()].into_iter().chain(to).collect();
+        ActiveNode {
+            job: job(&ends),
+            server: server.as_ref().map(|Site { pool, node }| ActiveServer {
+                pool: pool.clone(),
+                node: node.clone(),
+                job: job(&[&ends, ["server"].as_slice()].concat()),
+                start_time: None,
+                address: None,
+            }),
+            pool: pool.clone(),
+            node: node.clone(),
+            phase: NodePhase::Waiting,
+            start_time: None,
+            message: None,
+        }
     };
     ActiveRun {
         id: begin.id.clone(),
@@ -260,7 +284,7 @@ pub(super) fn active(situation: &Situation<'_>, begin: &Begin, key: &RunPublicKe
         level: situation.spec.level,
         secret: format!("{}-{tail}", stem(situation.owner.name)),
         start_time: Time(situation.now),
-        nodes: begin.nodes.iter().map(node).collect(),
+        nodes: begin.parts.iter().map(node).collect(),
         key,
     }
 }

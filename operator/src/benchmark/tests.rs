@@ -9,7 +9,7 @@ use sealane_results::{Better, Interval, Line, Place, Record, RowId, RunKey, Summ
 use serde_json::{Value, json};
 use zeroize::Zeroizing;
 
-use super::job::{Owner, Runner, job, secret};
+use super::job::{Owner, Role, Runner, job, secret};
 use super::pool::NodeView;
 use super::pool::tests::node;
 use super::records::Records;
@@ -17,6 +17,8 @@ use super::situation::Situation;
 use super::status;
 use super::step::{Advance, Begin, Cause, Finish, Outlook, Step, active, decide};
 use super::view::{JobState, JobView, MeasuringPod};
+
+mod pairs;
 
 const UID: &str = "0123456789abcdef";
 const OWNER: Owner<'static> = Owner { namespace: "bench", name: "nightly", uid: UID };
@@ -92,8 +94,11 @@ impl World {
             }
             Step::Advance(advance) => {
                 let run = self.status.active.clone().unwrap();
-                for node in &advance.start {
-                    self.jobs.push(job_of(&run.id, &node.job, &node.node));
+                for (node, role) in &advance.start {
+                    let server = node.server.as_ref().filter(|_| *role == Role::Server);
+                    let (name, host) =
+                        server.map_or((&node.job, &node.node), |server| (&server.job, &server.node));
+                    self.jobs.push(job_of(&run.id, name, host));
                 }
                 self.records.add(&run, advance.results.clone());
                 let mut status = self.status.clone();
@@ -116,14 +121,20 @@ impl World {
     fn end(&mut self, node: &str, said: Option<String>, failure: Option<&str>) {
         let job = self.jobs.iter_mut().find(|job| job.node == node && job.is_active()).unwrap();
         job.state = JobState::Over { at: self.now, failure: failure.map(str::to_owned) };
-        job.pod = said.map(|said| MeasuringPod { waits: None, said: Some(said) });
+        job.pod = said.map(|said| MeasuringPod { waits: None, said: Some(said), address: None });
+    }
+
+    /// The pod of Job `name` runs, and has this address.
+    fn listen(&mut self, name: &str) {
+        let job = self.jobs.iter_mut().find(|job| job.name == name).unwrap();
+        job.pod = Some(MeasuringPod { waits: None, said: None, address: "10.0.0.7".parse().ok() });
     }
 
     /// What the pod on `node` says: signed with the run's key.
     fn result(&self, node: &str, figure: f64) -> String {
         let run = self.status.active.as_ref().unwrap();
         let planned = run.nodes.iter().find(|one| one.node == node).unwrap();
-        let place = Place { run: run.id.clone(), pool: planned.pool.clone(), node: node.to_owned() };
+        let place = place(&run.id, &planned.pool, node);
         self.key().seal(summary(place, figure)).unwrap().to_string()
     }
 
@@ -161,6 +172,10 @@ fn job_of(run: &str, name: &str, node: &str) -> JobView {
     }
 }
 
+fn place(run: &str, pool: &str, node: &str) -> Place {
+    Place { run: run.to_owned(), pool: pool.to_owned(), node: node.to_owned(), server: None }
+}
+
 fn summary(place: Place, figure: f64) -> Summary {
     let row = Line {
         id: RowId::new("C3", 1536),
@@ -195,9 +210,9 @@ fn pools_by_label() -> Value {
 #[test]
 fn a_run_goes_from_its_plan_to_its_figures() {
     let mut world = World::new(pools_by_label());
-    let Step::Begin(Begin { id, nodes, cause }) = world.step() else { panic!("no run") };
+    let Step::Begin(Begin { id, parts, cause }) = world.step() else { panic!("no run") };
     assert_eq!((id.as_str(), cause), ("01234567-1", Cause::Once));
-    assert_eq!(nodes.iter().map(|(pool, _)| pool.as_str()).collect::<Vec<_>>(), ["x", "y"]);
+    assert_eq!(parts.iter().map(|part| part.client.pool.as_str()).collect::<Vec<_>>(), ["x", "y"]);
     assert_eq!(world.reason(RUNNING), "Measuring");
 
     let Step::Advance(Advance { start, results, .. }) = world.step() else { panic!() };
@@ -245,7 +260,7 @@ fn an_operator_that_starts_in_the_middle_goes_on() {
     world.jobs.retain(|job| job.node == "a");
     world.status = begun;
     let Step::Advance(Advance { start, .. }) = world.step() else { panic!() };
-    assert_eq!(start.iter().map(|node| node.node.as_str()).collect::<Vec<_>>(), ["b"]);
+    assert_eq!(start.iter().map(|(node, _)| node.node.as_str()).collect::<Vec<_>>(), ["b"]);
     let said = world.result("a", 1.0);
     world.end("a", Some(said), None);
     let before = world.status.clone();
@@ -364,7 +379,7 @@ fn what_is_not_signed_for_this_node_and_run_is_no_result() {
     };
     forged(|_| "all is well".to_owned());
     let message = forged(|world| {
-        let place = Place { run: "01234567-1".to_owned(), pool: "x".to_owned(), node: "a".to_owned() };
+        let place = place("01234567-1", "x", "a");
         let other = RunKey::new(Zeroizing::new([world.keys + 7; 32]));
         other.seal(summary(place, 100.0)).unwrap().to_string()
     });
@@ -372,7 +387,7 @@ fn what_is_not_signed_for_this_node_and_run_is_no_result() {
     // The other node's figures, and those of an earlier run.
     forged(|world| world.result("b", 100.0));
     forged(|world| {
-        let place = Place { run: "01234567-0".to_owned(), pool: "x".to_owned(), node: "a".to_owned() };
+        let place = place("01234567-0", "x", "a");
         world.key().seal(summary(place, 100.0)).unwrap().to_string()
     });
 }
@@ -382,7 +397,7 @@ fn a_wrong_result_fails_its_node_and_is_kept() {
     let mut world = World::new(pools_by_label());
     world.step();
     world.step();
-    let place = Place { run: "01234567-1".to_owned(), pool: "x".to_owned(), node: "a".to_owned() };
+    let place = place("01234567-1", "x", "a");
     let wrong =
         Summary { sound: false, failures: vec!["stream: wrong bytes".to_owned()], ..summary(place, 1.0) };
     let said = world.key().seal(wrong).unwrap().to_string();
@@ -414,7 +429,7 @@ fn nodes_that_leave_and_pods_that_vanish_end_their_part() {
     assert_eq!(phase, NodePhase::Failed);
     let (phase, message) = fate(|world| {
         let waits = Some("Unschedulable: no room".to_owned());
-        world.jobs[0].pod = Some(MeasuringPod { waits, said: None });
+        world.jobs[0].pod = Some(MeasuringPod { waits, said: None, address: None });
     });
     assert_eq!((phase, message.as_str()), (NodePhase::Running, "Unschedulable: no room"));
 }
@@ -579,7 +594,7 @@ fn more_nodes_than_a_run_measures_are_told() {
         .collect();
     world.step();
     assert_eq!(world.status.active.as_ref().unwrap().nodes.len(), 128);
-    assert_eq!(world.condition(DEGRADED).2, "a run measures 128 nodes at most: 12 are left out");
+    assert_eq!(world.condition(DEGRADED).2, "a run has 128 nodes and pairs at most: 12 are left out");
 }
 
 #[test]
@@ -612,7 +627,7 @@ fn old_records_make_room_for_new_ones() {
 fn a_measuring_pod_has_no_privilege_and_goes_with_its_benchmark() {
     let mut world = World::new(json!({
         "nodePools": {"key": "pool", "tolerations": [{"key": "gpu", "operator": "Exists"}]},
-        "suites": ["Crypto", "Stream"], "resources": {"requests": {"cpu": "2"}},
+        "suites": ["Crypto", "Stream"], "compareWith": ["Plaintext", "Rustls"], "resources": {"requests": {"cpu": "2"}},
         "env": [{"name": "OPENSSL_ia32cap", "value": "~0x2"}, {"name": "SEALANE_BENCH_RUN", "value": "mine"}],
     }));
     world.step();
@@ -622,11 +637,15 @@ fn a_measuring_pod_has_no_privilege_and_goes_with_its_benchmark() {
         pull_policy: "Never".to_owned(),
         pull_secrets: vec!["r".to_owned()],
     };
-    let job = job(OWNER, &world.spec, &run, &run.nodes[0], &runner);
+    let job = job(OWNER, &world.spec, (&run, &run.nodes[0], Role::Alone), &runner);
     let _: k8s_openapi::api::batch::v1::Job = serde_json::from_value(job.clone()).unwrap();
     let pod = &job["spec"]["template"]["spec"];
     let container = &pod["containers"][0];
-    assert_eq!(container["args"], json!(["run", "--quick", "--suite", "crypto,stream"]));
+    let compared = ["--compare-with", "plaintext,rustls"];
+    assert_eq!(
+        container["args"],
+        json!(["run", "--quick", "--suite", "crypto,stream", compared[0], compared[1]])
+    );
     let variables: Vec<&Value> = container["env"].as_array().unwrap().iter().collect();
     assert_eq!(variables[0], &json!({"name": "OPENSSL_ia32cap", "value": "~0x2"}));
     // Whatever else is given, the operator's own counts.

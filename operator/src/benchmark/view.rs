@@ -1,5 +1,7 @@
 //! What matters of a run's Jobs and their pods. Pure.
 
+use std::net::IpAddr;
+
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
@@ -40,6 +42,8 @@ pub(super) struct MeasuringPod {
     pub(super) waits: Option<String>,
     /// What it said at its end, once it has ended.
     pub(super) said: Option<String>,
+    /// Its IP address, while its container runs.
+    pub(super) address: Option<IpAddr>,
 }
 
 impl JobView {
@@ -113,10 +117,12 @@ impl MeasuringPod {
                 told(condition.reason.as_deref().unwrap_or_default(), condition.message.as_deref())
             })
             .next();
+        let runs = state.is_some_and(|state| state.running.is_some());
         let ended = state.and_then(|state| state.terminated.as_ref());
         Self {
             waits: unscheduled.or(waiting),
             said: ended.map(|ended| ended.message.clone().unwrap_or_default()),
+            address: status.and_then(|status| status.pod_ip.as_deref()?.parse().ok()).filter(|_| runs),
         }
     }
 }
@@ -185,7 +191,13 @@ mod tests {
             "ErrImagePull: no such image"
         );
         assert_eq!(state(json!({"waiting": {"reason": "ContainerCreating"}})).waits, None);
-        assert_eq!(state(json!({"running": {}})), MeasuringPod { waits: None, said: None });
+        assert_eq!(state(json!({"running": {}})), MeasuringPod { waits: None, said: None, address: None });
+        let listening = of(json!({
+            "podIP": "fd00::7",
+            "containerStatuses": [{"name": "bench", "image": "i", "imageID": "", "ready": true, "restartCount": 0, "state": {"running": {}}}],
+        }));
+        assert_eq!(listening.address, "fd00::7".parse().ok());
+        assert_eq!(of(json!({"podIP": "10.0.0.7"})).address, None, "its container does not run");
         assert_eq!(state(json!({"terminated": {"exitCode": 0, "message": "m"}})).said.unwrap(), "m");
         assert_eq!(state(json!({"terminated": {"exitCode": 137}})).said.unwrap(), "");
     }

@@ -101,6 +101,41 @@ async fn e2e_node_pools_are_measured_once_and_told() -> Result<()> {
 }
 
 #[tokio::test]
+async fn e2e_node_pairs_are_measured_with_a_server_and_a_client() -> Result<()> {
+    let name = "pairs";
+    let release = pools(name).await?;
+    let pairs = json!({"pairs": ["SameNode", "AcrossPools"], "compareWith": ["Plaintext", "Rustls"]});
+    apply(&release, name, ("Smoke", &["Transport"]), pairs).await?;
+    release.because("slb/pairs", "Complete", "True", "RunSucceeded").await?;
+    let status = release.read("slb/pairs").await?["status"].clone();
+    // Two nodes by themselves, two with themselves, and one with the other.
+    ensure!(status["runs"][0]["nodes"] == "5/5", "{status}");
+    let pairs = status["pairs"].as_array().context("no pairs")?;
+    let names: Vec<&str> = pairs.iter().filter_map(|pair| pair["name"].as_str()).collect();
+    ensure!(names == ["one → two", "one, one node", "two, one node"], "{names:?}");
+    for pair in pairs {
+        let rows = pair["figures"].as_array().context("no figures")?;
+        let rows: Vec<&str> = rows.iter().filter_map(|figure| figure["row"].as_str()).collect();
+        ensure!(rows.contains(&"transport/Tcp+ChaCha20Poly1305"), "{rows:?}");
+        ensure!(rows.contains(&"transport/Tcp+Aes256Gcm@rustls-buffered"), "{rows:?}");
+    }
+    // Servers end with their clients.
+    let jobs = ["get", "jobs", "-l", "sealane.dev/benchmark=pairs", "-o", "json"];
+    until("no Job goes on", || async {
+        let told = release.kubectl(&jobs).await.map_err(|error| format!("{error:#}"))?;
+        let jobs: Value = serde_json::from_str(&told).map_err(|error| error.to_string())?;
+        let active =
+            jobs["items"].as_array().into_iter().flatten().filter(|job| job["status"]["active"] == 1);
+        match active.count() {
+            0 => Ok(()),
+            count => Err(format!("{count} go on")),
+        }
+    })
+    .await?;
+    remove(&release, name).await
+}
+
+#[tokio::test]
 async fn e2e_node_benchmark_begins_on_its_schedule() -> Result<()> {
     let name = "minutely";
     let release = pools(name).await?;

@@ -37,13 +37,13 @@ fn figure(findings: &Findings<'_>, row: &Line) -> String {
     let most = ends.fold(0.0, f64::max);
     let mut text = format!("<figure>\n<figcaption>{}</figcaption>\n", heading(row));
     for (pool, line) in pools {
-        let class = class(findings, pool.name, line);
+        let class = class(findings, &pool.name, line);
         text.push_str(&format!(
             "<div class=\"line\"><div class=\"id\">{}</div>{}<div class=\"value {class}\">{}<small>{}</small></div></div>\n",
-            Escaped(pool.name),
+            Escaped(&pool.name),
             plot::bar(line, most, class),
             number(line.ours),
-            words(findings, pool.name, line)
+            words(findings, &pool.name, line)
         ));
     }
     text + "</figure>\n"

@@ -45,12 +45,12 @@ fn lane(findings: &Findings<'_>, kept: &[Kept<'_>], pool: &Pool<'_>, row: &Line)
     let steps = kept.len().saturating_sub(1).max(1) as f64;
     let places = kept.iter().enumerate().map(|(step, kept)| (step as f64 / steps, kept));
     let points: Vec<Point<'_>> =
-        places.filter_map(|(place, kept)| point(findings, kept, place, pool.name, row)).collect();
+        places.filter_map(|(place, kept)| point(findings, kept, place, &pool.name, row)).collect();
     let Some(last) = points.last() else { return String::new() };
     let span = span(&points);
     format!(
         "<div class=\"line\"><div class=\"id\">{}<small>{} … {}</small></div>{}<div class=\"value {}\">{}</div></div>\n",
-        Escaped(pool.name),
+        Escaped(&pool.name),
         number(span.low),
         figure(span.high, row.unit),
         track(&points, span),

@@ -126,7 +126,7 @@ impl Progress {
 
     fn changes(&mut self, active: &ActiveRun) -> Vec<String> {
         let mut changes = Vec::new();
-        for ActiveNode { pool, node, job: _, phase, message, start_time: _ } in &active.nodes {
+        for ActiveNode { pool, node, job: _, server, phase, message, start_time: _ } in &active.nodes {
             let word = match phase {
                 NodePhase::Waiting => "waits",
                 NodePhase::Running => "is being measured",
@@ -135,7 +135,8 @@ impl Progress {
             };
             let message = message.as_ref().map(|message| format!(": {message}")).unwrap_or_default();
             let said = format!("{word}{message}");
-            let node = format!("{pool}/{node}");
+            let server = server.as_ref().map(|server| format!(" → {}/{}", server.pool, server.node));
+            let node = format!("{pool}/{node}{}", server.unwrap_or_default());
             if self.nodes.get(&node) != Some(&said) {
                 changes.push(format!("{node} {said}"));
                 self.nodes.insert(node, said);
