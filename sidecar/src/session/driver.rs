@@ -34,19 +34,23 @@ pub(crate) struct Ended {
 
 /// Runs a connection to its end. A value in `stop` closes it with that reason; `turn` is that of a connection which was
 /// dialled.
-pub(crate) async fn drive(
-    context: &Context,
+pub(crate) fn drive<'a>(
+    context: &'a Context,
     link: Link,
     connection: Connection,
-    traffic: &mut dyn Traffic,
+    traffic: &'a mut dyn Traffic,
     turn: Option<Turn>,
     mut stop: watch::Receiver<Option<Reason>>,
-) -> Ended {
+) -> impl Future<Output = Ended> + 'a {
+    // Out here, because an async function keeps room for its arguments beside what they are moved into, for as long as the
+    // connection lives.
     let mut driver = Driver::new(context, link, connection, traffic, turn);
-    driver.run(&mut stop).await;
-    driver.traffic.over();
-    driver.farewell().await;
-    driver.finish()
+    async move {
+        driver.run(&mut stop).await;
+        driver.traffic.over();
+        driver.farewell().await;
+        driver.finish()
+    }
 }
 
 struct Driver<'a> {
