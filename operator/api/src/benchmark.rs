@@ -8,6 +8,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::recommendation::{IgnoredRow, Recommendation, Transport, TransportFigure};
 use crate::schema;
 
 /// Benchmark Jobs on node pools, once or on a schedule, their results and verdicts.
@@ -87,6 +88,9 @@ pub struct BenchmarkSpec {
     /// When a run counts as a regression. Without it none does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub regression: Option<Regression>,
+    /// How the figures of transports become what sessions with Auto take.
+    #[serde(default)]
+    pub recommendation: Recommendation,
     /// Resources of the pods that measure. Give them whole cores: what is throttled measures its limit.
     #[serde(default)]
     pub resources: PodResources,
@@ -419,7 +423,7 @@ pub enum RunOutcome {
 }
 
 /// What the last run that succeeded found in a pool.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PoolStatus {
     #[schemars(length(max = 63))]
@@ -442,6 +446,25 @@ pub struct PoolStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
     pub regressions: Vec<Regressed>,
+    /// How fast bytes arrive over each transport. Those of an earlier run stay as long as they are fresh where the last
+    /// one has a row that cannot be believed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    pub transports: Vec<TransportFigure>,
+    /// The run that `transports` are of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub transports_run: Option<String>,
+    /// When that run was complete.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transports_time: Option<Time>,
+    /// The fastest of `transports`, whatever policies permit: a session takes the fastest that its policy lists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recommended: Option<Transport>,
+    /// Rows of transports of the last run that count for nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    pub ignored: Vec<IgnoredRow>,
 }
 
 /// One figure, as people read it.

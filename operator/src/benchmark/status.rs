@@ -11,7 +11,7 @@ use sealane_types::UnixSeconds;
 use super::records::Records;
 use super::situation::Situation;
 use super::step::{Cause, Finish, Outlook, bounded};
-use super::verdict;
+use super::{transports, verdict};
 use crate::condition::{Finding, conditions};
 
 /// The status of a run that has begun.
@@ -60,7 +60,11 @@ pub(super) fn finished(
         }
         let tolerance =
             situation.spec.regression.as_ref().map_or(0, |regression| regression.tolerance_percent);
-        status.pools = verdict::pools(&found, before.as_deref(), f64::from(tolerance), &outlook.tees);
+        let mut pools = verdict::pools(&found, before.as_deref(), f64::from(tolerance), &outlook.tees);
+        if let Some(run) = status.runs.first() {
+            transports::judge(&mut pools, &found, &status.pools, run, &situation.spec.recommendation);
+        }
+        status.pools = pools;
     }
     records.drop_runs(&prune(situation, &mut status));
     status
@@ -149,6 +153,7 @@ pub(super) fn told(
         running(&status),
         complete(&status),
         regressed(situation, &status),
+        transports::recommended(situation, &status),
         degraded(outlook),
     ];
     status.next_schedule_time = outlook.next.as_ref().ok().copied().flatten().map(Time);

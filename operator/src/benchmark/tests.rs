@@ -18,6 +18,8 @@ use super::status;
 use super::step::{Advance, Begin, Cause, Finish, Outlook, Step, active, decide};
 use super::view::{JobState, JobView, MeasuringPod};
 
+mod transports;
+
 const UID: &str = "0123456789abcdef";
 const OWNER: Owner<'static> = Owner { namespace: "bench", name: "nightly", uid: UID };
 
@@ -39,6 +41,8 @@ struct World {
     records: Records,
     keys: u8,
     outlook: Option<Outlook>,
+    /// What every node measures besides.
+    rows: Vec<Line>,
 }
 
 impl World {
@@ -56,6 +60,7 @@ impl World {
             records: Records::default(),
             keys: 0,
             outlook: None,
+            rows: Vec::new(),
         }
     }
 
@@ -124,7 +129,9 @@ impl World {
         let run = self.status.active.as_ref().unwrap();
         let planned = run.nodes.iter().find(|one| one.node == node).unwrap();
         let place = Place { run: run.id.clone(), pool: planned.pool.clone(), node: node.to_owned() };
-        self.key().seal(summary(place, figure)).unwrap().to_string()
+        let mut summary = summary(place, figure);
+        summary.rows.extend(self.rows.clone());
+        self.key().seal(summary).unwrap().to_string()
     }
 
     /// Begins a run, lets every node measure `figure`, and ends it.

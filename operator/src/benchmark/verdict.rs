@@ -39,6 +39,11 @@ pub(super) fn pools(
                 tee: tees.get(name).map(|tee| (*tee).to_owned()),
                 figures: rows.iter().take(FIGURES_MAX).map(figure).collect(),
                 regressions: worse.take(REGRESSIONS_MAX).map(regressed).collect(),
+                transports: Vec::new(),
+                transports_run: None,
+                transports_time: None,
+                recommended: None,
+                ignored: Vec::new(),
             }
         })
         .collect()
