@@ -2,6 +2,7 @@
 //!
 //! It never widens anything: whoever asks brings the transports that policy and spec permit.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -86,9 +87,7 @@ impl Advice {
                 nodes.entry(node.clone()).or_default().push(Arc::clone(figures));
             }
         }
-        nodes
-            .values_mut()
-            .for_each(|of_node| of_node.sort_by(|one, other| other.measured.cmp(&one.measured)));
+        nodes.values_mut().for_each(|of_node| of_node.sort_by_key(|figures| Reverse(figures.measured)));
         Self { standing: Standing::Known, nodes }
     }
 
