@@ -11,7 +11,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::api::ListParams;
 use kube::{Api, Client, Resource, ResourceExt as _};
 use sealane_operator_api::well_known::condition::READY;
-use sealane_operator_api::{Peer, TransferSession, TrustPolicy};
+use sealane_operator_api::{Peer, RecommendedTransport, TransferSession, TrustPolicy};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -144,12 +144,21 @@ fn session_row(session: &TransferSession) -> Vec<String> {
         status.phase.map_or_else(|| "-".to_owned(), |phase| format!("{phase:?}")),
         format!("{}/{}", shown(status.connections), shown(status.connections_desired)),
         shown(status.carrier),
-        shown(status.cipher),
+        cipher(shown(status.cipher), status.recommended),
         status.post_quantum.map_or("-", |post_quantum| if post_quantum { "yes" } else { "NO" }).to_owned(),
         shown(status.tensors_transferred),
         shown(status.forwarded),
         shown(status.bytes_transferred),
     ]
+}
+
+/// The cipher in use, and the one that the next connection is to take if that is another.
+fn cipher(in_use: String, recommended: Option<RecommendedTransport>) -> String {
+    let next = recommended.and_then(|recommended| recommended.cipher);
+    match next.filter(|next| *next != in_use) {
+        Some(next) => format!("{in_use}, next {next}"),
+        None => in_use,
+    }
 }
 
 fn policy_row(policy: &TrustPolicy) -> Vec<String> {

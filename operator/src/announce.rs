@@ -3,7 +3,9 @@
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::runtime::events::{Event, EventType, Recorder};
-use sealane_operator_api::well_known::condition::{COMPLETE, DEGRADED, EXPIRING, FAILED, REGRESSED, RUNNING};
+use sealane_operator_api::well_known::condition::{
+    COMPLETE, DEGRADED, EXPIRING, FAILED, RECOMMENDED, REGRESSED, RUNNING,
+};
 
 use sealane_operator_api::word;
 
@@ -60,6 +62,8 @@ fn is_good(condition: &Condition) -> bool {
         // Not complete is no fault; a run that failed says so in its reason.
         COMPLETE => condition.reason != word::RUN_FAILED,
         RUNNING => true,
+        // Unknown is how it stands where nobody measures transports.
+        RECOMMENDED => condition.status != "False",
         _ => condition.status == "True",
     }
 }

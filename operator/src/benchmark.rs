@@ -3,6 +3,7 @@
 //! One reconciliation takes one step: [`step::decide`] says which, purely, from the object, its Jobs and the nodes;
 //! [`apply`] takes it; the status that follows causes the next one. Nothing waits for a Job.
 
+mod advice;
 mod apply;
 mod job;
 mod pairs;
@@ -16,6 +17,7 @@ mod status;
 mod step;
 #[cfg(test)]
 mod tests;
+mod transports;
 mod verdict;
 mod view;
 mod watch;
@@ -31,8 +33,10 @@ use kube::{Api, Client, Resource, ResourceExt};
 use sealane_operator_api::well_known::{RUN_ANNOTATION, benchmark_results};
 use sealane_operator_api::{ActiveRun, Benchmark, BenchmarkStatus, NodePhase, RunOutcome, word};
 use sealane_results::{NodeRecord, RunKey};
+use tokio::sync::watch as channel;
 use zeroize::Zeroizing;
 
+use self::advice::{Publisher, contribution};
 use self::apply::{ApplyError, Hands};
 use self::job::Owner;
 pub use self::job::Runner;
@@ -42,6 +46,7 @@ use self::situation::Situation;
 use self::step::{Advance, Begin, Finish, Outlook, Step, active, bounded, decide};
 use self::view::JobView;
 use self::watch::Stores;
+use crate::advice::{Advice, Contribution};
 use crate::announce::announce;
 use crate::causes::Causes;
 use crate::limits::RETRY;
@@ -67,6 +72,7 @@ pub struct Benchmarks {
     metrics: Arc<Metrics>,
     /// Nodes on which Jobs were made that the cache may not have yet, by Benchmark.
     claims: BTreeMap<String, BTreeSet<String>>,
+    publisher: Publisher,
 }
 
 impl fmt::Debug for Benchmarks {
@@ -86,13 +92,21 @@ enum Failure {
     Random,
 }
 
-/// Follows Benchmarks until it is dropped.
-pub async fn run(client: Client, settings: Settings, pod_name: String, metrics: Arc<Metrics>) {
+/// Follows Benchmarks until it is dropped, and tells what they recommend.
+pub async fn run(
+    client: Client,
+    settings: Settings,
+    pod_name: String,
+    metrics: Arc<Metrics>,
+    advice: channel::Sender<Arc<Advice>>,
+) {
     let queue = Arc::new(Queue::default());
     let (stores, watching) = watch::start(&client, &settings.namespaces, &queue);
     let reporter = Reporter { controller: CONTROLLER.to_owned(), instance: Some(pod_name) };
     let recorder = Recorder::new(client.clone(), reporter);
-    let benchmarks = Benchmarks { client, settings, stores, recorder, metrics, claims: BTreeMap::new() };
+    let publisher = Publisher::new(settings.namespaces.clone(), advice);
+    let benchmarks =
+        Benchmarks { client, settings, stores, recorder, metrics, claims: BTreeMap::new(), publisher };
     tokio::join!(watching, benchmarks.follow(&queue));
 }
 
@@ -101,9 +115,12 @@ impl Benchmarks {
     async fn follow(mut self, queue: &Queue) {
         // Which nodes are being measured must be known before another is.
         self.stores.ready().await;
+        self.publisher.publish(None, self.stores.keys());
         loop {
             let key = queue.next(&BTreeSet::new()).await;
-            match self.reconcile(&key).await {
+            let outcome = self.reconcile(&key).await;
+            self.publisher.publish(Some(&key), self.stores.keys());
+            match outcome {
                 Ok(Some(again)) => queue.request(&key, again),
                 Ok(None) => {}
                 Err(error) => {
@@ -121,6 +138,7 @@ impl Benchmarks {
         let Some(object) = object.filter(|object| object.metadata.deletion_timestamp.is_none()) else {
             // Its Jobs go with it: they are owned by it.
             self.claims.remove(key);
+            self.publisher.hear(key, Contribution::default());
             self.metrics.benchmark_gone(key);
             return Ok(None);
         };
@@ -131,6 +149,7 @@ impl Benchmarks {
             self.stores.nodes.state().iter().filter_map(|node| NodeView::new(node)).collect();
         let (jobs, busy) = self.jobs(key);
         let live = object.status.clone().unwrap_or_default();
+        self.publisher.hear(key, contribution(key, &object.spec, &live, &nodes));
         let situation = Situation {
             now,
             owner: Owner { namespace, name, uid: &uid },
@@ -148,7 +167,8 @@ impl Benchmarks {
         let taken = self.take(key, &situation, step, &mut outlook).await?;
         let status = status::told(&situation, &outlook, taken);
         self.write(key, &object, &situation, &status).await?;
-        Ok(outlook.again)
+        let stale = transports::stale_in(&object.spec.recommendation, &status, now);
+        Ok(outlook.again.into_iter().chain(stale).min())
     }
 
     /// Takes a step: the status that follows.

@@ -8,9 +8,11 @@ use std::time::Duration;
 use anyhow::Context as _;
 use kube::Client;
 use sealane_operator_api::well_known::CONTROL_PORT;
+use tokio::sync::watch as channel;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use crate::advice::Advice;
 use crate::certificates::Resolver;
 use crate::config::Config;
 use crate::control::{self, Registry, Server};
@@ -53,17 +55,22 @@ impl Leader {
             () = stores.ready() => {}
             () = term.cancelled() => return Ok(()),
         }
+        let benchmarks = self.config.benchmarks.clone();
+        let unread = if benchmarks.is_some() { Advice::pending() } else { Advice::default() };
+        let (advise, advice) = channel::channel(Arc::new(unread));
+        tasks.spawn(watch::advised(stores.clone(), advice.clone(), Arc::clone(&queue)));
         let context = reconcile::Context::new(
             self.client.clone(),
             stores,
             Arc::clone(&registry),
             Arc::clone(&self.metrics),
+            advice,
             &self.config.pod_name,
         );
         tasks.spawn(reconcile::run(Arc::new(context), Arc::clone(&queue)));
-        if let Some(settings) = self.config.benchmarks.clone() {
+        if let Some(settings) = benchmarks {
             let (client, pod) = (self.client.clone(), self.config.pod_name.clone());
-            tasks.spawn(benchmark::run(client, settings, pod, Arc::clone(&self.metrics)));
+            tasks.spawn(benchmark::run(client, settings, pod, Arc::clone(&self.metrics), advise));
         }
         let served = self.serve(&registry, &queue, &term).await;
         registry.close();

@@ -2,12 +2,14 @@
 //!
 //! Invariant: the operator proposes and sidecars verify. Nothing here holds a key of the data plane or reads a
 //! payload, and nothing that it writes is trusted without a signature that it cannot make. A reconciliation is a
-//! pipeline (gather → validate → plan → apply → status) of which validate, plan and status are pure.
+//! pipeline (gather → validate → choose → plan → apply → status) of which validate, choose, plan and status
+//! are pure.
 //!
 //! Deliberately absent: judgement of evidence, the protocol, finalizers, and any state that is not in the API
 //! server or comes back when sidecars attach again.
 
 pub mod admin;
+pub mod advice;
 mod announce;
 pub mod benchmark;
 pub mod causes;

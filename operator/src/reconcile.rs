@@ -2,6 +2,7 @@
 //! first and the last two hold anything that lives outside this function.
 
 pub mod apply;
+pub mod choose;
 mod context;
 pub mod gather;
 mod inherited;
@@ -28,9 +29,10 @@ pub async fn reconcile(context: &Context, namespace: &str) -> Result<Option<Dura
         return Ok(Some(wait));
     }
     let valid = validate::validate(snapshot);
-    let planned = plan::plan(&valid);
+    let choices = choose::choose(&valid);
+    let planned = plan::plan(&valid, &choices);
     let applied = apply::apply(context, &valid, planned);
-    let statuses = status::status(&valid, &applied);
+    let statuses = status::status(&valid, &applied, &choices);
     status::write::write(context, &valid, statuses).await
 }
 

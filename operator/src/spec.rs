@@ -11,6 +11,7 @@ use sealane_operator_api::{Peer, TransferSession, TrustPolicy};
 use sealane_policy::VerifiedPolicy;
 use sealane_types::{PeerName, PolicyName, Reason, SessionName, UnixSeconds};
 
+use crate::advice::Advice;
 use crate::control::registry::{Registered, Totals};
 use crate::desired::{PolicyWire, Terms};
 use crate::external::External;
@@ -30,6 +31,8 @@ pub struct Snapshot {
     pub retired: BTreeMap<String, Totals>,
     /// By TrustPolicy uid: the newest document that was verified before.
     pub held: BTreeMap<String, Arc<VerifiedPolicy>>,
+    /// What Benchmarks know of the nodes.
+    pub advice: Arc<Advice>,
 }
 
 /// Where a pod is in its life.

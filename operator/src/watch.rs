@@ -14,9 +14,10 @@ use kube::runtime::reflector::{self, Store};
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client, Resource};
 use sealane_operator_api::well_known::SIDECAR_CONTAINER;
-use sealane_operator_api::{Peer, TransferSession, TrustPolicy};
+use sealane_operator_api::{CipherChoice, Peer, TransferSession, TrustPolicy};
 use serde::de::DeserializeOwned;
 
+use crate::advice::Advice;
 use crate::causes::Causes;
 use crate::limits::DEBOUNCE;
 use crate::queue::Queue;
@@ -117,6 +118,23 @@ fn touch<K: Resource>(queue: &Queue, known: &mut BTreeSet<String>, object: &K) {
     }
 }
 
+/// Asks for the namespaces whose sessions follow advice whenever it changes.
+pub async fn advised(
+    stores: Stores,
+    mut advice: tokio::sync::watch::Receiver<Arc<Advice>>,
+    queue: Arc<Queue>,
+) {
+    // An error means that no advice comes any more.
+    while advice.changed().await.is_ok() {
+        let sessions = stores.sessions.state();
+        let open = sessions.iter().filter_map(|session| session.0.as_ref().ok());
+        let open = open.filter(|session| session.spec.cipher == CipherChoice::Auto);
+        let namespaces: BTreeSet<&str> =
+            open.filter_map(|session| session.metadata.namespace.as_deref()).collect();
+        namespaces.into_iter().for_each(|namespace| queue.request(namespace, DEBOUNCE));
+    }
+}
+
 /// Keeps of a pod what [`crate::spec::PodView`] reads: the cache holds every pod of the cluster.
 fn trim(pod: &mut Pod) {
     pod.metadata.annotations = None;
@@ -165,5 +183,32 @@ mod tests {
         trim(&mut trimmed);
         assert_eq!(PodView::new(&trimmed), PodView::new(&whole));
         assert!(trimmed.spec.unwrap().containers.is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_change_of_advice_asks_for_those_who_follow_it() {
+        let (client, _) = crate::testing::cluster(|_| crate::testing::list(json!([])));
+        let (mut stores, _) = start(&client, &Arc::default());
+        let (sessions, mut writer) = reflector::store();
+        for (namespace, cipher) in [("follows", "Auto"), ("chose", "Aes256Gcm")] {
+            let session = json!({
+                "apiVersion": "sealane.dev/v1alpha1", "kind": "TransferSession",
+                "metadata": {"name": "s", "namespace": namespace},
+                "spec": {"from": {"peer": "a"}, "to": [{"peer": "b"}], "stream": {}, "cipher": cipher},
+            });
+            writer.apply_watcher_event(&Event::Apply(serde_json::from_value(session).unwrap()));
+        }
+        stores.sessions = sessions;
+        let (advise, advice) = tokio::sync::watch::channel(Arc::new(Advice::pending()));
+        let queue = Arc::new(Queue::default());
+        let following = tokio::spawn(advised(stores, advice, Arc::clone(&queue)));
+        advise.send_replace(Arc::default());
+        assert_eq!(queue.next(&BTreeSet::new()).await, "follows");
+        drop(advise);
+        following.await.unwrap();
+        assert!(
+            tokio::time::timeout(3 * DEBOUNCE, queue.next(&BTreeSet::new())).await.is_err(),
+            "nobody else"
+        );
     }
 }

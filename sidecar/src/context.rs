@@ -97,19 +97,10 @@ impl Context {
         self.peer.borrow().clone()
     }
 
-    /// How this side speaks under `held`; `cipher` narrows the choice.
-    pub(crate) fn local(
-        &self,
-        held: &Held,
-        peer: PeerName,
-        cipher: Option<Cipher>,
-        rekey: desired::Rekey,
-    ) -> Local {
+    /// How this side speaks under `held`, with the ciphers that `wish` leaves in its order.
+    pub(crate) fn local(&self, held: &Held, peer: PeerName, wish: Wish, rekey: desired::Rekey) -> Local {
         let policy = view(held);
-        let mut ciphers = preferred(&policy.floor);
-        if let Some(cipher) = cipher {
-            ciphers.retain(|listed| *listed == cipher);
-        }
+        let ciphers = wish.of_listed(preferred(&policy.floor));
         Local {
             static_key: Arc::clone(&self.static_key),
             peer,
@@ -121,6 +112,28 @@ impl Context {
             kem: Arc::clone(&self.kem),
             places: self.places.clone(),
         }
+    }
+}
+
+/// What a session's configuration says about ciphers. Whatever it says, only those that the policy lists are used.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Wish {
+    /// None other.
+    only: Option<Cipher>,
+    /// This one before the others.
+    first: Option<Cipher>,
+}
+
+impl Wish {
+    pub(crate) const fn of(session: &desired::Session) -> Self {
+        Self { only: session.cipher, first: session.preferred }
+    }
+
+    /// Of `listed` those that are to be offered, the first choice first: the side that accepts takes the first that it has.
+    fn of_listed(self, mut listed: Vec<Cipher>) -> Vec<Cipher> {
+        listed.retain(|cipher| self.only.is_none_or(|only| only == *cipher));
+        listed.sort_by_key(|cipher| self.first != Some(*cipher));
+        listed
     }
 }
 
@@ -167,12 +180,17 @@ pub(crate) mod tests {
 
     /// Puts a policy of so many `peers` and `sessions` in force.
     pub(crate) fn permit(context: &Context, epoch: u64, peers: &Value, sessions: &Value) {
+        permit_under(context, epoch, peers, sessions, &json!({}));
+    }
+
+    /// As [`permit`], with floors.
+    fn permit_under(context: &Context, epoch: u64, peers: &Value, sessions: &Value, floors: &Value) {
         let owner = SigningKey::from_seed(&[1; 32]).unwrap();
         let document = json!({
             "version": 1, "namespace": "demo", "name": "demo", "epoch": epoch,
             "notBefore": "2026-11-01T00:00:00Z", "expires": "2126-11-01T00:00:00Z",
             "authorities": {"threshold": 1, "keys": [owner.public_key().to_string()]},
-            "peers": peers, "sessions": sessions,
+            "peers": peers, "sessions": sessions, "floors": floors,
         });
         let bytes = canonical(document.to_string().as_bytes()).unwrap();
         let signatures = vec![sign(&bytes, &owner)];
@@ -181,6 +199,35 @@ pub(crate) mod tests {
         let roots =
             Roots { namespace, policy, threshold: 1, keys: vec![owner.public_key()], minimum_epoch: 1 };
         context.policy.propose(&roots.policy, &chain, Some(&roots)).unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_preferred_cipher_comes_first_and_only_if_the_policy_lists_it() {
+        let context = context(Some("ranker"));
+        let listing = |epoch, ciphers: Value| {
+            let floors = json!({"ciphers": ciphers, "postQuantum": true});
+            permit_under(&context, epoch, &json!({}), &json!([]), &floors);
+        };
+        let offered = |wish: Wish| -> Vec<Cipher> {
+            let standing = context.policy.standing();
+            let peer = "ranker".parse().unwrap();
+            let local = context.local(standing.held().unwrap(), peer, wish, desired::Rekey::default());
+            local.suites.iter().map(|suite| suite.cipher).collect()
+        };
+        let first = |cipher| Wish { first: Some(cipher), only: None };
+        listing(1, json!(["Aes256Gcm", "ChaCha20Poly1305"]));
+        let own = offered(Wish::default());
+        assert_eq!(own.len(), 2);
+        assert_eq!(offered(first(Cipher::Aes128Gcm)), own, "the policy does not list it");
+        for cipher in own.clone() {
+            let offered = offered(first(cipher));
+            assert_eq!((offered[0], offered.len()), (cipher, 2), "the other one is offered all the same");
+        }
+        listing(2, json!(["Aes256Gcm", "ChaCha20Poly1305", "Aes128Gcm"]));
+        assert_eq!(offered(first(Cipher::Aes128Gcm))[0], Cipher::Aes128Gcm);
+        // What the session names counts more than what is preferred.
+        let named = Wish { only: Some(Cipher::Aes256Gcm), first: Some(Cipher::Aes128Gcm) };
+        assert_eq!(offered(named), [Cipher::Aes256Gcm]);
     }
 
     #[tokio::test]

@@ -95,6 +95,10 @@ pub struct Session {
     pub carrier: Option<Carrier>,
     /// None: the sidecar chooses within policy.
     pub cipher: Option<Cipher>,
+    /// Which cipher to offer first where `cipher` leaves the choice and the policy lists it. It counts from the next
+    /// connection on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preferred: Option<Cipher>,
     pub rekey: Rekey,
     pub suspend: bool,
     /// The other side: every `to` Peer for a sender, the `from` Peer for a receiver.
@@ -228,6 +232,20 @@ pub(crate) mod tests {
 
     use super::*;
 
+    #[test]
+    fn a_preference_is_no_other_session_and_older_configurations_have_none() {
+        let (session, _) = served();
+        let preferring = Session { preferred: Some(sealane_types::Cipher::Aes128Gcm), ..session.clone() };
+        assert!(session.continues_as(&preferring) && preferring.continues_as(&session));
+        let kept = serde_json::to_value(&preferring).unwrap();
+        assert_eq!(serde_json::from_value::<Session>(kept.clone()).unwrap(), preferring);
+        // As an earlier release kept it, and as it can still read it where nothing is preferred.
+        let mut older = kept;
+        older.as_object_mut().unwrap().remove("preferred");
+        assert_eq!(serde_json::to_value(&session).unwrap(), older);
+        assert_eq!(serde_json::from_value::<Session>(older).unwrap(), session);
+    }
+
     /// The serving side of a forward from `embedder`.
     pub(crate) fn served() -> (Session, Forward) {
         let port = |number| ForwardPort::new(number).unwrap();
@@ -239,6 +257,7 @@ pub(crate) mod tests {
             kind: Kind::Forward(forward),
             carrier: None,
             cipher: None,
+            preferred: None,
             rekey: Rekey::default(),
             suspend: false,
             remotes: vec![Remote { peer: "embedder".parse().unwrap(), replicas: vec![] }],

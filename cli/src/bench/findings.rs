@@ -1,6 +1,6 @@
 //! What there is to say about a run, for every form of a report.
 
-use sealane_operator_api::{Regressed, RunOutcome};
+use sealane_operator_api::{KnownTransports, Regressed, RunOutcome, Transport};
 use sealane_results::{Line, RowId, Summary};
 
 use super::pools::{Pool, pools};
@@ -51,6 +51,21 @@ impl<'a> Findings<'a> {
         };
         let level = self.run.level().map(|level| format!(", level {level}")).unwrap_or_default();
         format!("Run {id}, begun {}, {ended}: {measured} nodes measured{level}", start_time.0)
+    }
+
+    /// What sessions with `Auto` would take within each group, whatever their policies list; known of the last run that
+    /// succeeded alone.
+    pub(super) fn recommended(&self) -> Vec<(&'a str, String)> {
+        let last = self.runs.succeeded().next().is_some_and(|last| last.id == self.run.id);
+        let of_pools = self.runs.pools.iter().map(|pool| (pool.name.as_str(), &pool.known));
+        let of_pairs = self.runs.pairs.iter().map(|pair| (pair.name.as_str(), &pair.known));
+        let told = |(name, known): (&'a str, &KnownTransports)| {
+            let Transport { carrier, cipher } = known.recommended.as_ref()?;
+            let run = known.transports_run.as_ref().filter(|run| **run != self.run.id);
+            let run = run.map(|run| format!(" (as of run {run})")).unwrap_or_default();
+            Some((name, format!("{carrier}+{cipher}{run}")))
+        };
+        of_pools.chain(of_pairs).filter(|_| last).filter_map(told).collect()
     }
 
     /// What the labels of a pool's nodes say of their hardware.
@@ -175,6 +190,23 @@ mod tests {
         assert!(last.regressed("cpu", &RowId("C3/65536".to_owned())).is_some());
         assert!(last.regressed("gpu", &RowId("C3/65536".to_owned())).is_none());
         assert!(Findings::new(&runs, &runs.runs[1]).regressions.is_empty());
+    }
+
+    #[test]
+    fn what_is_recommended_is_told_of_the_last_run_and_names_another_that_it_is_from() {
+        let mut fixture = Fixture::new();
+        let known = |run: &str| KnownTransports {
+            transports_run: Some(run.to_owned()),
+            recommended: Some(Transport { carrier: "Tcp".to_owned(), cipher: "Aes256Gcm".to_owned() }),
+            ..KnownTransports::default()
+        };
+        fixture.status().pools[0].known = known("run-4");
+        fixture.status().pools[1].known = known("run-2");
+        let runs = fixture.open();
+        let told = Findings::new(&runs, &runs.runs[0]).recommended();
+        let expected = ["Tcp+Aes256Gcm", "Tcp+Aes256Gcm (as of run run-2)"];
+        assert_eq!(told.iter().map(|(_, words)| words.as_str()).collect::<Vec<_>>(), expected);
+        assert!(Findings::new(&runs, &runs.runs[1]).recommended().is_empty());
     }
 
     #[test]

@@ -41,6 +41,7 @@ pub(super) fn page(findings: &Findings<'_>) -> String {
     page.push_str(&notes(findings));
     page.push_str(&regressions(findings));
     page.push_str(&machines(findings));
+    page.push_str(&recommended(findings));
     page.push_str(&figures::figures(findings));
     page.push_str(&history::history(findings).unwrap_or_default());
     page.push_str(&runs(findings));
@@ -75,6 +76,12 @@ fn regressions(findings: &Findings<'_>) -> String {
         ]
     });
     section("Worse than before", &["Pool", "Row", "Before", "After", "Worse by"], rows)
+}
+
+/// What sessions with `Auto` take.
+fn recommended(findings: &Findings<'_>) -> String {
+    let rows = findings.recommended().into_iter().map(|(name, words)| vec![name.to_owned(), words]);
+    section("Auto takes", &["Pool", "Transport"], rows)
 }
 
 fn machines(findings: &Findings<'_>) -> String {

@@ -20,6 +20,7 @@ pub(super) fn text(findings: &Findings<'_>) -> String {
         parts.push(machines(findings));
         parts.push(format!("{}{}", figures(findings), legend(findings)));
     }
+    parts.push(recommended(findings));
     parts.push(regressions(findings));
     parts.push(notes(&findings.notes()));
     parts.retain(|part: &String| !part.is_empty());
@@ -35,6 +36,13 @@ fn machines(findings: &Findings<'_>) -> String {
     };
     let rows: Vec<_> = std::iter::once(heading).chain(findings.pools.iter().map(row)).collect();
     table(&rows)
+}
+
+/// What sessions with `Auto` take.
+fn recommended(findings: &Findings<'_>) -> String {
+    let lines = findings.recommended();
+    let lines = lines.iter().map(|(name, words)| printable(&format!("Auto takes in {name}: {words}")) + "\n");
+    lines.collect()
 }
 
 fn figures(findings: &Findings<'_>) -> String {

@@ -8,6 +8,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::recommendation::{KnownTransports, Recommendation};
 use crate::schema;
 
 /// Benchmark Jobs on node pools, once or on a schedule, their results and verdicts.
@@ -97,6 +98,9 @@ pub struct BenchmarkSpec {
     /// When a run counts as a regression. Without it none does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub regression: Option<Regression>,
+    /// How the figures of transports become what sessions with Auto take.
+    #[serde(default)]
+    pub recommendation: Recommendation,
     /// Resources of the pods that measure. Give them whole cores: what is throttled measures its limit.
     #[serde(default)]
     pub resources: PodResources,
@@ -492,7 +496,7 @@ pub enum RunOutcome {
 }
 
 /// What the last run that succeeded found in a pool.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PoolStatus {
     #[schemars(length(max = 63))]
@@ -515,6 +519,8 @@ pub struct PoolStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
     pub regressions: Vec<Regressed>,
+    #[serde(flatten)]
+    pub known: KnownTransports,
 }
 
 /// What the last run that succeeded found between two nodes.
@@ -538,6 +544,8 @@ pub struct PairStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
     pub regressions: Vec<Regressed>,
+    #[serde(flatten)]
+    pub known: KnownTransports,
 }
 
 /// One figure, as people read it.

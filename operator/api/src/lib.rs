@@ -14,6 +14,7 @@ mod benchmark;
 mod peer;
 mod quantity;
 mod reasons;
+mod recommendation;
 mod schema;
 mod transfer_session;
 mod trust_policy;
@@ -29,6 +30,9 @@ pub use peer::{
 };
 pub use quantity::{ByteQuantity, DurationText, InvalidQuantity};
 pub use reasons::{Explanation, explain, explanations, page, word};
+pub use recommendation::{
+    IgnoredRow, KnownTransports, Recommendation, RecommendedTransport, Transport, TransportFigure,
+};
 pub use transfer_session::{
     CarrierChoice, CipherChoice, Forward, PeerReference, Phase, Rekey, Stream, TransferSession,
     TransferSessionSpec, TransferSessionStatus,

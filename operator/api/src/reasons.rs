@@ -59,6 +59,11 @@ words! {
     WORSE = "Worse",
     NOT_WORSE = "NotWorse",
     NOT_COMPARED = "NotCompared",
+    RECOMMENDED = "Recommended",
+    NOT_MEASURED = "NotMeasured",
+    FIGURES_NOISY = "FiguresNoisy",
+    FIGURES_IMPLAUSIBLE = "FiguresImplausible",
+    FIGURES_STALE = "FiguresStale",
 }
 
 /// The page that people read.

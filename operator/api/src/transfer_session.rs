@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use sealane_types::Delivery;
 use serde::{Deserialize, Serialize};
 
+use crate::recommendation::RecommendedTransport;
 use crate::schema;
 use crate::{ByteQuantity, DurationText};
 
@@ -59,7 +60,8 @@ pub struct TransferSessionSpec {
     /// What moves the sealed bytes.
     #[serde(default)]
     pub carrier: CarrierChoice,
-    /// How records are sealed. Auto follows the node's CPU, and picks only among what the policy permits.
+    /// How records are sealed. Auto takes what Benchmarks recommend for the session's nodes, or follows the node's CPU where
+    /// none does, and picks only among what the policy permits.
     #[serde(default)]
     pub cipher: CipherChoice,
     #[serde(default)]
@@ -245,6 +247,9 @@ pub struct TransferSessionStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub cipher: Option<String>,
+    /// What is to be preferred where the spec says Auto. `carrier` and `cipher` say what is in use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recommended: Option<RecommendedTransport>,
     /// True when every connection uses the hybrid post-quantum key exchange.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub post_quantum: Option<bool>,

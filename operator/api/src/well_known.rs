@@ -94,6 +94,7 @@ pub mod condition {
     pub const SCHEDULED: &str = "Scheduled";
     pub const RUNNING: &str = "Running";
     pub const REGRESSED: &str = "Regressed";
+    pub const RECOMMENDED: &str = "Recommended";
 
     /// TrustPolicy, which has `Ready` too.
     pub const VERIFIED: &str = "Verified";

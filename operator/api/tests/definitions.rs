@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may stop at once")]
 
 use sealane_operator_api::{
-    Peer, PeerSpec, TransferSession, TransferSessionSpec, TrustPolicySpec, definitions,
+    BenchmarkSpec, Peer, PeerSpec, TransferSession, TransferSessionSpec, TrustPolicySpec, definitions,
 };
 use serde_json::{Value, json};
 
@@ -108,6 +108,12 @@ fn defaults_in_rust_and_in_the_schema_are_the_same() {
     for field in ["delivery", "fanout"] {
         assert_eq!(written["stream"][field], fields["stream"]["properties"][field]["default"], "{field}");
     }
+    let benchmark: BenchmarkSpec = serde_json::from_value(json!({})).unwrap();
+    let benchmark = serde_json::to_value(&benchmark).unwrap();
+    let (_, schema) = &schemas()[3];
+    let fields = &schema["properties"]["spec"]["properties"];
+    assert_eq!(benchmark["recommendation"], json!({"validSeconds": 2_592_000, "hysteresisPercent": 10}));
+    assert_eq!(benchmark["recommendation"], fields["recommendation"]["default"]);
     assert_eq!(spec.rekey.bytes.bytes(), Ok(64 << 30));
     assert_eq!(spec.rekey.interval.seconds(), Ok(600));
 }

@@ -12,6 +12,7 @@ use super::part::ends;
 use super::records::Records;
 use super::situation::Situation;
 use super::step::{Cause, Finish, Outlook, bounded};
+use super::transports::{self, Judgement};
 use super::verdict;
 use crate::condition::{Finding, conditions};
 
@@ -62,8 +63,20 @@ pub(super) fn finished(
         let tolerance =
             situation.spec.regression.as_ref().map_or(0, |regression| regression.tolerance_percent);
         let tolerance = f64::from(tolerance);
-        status.pools = verdict::pools(&found, before.as_deref(), tolerance, &outlook.tees);
-        status.pairs = verdict::pairs(&found, before.as_deref(), tolerance);
+        let mut pools = verdict::pools(&found, before.as_deref(), tolerance, &outlook.tees);
+        let mut pairs = verdict::pairs(&found, before.as_deref(), tolerance);
+        if let Some(run) = status.runs.first() {
+            let judgement = Judgement { found: &found, run, rules: &situation.spec.recommendation };
+            for pool in &mut pools {
+                let earlier = status.pools.iter().find(|earlier| earlier.name == pool.name);
+                judgement.judge(&pool.name, &mut pool.known, earlier.map(|earlier| &earlier.known));
+            }
+            for pair in &mut pairs {
+                let earlier = status.pairs.iter().find(|earlier| earlier.name == pair.name);
+                judgement.judge(&pair.name, &mut pair.known, earlier.map(|earlier| &earlier.known));
+            }
+        }
+        (status.pools, status.pairs) = (pools, pairs);
     }
     records.drop_runs(&prune(situation, &mut status));
     status
@@ -152,6 +165,7 @@ pub(super) fn told(
         running(&status),
         complete(&status),
         regressed(situation, &status),
+        transports::recommended(situation, &status),
         degraded(outlook),
     ];
     status.next_schedule_time = outlook.next.as_ref().ok().copied().flatten().map(Time);

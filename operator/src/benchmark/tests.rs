@@ -19,6 +19,7 @@ use super::step::{Advance, Begin, Cause, Finish, Outlook, Step, active, decide};
 use super::view::{JobState, JobView, MeasuringPod};
 
 mod pairs;
+mod transports;
 
 const UID: &str = "0123456789abcdef";
 const OWNER: Owner<'static> = Owner { namespace: "bench", name: "nightly", uid: UID };
@@ -41,6 +42,8 @@ struct World {
     records: Records,
     keys: u8,
     outlook: Option<Outlook>,
+    /// What every node measures besides.
+    rows: Vec<Line>,
 }
 
 impl World {
@@ -58,6 +61,7 @@ impl World {
             records: Records::default(),
             keys: 0,
             outlook: None,
+            rows: Vec::new(),
         }
     }
 
@@ -134,8 +138,9 @@ impl World {
     fn result(&self, node: &str, figure: f64) -> String {
         let run = self.status.active.as_ref().unwrap();
         let planned = run.nodes.iter().find(|one| one.node == node).unwrap();
-        let place = place(&run.id, &planned.pool, node);
-        self.key().seal(summary(place, figure)).unwrap().to_string()
+        let mut summary = summary(place(&run.id, &planned.pool, node), figure);
+        summary.rows.extend(self.rows.clone());
+        self.key().seal(summary).unwrap().to_string()
     }
 
     /// Begins a run, lets every node measure `figure`, and ends it.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use sealane_operator_api::{Figure, PairStatus, Placement, PoolStatus, Regressed};
+use sealane_operator_api::{Figure, KnownTransports, PairStatus, Placement, PoolStatus, Regressed};
 use sealane_results::{Change, Comparison, Line, Place, RowId, Summary, compare, figure as words, number};
 
 /// Figures of a pool in the status; the others are in the results.
@@ -36,6 +36,7 @@ pub(super) fn pools(
                 tee: tees.get(&name).map(|tee| (*tee).to_owned()),
                 figures,
                 regressions,
+                known: KnownTransports::default(),
                 name,
             }
         })
@@ -62,6 +63,7 @@ pub(super) fn pairs(found: &[Summary], before: Option<&[Summary]>, tolerance: f6
                 },
                 figures,
                 regressions,
+                known: KnownTransports::default(),
                 name,
             })
         })

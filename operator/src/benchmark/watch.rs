@@ -56,6 +56,13 @@ impl Stores {
         );
     }
 
+    /// Every Benchmark, as the queue names it.
+    pub(super) fn keys(&self) -> impl Iterator<Item = String> + use<> {
+        let named =
+            |object: Arc<PartialObjectMeta<Benchmark>>| Some(key(&object.namespace()?, &object.name_any()));
+        self.benchmarks.state().into_iter().filter_map(named)
+    }
+
     /// Whether the Jobs of a namespace are known.
     pub(super) fn follows(&self, namespace: &str) -> bool {
         self.runs.get(namespace).is_some_and(|runs| filled(runs).now_or_never().is_some())

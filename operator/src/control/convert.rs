@@ -33,7 +33,7 @@ pub fn configuration(desired: &Desired, generation: u64) -> Configuration {
 }
 
 fn session(session: &desired::Session) -> Session {
-    let desired::Session { name, uid, sending, terms, suspend, remotes } = session;
+    let desired::Session { name, uid, sending, terms, preferred, suspend, remotes } = session;
     let desired::Terms { kind, carrier, cipher, rekey_bytes, rekey_messages, rekey_seconds } = terms;
     let (delivery, fanout, forward) = match kind {
         Kind::Stream { delivery, fanout } => (delivery.as_str().to_owned(), *fanout, None),
@@ -57,6 +57,7 @@ fn session(session: &desired::Session) -> Session {
         suspend: *suspend,
         remotes: remotes.iter().map(remote).collect(),
         forward,
+        preferred_cipher: preferred.map(|cipher| cipher.to_string()).unwrap_or_default(),
     }
 }
 

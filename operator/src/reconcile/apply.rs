@@ -1,4 +1,4 @@
-//! Step four: hands the plan to the streams of the sidecars.
+//! Step five: hands the plan to the streams of the sidecars.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -8,8 +8,10 @@ use std::time::{Duration, Instant};
 use kube::Client;
 use kube::runtime::events::{Recorder, Reporter};
 use sealane_policy::VerifiedPolicy;
+use tokio::sync::watch;
 
 use super::inherited::Inherited;
+use crate::advice::Advice;
 use crate::control::Registry;
 use crate::limits::{COUNTER_WRITES_PER_SECOND_MAX, COUNTERS_PAUSE, COUNTERS_PERIOD};
 use crate::metrics::Metrics;
@@ -30,6 +32,7 @@ pub struct Context {
     /// What ran when this term began.
     pub(super) inherited: Inherited,
     held: Mutex<Held>,
+    advice: watch::Receiver<Arc<Advice>>,
     /// By object uid.
     written: Mutex<Written>,
     /// When the current second began, and the counters written in it.
@@ -49,6 +52,7 @@ impl Context {
         stores: Stores,
         registry: Arc<Registry>,
         metrics: Arc<Metrics>,
+        advice: watch::Receiver<Arc<Advice>>,
         pod_name: &str,
     ) -> Self {
         let reporter = Reporter { controller: CONTROLLER.to_owned(), instance: Some(pod_name.to_owned()) };
@@ -63,6 +67,7 @@ impl Context {
             metrics,
             recorder,
             held: Mutex::default(),
+            advice,
             written: Mutex::default(),
             counter_writes: Mutex::new((Instant::now(), 0)),
         }
@@ -72,6 +77,12 @@ impl Context {
     #[must_use]
     pub fn held(&self, namespace: &str) -> BTreeMap<String, Arc<VerifiedPolicy>> {
         locked(&self.held).get(namespace).cloned().unwrap_or_default()
+    }
+
+    /// What Benchmarks know now.
+    #[must_use]
+    pub fn advice(&self) -> Arc<Advice> {
+        Arc::clone(&self.advice.borrow())
     }
 
     /// Replaces what is held for a namespace.
@@ -153,7 +164,8 @@ mod tests {
     fn context() -> Context {
         let (client, _) = cluster(|_| list(json!([])));
         let (stores, _) = watch::start(&client, &Arc::default());
-        Context::new(client, stores, Arc::default(), Arc::default(), "operator-0")
+        let advice = tokio::sync::watch::channel(Arc::default()).1;
+        Context::new(client, stores, Arc::default(), Arc::default(), advice, "operator-0")
     }
 
     #[tokio::test]

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::resources::{Applied, Resources};
 use super::status::{Statuses, status};
-use super::{plan, validate};
+use super::{choose, plan, validate};
 use crate::control::registry::Registered;
 use crate::control::report::Registration;
 use crate::spec::{PodPhase, PodView, Snapshot, Valid};
@@ -178,6 +178,7 @@ pub(super) fn snapshot() -> Snapshot {
         sidecars,
         retired: BTreeMap::new(),
         held: BTreeMap::new(),
+        advice: Arc::default(),
     }
 }
 
@@ -191,7 +192,8 @@ pub(super) fn rereport(sidecar: &mut Registered, change: impl FnOnce(&mut Report
 /// Everything between gather and write.
 pub(super) fn run(snapshot: Snapshot) -> (Valid, Resources<Applied>, Statuses) {
     let valid = validate::validate(snapshot);
-    let applied = plan::plan(&valid).apply(|_, _| (), |_| ());
-    let statuses = status(&valid, &applied);
+    let choices = choose::choose(&valid);
+    let applied = plan::plan(&valid, &choices).apply(|_, _| (), |_| ());
+    let statuses = status(&valid, &applied, &choices);
     (valid, applied, statuses)
 }

@@ -25,6 +25,7 @@ pub fn gather(context: &Context, namespace: &str) -> Snapshot {
         sidecars,
         retired: context.registry.retired(namespace),
         held: context.held(namespace),
+        advice: context.advice(),
     }
 }
 

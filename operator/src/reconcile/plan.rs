@@ -1,20 +1,21 @@
-//! Step three, pure: what every attached sidecar is to be told.
+//! Step four, pure: what every attached sidecar is to be told.
 
 mod configuration;
 mod replicas;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::choose::Choices;
 use super::resources::{Planned, Resources};
 use crate::desired::Desired;
 use crate::spec::Valid;
 
 /// Plans the desired state of each sidecar whose pod is known.
 #[must_use]
-pub fn plan(valid: &Valid) -> Resources<Planned> {
+pub fn plan(valid: &Valid, choices: &Choices) -> Resources<Planned> {
     let pods: BTreeSet<&str> = valid.snapshot.pods.iter().map(|pod| pod.uid.as_str()).collect();
     let replicas = replicas::by_peer(valid);
-    let configurations = configuration::by_peer(valid, &replicas);
+    let configurations = configuration::by_peer(valid, &replicas, choices);
     let (mut desired, mut gone) = (BTreeMap::new(), Vec::new());
     for sidecar in &valid.snapshot.sidecars {
         let uid = sidecar.identity.uid();

@@ -1,4 +1,4 @@
-//! Step five, pure up to [`write`]: what each object's status should say, from what was applied and reported.
+//! Step six, pure up to [`write`]: what each object's status should say, from what was applied and reported.
 
 mod external;
 mod peer;
@@ -14,6 +14,7 @@ use std::time::Duration;
 use sealane_operator_api::{PeerStatus, TransferSessionStatus, TrustPolicyStatus};
 use sealane_types::{PeerName, SessionName};
 
+use super::choose::Choices;
 use super::resources::{Applied, Resources};
 use crate::spec::Valid;
 
@@ -28,7 +29,7 @@ pub struct Statuses {
 
 /// Computes every status.
 #[must_use]
-pub fn status(valid: &Valid, applied: &Resources<Applied>) -> Statuses {
+pub fn status(valid: &Valid, applied: &Resources<Applied>, choices: &Choices) -> Statuses {
     let replicas = replica::by_peer(valid, applied);
     let met = |peer| Some((peer, external::Replicas::of(valid, peer)?));
     let external: BTreeMap<&PeerName, _> = valid.peers.keys().filter_map(met).collect();
@@ -53,6 +54,11 @@ pub fn status(valid: &Valid, applied: &Resources<Applied>) -> Statuses {
             (name.clone(), status)
         })
         .collect();
+    let now = valid.snapshot.now;
+    let stale = choices.values().filter_map(|choice| choice.until).min();
+    // A second more, so that it has come.
+    let stale = stale.map(|until| Duration::from_secs(until.0.saturating_sub(now.0).saturating_add(1)));
+    again_in = earlier(again_in, stale);
     Statuses {
         peers: replicas
             .iter()
@@ -67,7 +73,9 @@ pub fn status(valid: &Valid, applied: &Resources<Applied>) -> Statuses {
         sessions: valid
             .sessions
             .iter()
-            .map(|(name, session)| (name.clone(), session::status(valid, name, session, &standing)))
+            .map(|(name, session)| {
+                (name.clone(), session::status(valid, name, session, &standing, choices.get(name)))
+            })
             .collect(),
         policies,
         again_in,

@@ -1,5 +1,6 @@
 //! The pure steps together: a namespace in, configurations and statuses out.
 
+mod choices;
 mod configurations;
 mod external;
 mod forwards;

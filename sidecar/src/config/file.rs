@@ -241,6 +241,7 @@ fn session(session: FileSession) -> Result<Session, ConfigError> {
         kind,
         carrier: None,
         cipher: session.cipher,
+        preferred: None,
         rekey: Rekey { seconds: session.rekey_seconds.unwrap_or(REKEY_SECONDS), ..Rekey::default() },
         suspend: false,
         remotes,

@@ -114,6 +114,7 @@ fn session(session: wire::Session) -> Result<Session, ConvertError> {
         suspend,
         remotes,
         forward,
+        preferred_cipher,
     } = session;
     at_most(remotes.len(), REMOTES_MAX, "session.remotes")?;
     let kind = match forward {
@@ -132,6 +133,8 @@ fn session(session: wire::Session) -> Result<Session, ConvertError> {
         kind,
         carrier: choice("session.carrier", &carrier)?,
         cipher: choice("session.cipher", &cipher)?,
+        // Advice: a word that a newer operator knows is no reason to refuse the rest.
+        preferred: preferred_cipher.parse().ok(),
         rekey: Rekey { bytes: rekey_bytes, messages: rekey_messages, seconds: rekey_seconds },
         suspend,
         remotes: remotes.into_iter().map(remote).collect::<Result<_, _>>()?,
@@ -235,6 +238,18 @@ mod tests {
         assert_eq!(replica.id, "ranker-0/77");
         assert_eq!(replica.addresses[1].to_string(), "[fd00::9]:14710");
         assert_eq!(replica.incarnation, Some([5; 16]));
+    }
+
+    #[test]
+    fn a_preference_is_advice_and_an_unknown_one_is_none() {
+        let mut told = configuration();
+        for (word, preferred) in
+            [("", None), ("Aes128Gcm", Some(Cipher::Aes128Gcm)), ("Auto", None), ("Aegis256", None)]
+        {
+            word.clone_into(&mut told.sessions[0].preferred_cipher);
+            let session = desired(told.clone()).unwrap().sessions.remove(0);
+            assert_eq!((session.preferred, session.cipher), (preferred, Some(Cipher::Aes256Gcm)), "{word}");
+        }
     }
 
     #[test]

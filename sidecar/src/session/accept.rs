@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use super::driver::drive;
 use super::inbound::{FindSession, Inbound};
-use crate::context::{Context, SystemRandom};
+use crate::context::{Context, SystemRandom, Wish};
 use crate::desired::Rekey;
 use crate::link::gate::{Admission, Gate};
 use crate::link::tcp::Link;
@@ -75,7 +75,7 @@ async fn serve(context: &Context, sessions: Arc<dyn FindSession>, stream: TcpStr
         context.metrics.handshakes.turned_away.get_or_create(&labels).inc();
         return;
     };
-    let mut local = context.local(held, own.clone(), None, Rekey::default());
+    let mut local = context.local(held, own.clone(), Wish::default(), Rekey::default());
     if !admission.is_known() {
         local.places = context.places_of_strangers.clone();
     }

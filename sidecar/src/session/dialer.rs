@@ -14,7 +14,7 @@ use tokio::sync::{Notify, watch};
 use super::driver::{Ended, drive};
 use super::tickets::{Dialled, Turn};
 use super::traffic::Traffic;
-use crate::context::{Context, SystemRandom};
+use crate::context::{Context, SystemRandom, Wish};
 use crate::desired::Session;
 use crate::link::tcp::dial;
 use crate::metrics::labels::OutcomeLabel;
@@ -201,7 +201,7 @@ impl<K: Keep> Dialer<K> {
             .permits(&session.name, &own, &remote, flow)
             .map_err(|error| (error.reason(), error.to_string()))?;
         let setup = Setup {
-            local: self.context.local(held, own.clone(), session.cipher, session.rekey),
+            local: self.context.local(held, own.clone(), Wish::of(&session), session.rekey),
             kind: Kind::Full,
             expected: remote.clone(),
             session: session.name.clone(),

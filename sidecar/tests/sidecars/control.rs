@@ -232,6 +232,41 @@ async fn an_operator_configures_hears_and_may_be_lost() {
     .await;
 }
 
+#[tokio::test]
+async fn a_preferred_cipher_counts_from_the_next_connection_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let to = Plan::receiver().start();
+    let preferring = |generation, cipher: &str| {
+        let mut told = configuration(to.address);
+        told.generation = generation;
+        cipher.clone_into(&mut told.sessions[0].preferred_cipher);
+        told
+    };
+    let cluster = Cluster::start(preferring(1, "ChaCha20Poly1305")).await;
+    let control = Some(cluster.channel(directory.path()));
+    let plan = Plan { control, door: directory.path().join("door.sock"), ..Plan::sender(&[]) };
+    let from = plan.start();
+    let uses = |generation, cipher: &str| {
+        let report = cluster.report();
+        let session = report.sessions.first();
+        report.generation == generation
+            && session.is_some_and(|session| session.connections == 1 && session.cipher == cipher)
+    };
+    until("a connection that is sealed as preferred", || uses(1, "ChaCha20Poly1305")).await;
+    // What is open stays open, as it is.
+    cluster.configuration.send_replace(preferring(2, "Aes256Gcm"));
+    until("the other preference", || uses(2, "ChaCha20Poly1305")).await;
+    // The policy does not list this one.
+    cluster.configuration.send_replace(preferring(3, "Aes128Gcm"));
+    until("a preference that counts for nothing", || uses(3, "ChaCha20Poly1305")).await;
+    // Kept for a start without the operator, too.
+    cluster.configuration.send_replace(preferring(4, "Aes256Gcm"));
+    until("the last preference", || uses(4, "ChaCha20Poly1305")).await;
+    let from = from.kill().start();
+    until("the next connection", || uses(4, "Aes256Gcm")).await;
+    drop(from);
+}
+
 /// The other side is outside of the cluster: an address without a pod.
 fn outside(address: SocketAddr, document: &serde_json::Value) -> wire::Configuration {
     let mut told = configuration(address);

@@ -299,6 +299,7 @@ impl Plan {
             },
             carrier: None,
             cipher: None,
+            preferred: None,
             rekey: Rekey::default(),
             suspend: false,
             remotes: vec![remote],

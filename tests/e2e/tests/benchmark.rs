@@ -2,7 +2,7 @@
 //! they measure is the machine that others would use.
 
 use anyhow::{Context, Result, ensure};
-use sealane_e2e::{Cluster, Sandbox, until};
+use sealane_e2e::{Cluster, Sandbox, Signing, Workload, session, until};
 use serde_json::{Value, json};
 
 const RELEASE: &str = "sealane-system";
@@ -256,4 +256,71 @@ async fn e2e_node_that_became_slower_is_a_regression() -> Result<()> {
     let outcome = release.cluster.plugin_outcome(&words).await?;
     ensure!(outcome.code == Some(1) && outcome.stdout.contains("WORSE"), "{outcome:?}");
     remove(&release, name).await
+}
+
+/// A tensor now and then, for as long as the session is there.
+const SENDER: &str = r#"
+import numpy as np, sealane, time
+with sealane.connect() as door:
+    lane = door.sender("lane", timeout=120)
+    while True:
+        lane.put(np.arange(16), timeout=60)
+        time.sleep(0.2)
+"#;
+
+const RECEIVER: &str = r#"
+import sealane
+with sealane.connect() as door:
+    for tensor in door.receiver("lane", timeout=120):
+        pass
+"#;
+
+/// Nodes on which AES is slow, as far as anybody has measured, and a session between two of them that leaves its cipher open.
+#[tokio::test]
+async fn e2e_node_figures_choose_the_cipher_of_a_session_that_leaves_it_open() -> Result<()> {
+    let name = "chooser";
+    let release = pools(name).await?;
+    let slow = json!([{"name": "OPENSSL_ia32cap", "value": WITHOUT_AES}]);
+    // One pool, of which one node is measured: the two nodes are one machine, and would measure each other.
+    let spec = json!({"nodePools": {"key": "Auto"}, "env": slow});
+    apply(&release, name, ("Quick", &["Transport"]), spec).await?;
+    let mut run = another(&release, name, "").await?;
+    for attempt in 1..TRIES {
+        let pool = release.read("slb/chooser").await?["status"]["pools"][0].clone();
+        if pool["recommended"]["cipher"] == "ChaCha20Poly1305" {
+            break;
+        }
+        let again = format!("sealane.dev/run={attempt}");
+        release.kubectl(&["annotate", "slb", name, &again, "--overwrite"]).await?;
+        run = another(&release, name, &run).await?;
+    }
+    let condition = release.because("slb/chooser", "Recommended", "True", "Recommended").await?;
+    let message = condition["message"].as_str().unwrap_or_default();
+    ensure!(message.contains("pool all: Tcp+ChaCha20Poly1305"), "{message}");
+
+    let sandbox = release.cluster.sandbox("chooser").await?;
+    sandbox.apply(session("lane", "left", "right")).await?;
+    let trust = sandbox.policy(Signing::Quorum, |_| {}).await?;
+    sandbox.apply(vec![trust]).await?;
+    sandbox.start(&Workload::new("right", "node2", RECEIVER)).await?;
+    sandbox.start(&Workload::new("left", "node1", SENDER)).await?;
+    sandbox.condition("transfersession/lane", "Ready", "True").await?;
+    let status = sandbox.read("transfersession/lane").await?["status"].clone();
+    ensure!(status["cipher"] == "ChaCha20Poly1305", "{status:#}");
+    let told = &status["recommended"];
+    ensure!(told["cipher"] == "ChaCha20Poly1305" && told["megabytesPerSecond"].is_i64(), "{told:#}");
+    let reason = told["reason"].as_str().unwrap_or_default();
+    ensure!(reason.contains("sealane-system/chooser") && reason.contains("pool all"), "{reason}");
+
+    // Without the Benchmark nothing is known, and the connection that is open stays.
+    remove(&release, name).await?;
+    until("nothing is recommended", || async {
+        let read = sandbox.read("transfersession/lane").await.map_err(|error| format!("{error:#}"))?;
+        let told = read["status"]["recommended"].clone();
+        if told["cipher"].is_null() && told["reason"].is_string() { Ok(()) } else { Err(told.to_string()) }
+    })
+    .await?;
+    let status = sandbox.read("transfersession/lane").await?["status"].clone();
+    ensure!(status["cipher"] == "ChaCha20Poly1305" && status["phase"] == "Active", "{status:#}");
+    sandbox.remove().await
 }

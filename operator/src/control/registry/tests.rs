@@ -54,6 +54,7 @@ fn side(sending: bool) -> Desired {
             rekey_messages: 1,
             rekey_seconds: 1,
         },
+        preferred: None,
         suspend: false,
         remotes: Vec::new(),
     };

@@ -7,15 +7,22 @@ use sealane_types::{PeerName, PolicyName, Provider, SessionName};
 
 use super::replicas::Replicas;
 use crate::desired::{Desired, Membership, PolicyWire, Session};
+use crate::reconcile::choose::Choices;
 use crate::spec::{SessionShape, Valid, ValidPeer, ValidSession};
 
 /// What the replicas of each Peer are to do. It is the same for all of them, so it is made once.
-pub(super) fn by_peer<'a>(valid: &'a Valid, replicas: &Replicas<'_>) -> BTreeMap<&'a PeerName, Desired> {
+pub(super) fn by_peer<'a>(
+    valid: &'a Valid,
+    replicas: &Replicas<'_>,
+    choices: &Choices,
+) -> BTreeMap<&'a PeerName, Desired> {
     let mut sessions: BTreeMap<&PeerName, Vec<Session>> = BTreeMap::new();
     for (name, session) in &valid.sessions {
         let Ok(shape) = &session.shape else { continue };
         for peer in std::iter::once(&shape.from).chain(shape.to.iter().filter(|to| **to != shape.from)) {
-            let side = side_of(name, session, shape, valid, replicas, peer);
+            let mut side = side_of(name, session, shape, valid, replicas, peer);
+            let chosen = choices.get(name).and_then(|choice| choice.transport);
+            side.preferred = chosen.map(|transport| transport.cipher);
             sessions.entry(peer).or_default().push(side);
         }
     }
@@ -79,6 +86,7 @@ fn side_of(
         uid: session.uid.clone(),
         sending,
         terms: shape.terms.clone(),
+        preferred: None,
         suspend: object.is_some_and(|object| object.spec.suspend),
         remotes: remotes
             .into_iter()

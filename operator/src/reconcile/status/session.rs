@@ -15,6 +15,7 @@ use self::observed::Observed;
 use super::peer::Standing;
 use crate::condition::{Finding, conditions, is_true, time};
 use crate::desired::{Forward, Kind};
+use crate::reconcile::choose::Choice;
 use crate::spec::{PodPhase, Problem, SessionShape, Valid, ValidSession, word};
 
 pub(super) fn status(
@@ -22,6 +23,7 @@ pub(super) fn status(
     name: &SessionName,
     session: &ValidSession,
     standing: &BTreeMap<&PeerName, Standing>,
+    choice: Option<&Choice>,
 ) -> TransferSessionStatus {
     let Some(object) = valid.snapshot.sessions.get(session.index) else {
         return TransferSessionStatus::default();
@@ -47,6 +49,7 @@ pub(super) fn status(
         forwarded: observed.forwarded,
         carrier: observed.carrier.or(previous.carrier),
         cipher: observed.cipher.or(previous.cipher),
+        recommended: choice.map(Choice::told),
         post_quantum: observed.post_quantum.or(previous.post_quantum),
         handshake_micros: observed.handshake_micros.or(previous.handshake_micros),
         start_time: previous.start_time.or_else(|| (observed.took_place).then(|| time(now))),

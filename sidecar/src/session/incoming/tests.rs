@@ -81,6 +81,7 @@ fn session() -> Session {
         kind: Kind::Stream { delivery: Delivery::RoundRobin, fanout: 16 },
         carrier: None,
         cipher: None,
+        preferred: None,
         rekey: Rekey::default(),
         suspend: false,
         remotes: vec![Remote { peer: "embedder".parse().unwrap(), replicas: vec![] }],

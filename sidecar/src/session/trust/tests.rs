@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 use super::*;
+use crate::context::Wish;
 use crate::context::tests::{context, permit};
 use crate::desired::{Direction, Rekey};
 
@@ -86,7 +87,7 @@ impl<'a> Handshake<'a> {
         let local = |context: &Context| {
             let standing = context.policy.standing();
             let own = context.own_peer().unwrap();
-            context.local(standing.held().unwrap(), own, None, Rekey::default())
+            context.local(standing.held().unwrap(), own, Wish::default(), Rekey::default())
         };
         let (expected, session) = ("ranker".parse().unwrap(), "activations".parse().unwrap());
         let setup = Setup { local: local(embedder), kind: Kind::Full, expected, session };
