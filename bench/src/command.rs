@@ -17,7 +17,7 @@ use crate::bench::{Bench, Outcome, Programs};
 use crate::build::Build;
 use crate::machine::Machine;
 use crate::plan::{Level, Plan, Selection, Suite};
-use crate::report::{self, Report};
+use crate::report::{self, Report, Stored};
 use crate::stranger;
 use progress::{Progress, note, print};
 use sealing::Sealing;
@@ -66,6 +66,9 @@ struct Run {
     /// Write report.json, report.md and report.html here
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// An earlier report.json to compare with [default: the one in --out, before it is replaced]
+    #[arg(long, value_name = "FILE")]
+    baseline: Option<PathBuf>,
     /// What to print when it is done
     #[arg(short, long, value_enum, default_value = "table", value_name = "FORM")]
     output: Output,
@@ -132,12 +135,16 @@ impl Run {
         let clock = Instant::now();
         let (measured, fault) = match self.measure() {
             Ok(measured) => (measured, None),
-            Err(error) => ((Build::unknown(), Outcome::default()), Some(error)),
+            Err(error) => ((Build::unknown(), None, Outcome::default()), Some(error)),
         };
         machine.look_again();
-        let (build, outcome) = measured;
+        let (build, stored, outcome) = measured;
         let when = (began, clock.elapsed().as_secs_f64());
         let report = Report::new(self.level(), when, machine, build, outcome);
+        let report = match stored {
+            Some(stored) => report.beside(&stored),
+            None => report,
+        };
         let left = sealing
             .map_or(Ok(()), |sealing| sealing.leave(&report, fault.as_ref()).context("no result is left"));
         let told = fault.map_or_else(|| self.tell(&report), Err);
@@ -147,14 +154,41 @@ impl Run {
         left.and(told)
     }
 
-    fn measure(&self) -> Result<(Build, Outcome)> {
+    fn measure(&self) -> Result<(Build, Option<Stored>, Outcome)> {
         let programs = self.programs()?;
         let build = Build::beside(&programs.bench)?;
+        // Before anything is measured: a name that is wrong is told at once, and the report may take the file's place.
+        let stored = self.stored()?;
         let selection = Selection { suites: self.suites.clone(), rows: self.rows.clone() };
         let mut progress = Progress::new();
         let outcome = Bench::new(Plan::of(self.level()), selection, programs, &mut progress).run();
         progress.finish();
-        Ok((build, outcome))
+        Ok((build, stored, outcome))
+    }
+
+    /// The report to compare with. One that only lies where this one goes does not have to be readable.
+    fn stored(&self) -> Result<Option<Stored>> {
+        if let Some(path) = &self.baseline {
+            return Stored::read(path).map(Some).context("the baseline");
+        }
+        let Some(path) = self.out.as_ref().map(|folder| folder.join(report::FILE)) else { return Ok(None) };
+        if !path.exists() {
+            return Ok(None);
+        }
+        match Stored::read(&path) {
+            Ok(stored) => {
+                note(&format!(
+                    "compared with the report of {} in {}, which is replaced",
+                    stored.began(),
+                    path.display()
+                ));
+                Ok(Some(stored))
+            }
+            Err(error) => {
+                note(&format!("not compared with what is there: {error:#}"));
+                Ok(None)
+            }
+        }
     }
 
     fn tell(&self, report: &Report) -> Result<()> {

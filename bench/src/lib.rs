@@ -23,6 +23,7 @@ mod packets;
 mod peer;
 pub mod plan;
 mod programs;
+mod published;
 mod random;
 pub mod report;
 mod result;

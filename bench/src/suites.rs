@@ -49,7 +49,6 @@ pub(crate) fn not_measured(selection: &Selection) -> Vec<Missing> {
         ("P8-P10", NOT_BUILT),
         ("P12-P17", NOT_BUILT),
         ("A1-A20", NOT_BUILT),
-        ("H2-H4", "W18-W22 and C3 are the same question"),
         ("H7-H8", NOT_BUILT),
         ("portable", "all is built for any CPU: there is no build for this one to compare with"),
     ];
