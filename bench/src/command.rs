@@ -15,6 +15,7 @@ use time::format_description::well_known::Rfc3339;
 
 use crate::bench::{Bench, Outcome, Programs};
 use crate::build::Build;
+use crate::held;
 use crate::machine::Machine;
 use crate::plan::{Level, Plan, Selection, Suite};
 use crate::report::{self, Report, Stored};
@@ -44,6 +45,9 @@ enum Command {
     /// Flood a socket with handshakes that prove nothing, and count what becomes of them
     #[command(hide = true)]
     Flood(stranger::Options),
+    /// Hold connections, and tell what they take
+    #[command(hide = true)]
+    Hold(held::Options),
 }
 
 #[derive(Debug, Args)]
@@ -103,6 +107,7 @@ pub fn main() -> ExitCode {
         }
         Command::Schema => report::schema().map(|schema| print(&schema)),
         Command::Flood(options) => flood(&options),
+        Command::Hold(options) => hold(options),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -216,6 +221,11 @@ fn complain(error: &anyhow::Error) {
 fn flood(options: &stranger::Options) -> Result<()> {
     let tally = stranger::flood(options)?;
     print(&serde_json::to_string(&tally)?);
+    Ok(())
+}
+
+fn hold(options: held::Options) -> Result<()> {
+    print(&serde_json::to_string(&held::hold(options)?)?);
     Ok(())
 }
 

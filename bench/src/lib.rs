@@ -15,6 +15,7 @@ pub mod command;
 pub mod contest;
 mod ends;
 mod fleet;
+pub mod held;
 pub mod machine;
 mod message;
 mod micro;

@@ -52,6 +52,8 @@ pub enum Suite {
     Lane,
     /// A TCP connection that two sidecars carry
     Pair,
+    /// P11, H9: what an established connection takes
+    Memory,
     /// How time and memory grow with streams and connections
     Growth,
     /// A live lane while strangers flood the sidecar with handshakes
@@ -59,7 +61,7 @@ pub enum Suite {
 }
 
 impl Suite {
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Crypto,
         Self::Frame,
         Self::Handshake,
@@ -68,6 +70,7 @@ impl Suite {
         Self::Stream,
         Self::Lane,
         Self::Pair,
+        Self::Memory,
         Self::Growth,
         Self::Flood,
     ];
@@ -83,6 +86,7 @@ impl Suite {
             Self::Stream => "stream",
             Self::Lane => "lane",
             Self::Pair => "pair",
+            Self::Memory => "memory",
             Self::Growth => "growth",
             Self::Flood => "flood",
         }

@@ -227,7 +227,13 @@ const TARGETS: &[Published] = &[
         NOTHING_MEASURED,
         &[],
     ),
-    of("P11", "memory per session", "71 KB; 71 MB for 1000", NOTHING_MEASURED, &["growth/idle-connection"]),
+    of(
+        "P11",
+        "memory per session",
+        "71 KB; 71 MB for 1000",
+        NOTHING_MEASURED,
+        &["P11", "growth/idle-connection"],
+    ),
     of(
         "P12-P13",
         "packet latency, UDP; AF_XDP (p50 / p99 / p99.9)",
@@ -287,8 +293,8 @@ const ROTATION: &[Published] = &[
         "H9",
         "memory per connection",
         "1.5 KB, at most 2 live keys; target < 5 KB",
-        "",
-        &["growth/idle-connection"],
+        "Keys alone. Ours is all that one end holds: keys, cipher contexts, what is known of the peer.",
+        &["H9"],
     ),
 ];
 

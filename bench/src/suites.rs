@@ -7,6 +7,7 @@ mod frame;
 mod growth;
 mod handshake;
 mod lane;
+mod memory;
 mod pair;
 mod roundtrip;
 mod stream;
@@ -25,6 +26,7 @@ pub(crate) fn run(suite: Suite, bench: &mut Bench<'_>) -> Ran {
         Suite::Stream => stream::run(bench),
         Suite::Lane => lane::run(bench),
         Suite::Pair => pair::run(bench),
+        Suite::Memory => memory::run(bench),
         Suite::Growth => growth::run(bench),
         Suite::Flood => flood::run(bench),
     }

@@ -149,6 +149,11 @@ fn pair() {
 }
 
 #[test]
+fn memory() {
+    assert_rows(&run(Suite::Memory, &[], PathBuf::new()), &["H9/idle", "P11/connection"]);
+}
+
+#[test]
 fn growth() {
     let streams = ["growth/streams", "growth/streams-1000", "growth/streams-10000"];
     let connections = ["growth/connections", "growth/connections-100", "growth/connections-1000"];

@@ -48,7 +48,7 @@ impl Area {
             Some(Suite::Roundtrip | Suite::Stream) => Self::Streams,
             Some(Suite::Lane) => Self::Lanes,
             Some(Suite::Pair) => Self::Forwards,
-            Some(Suite::Growth) => Self::Growth,
+            Some(Suite::Memory | Suite::Growth) => Self::Growth,
             Some(Suite::Flood) => Self::Attack,
             None => Self::Other,
         }

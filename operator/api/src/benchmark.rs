@@ -192,6 +192,8 @@ pub enum Suite {
     Roundtrip,
     /// One way, in process and over TCP on the node.
     Stream,
+    /// What an established connection takes.
+    Memory,
 }
 
 impl Suite {
@@ -205,6 +207,7 @@ impl Suite {
             Self::Evidence => "evidence",
             Self::Roundtrip => "roundtrip",
             Self::Stream => "stream",
+            Self::Memory => "memory",
         }
     }
 }
