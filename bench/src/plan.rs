@@ -52,6 +52,8 @@ pub enum Suite {
     Lane,
     /// A TCP connection that two sidecars carry
     Pair,
+    /// What it costs to keep account of a stream, without its bytes
+    Transfer,
     /// P11, H9: what an established connection takes
     Memory,
     /// How time and memory grow with streams and connections
@@ -61,7 +63,7 @@ pub enum Suite {
 }
 
 impl Suite {
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Crypto,
         Self::Frame,
         Self::Handshake,
@@ -70,6 +72,7 @@ impl Suite {
         Self::Stream,
         Self::Lane,
         Self::Pair,
+        Self::Transfer,
         Self::Memory,
         Self::Growth,
         Self::Flood,
@@ -86,6 +89,7 @@ impl Suite {
             Self::Stream => "stream",
             Self::Lane => "lane",
             Self::Pair => "pair",
+            Self::Transfer => "transfer",
             Self::Memory => "memory",
             Self::Growth => "growth",
             Self::Flood => "flood",

@@ -11,6 +11,7 @@ mod memory;
 mod pair;
 mod roundtrip;
 mod stream;
+mod transfer;
 
 use crate::bench::{Bench, Ran};
 use crate::plan::{Selection, Suite};
@@ -26,6 +27,7 @@ pub(crate) fn run(suite: Suite, bench: &mut Bench<'_>) -> Ran {
         Suite::Stream => stream::run(bench),
         Suite::Lane => lane::run(bench),
         Suite::Pair => pair::run(bench),
+        Suite::Transfer => transfer::run(bench),
         Suite::Memory => memory::run(bench),
         Suite::Growth => growth::run(bench),
         Suite::Flood => flood::run(bench),

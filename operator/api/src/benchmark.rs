@@ -192,6 +192,8 @@ pub enum Suite {
     Roundtrip,
     /// One way, in process and over TCP on the node.
     Stream,
+    /// Keeping account of a stream, without its bytes.
+    Transfer,
     /// What an established connection takes.
     Memory,
 }
@@ -207,6 +209,7 @@ impl Suite {
             Self::Evidence => "evidence",
             Self::Roundtrip => "roundtrip",
             Self::Stream => "stream",
+            Self::Transfer => "transfer",
             Self::Memory => "memory",
         }
     }
