@@ -112,7 +112,20 @@ const PROTOCOL: &[Published] = &[
         &[],
     ),
     of("W17", "100 chunks of 1 MiB written", "23.9 ms", "No chunk was verified before it was written.", &[]),
-    of("W18-W22", "AEAD, 64 B to 64 KiB, round trips", "1.2 to 51 µs", "", &["W18-W22", "W18-W22-chacha"]),
+    of(
+        "W18-W22",
+        "AEAD, 64 B to 64 KiB, round trips",
+        "1.2 to 51 µs",
+        "",
+        &[
+            "W18-W22/seal-64",
+            "W18-W22/seal-65536",
+            "W18-W22/round-64",
+            "W18-W22/round-65536",
+            "W18-W22-chacha/round-64",
+            "W18-W22-chacha/round-65536",
+        ],
+    ),
     of(
         "W23",
         "X25519 key generation",

@@ -128,7 +128,11 @@ fn table(page: &mut String, table: &Table) {
 }
 
 fn content(cell: &Cell, tag: &str) -> String {
-    let lines: Vec<_> = cell.lines.iter().map(|text| line(text, tag)).collect();
+    let whole = |text: &Text| match (tag, &text.id) {
+        ("", Some(_)) => format!("<span class=\"whole\">{}</span>", line(text, tag)),
+        _ => line(text, tag),
+    };
+    let lines: Vec<_> = cell.lines.iter().map(whole).collect();
     let lines = lines.join("<br>");
     match cell.tone {
         Some(tone) => format!("<span class=\"key {tone}\">{lines}</span>"),

@@ -1,9 +1,11 @@
 //! The published tables beside what this run measured, and how their figures have to be read.
 
 use super::{Cell, Column, Part, Report, Section, Table, Text, list};
-use crate::published::{self, Published, TABLES, singles};
+use crate::plan::Selection;
+use crate::published::{Published, TABLES, singles};
 use crate::report::words::figure;
-use crate::row::Row;
+use crate::row::{Missing, Row};
+use crate::suites::not_measured;
 
 const MEASURED: &[Column] = &[
     Column::Words("Row"),
@@ -68,10 +70,14 @@ fn theirs(one: &Published) -> [Cell; 3] {
     [Cell::named(ids, operation), Cell::of(figure), Cell::of(if reading.is_empty() { "–" } else { reading })]
 }
 
+/// Why no row of this run answers a published one.
 fn why(report: &Report, one: &Published) -> String {
-    let id = singles(one.ids).first().copied();
-    let is =
-        |missing: &&crate::row::Missing| id.is_some_and(|id| published::singles(&missing.id.0).contains(&id));
-    let missing = report.missing.iter().find(is).map(|missing| missing.why.clone());
-    missing.unwrap_or_else(|| "its suite was not selected, or failed".to_owned())
+    let ids = singles(one.ids);
+    let of = |all: &[Missing]| {
+        let is = |missing: &&Missing| singles(&missing.id.0).iter().any(|id| ids.contains(id));
+        all.iter().find(is).map(|missing| missing.why.clone())
+    };
+    // A run of some suites tells only what those do not have; what no suite has is the same in every run.
+    let never = || one.rows.is_empty().then(|| of(&not_measured(&Selection::default()))).flatten();
+    of(&report.missing).or_else(never).unwrap_or_else(|| "its suite was not selected, or failed".to_owned())
 }
