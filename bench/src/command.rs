@@ -17,10 +17,11 @@ use time::format_description::well_known::Rfc3339;
 
 use crate::bench::{Bench, Outcome, Programs};
 use crate::build::Build;
+use crate::held;
 use crate::machine::Machine;
 use crate::plan::{Level, Peer, Plan, Selection, Suite};
 use crate::remote::Server;
-use crate::report::{self, Report};
+use crate::report::{self, Report, Stored};
 use crate::stranger;
 use progress::{Progress, note, print};
 use sealing::Sealing;
@@ -50,6 +51,9 @@ enum Command {
     /// Flood a socket with handshakes that prove nothing, and count what becomes of them
     #[command(hide = true)]
     Flood(stranger::Options),
+    /// Hold connections, and tell what they take
+    #[command(hide = true)]
+    Hold(held::Options),
 }
 
 #[derive(Debug, Args)]
@@ -72,6 +76,9 @@ struct Run {
     /// Write report.json, report.md and report.html here
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// An earlier report.json to compare with [default: the one in --out, before it is replaced]
+    #[arg(long, value_name = "FILE")]
+    baseline: Option<PathBuf>,
     /// Whom the suite transport is compared with
     #[arg(long, value_enum, value_delimiter = ',', value_name = "PEER", default_values_t = Peer::ALL)]
     compare_with: Vec<Peer>,
@@ -116,6 +123,7 @@ pub fn main() -> ExitCode {
         Command::Serve(serve) => serve.run(),
         Command::Schema => report::schema().map(|schema| print(&schema)),
         Command::Flood(options) => flood(&options),
+        Command::Hold(options) => hold(options),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -148,12 +156,16 @@ impl Run {
         let clock = Instant::now();
         let (measured, fault) = match self.measure() {
             Ok(measured) => (measured, None),
-            Err(error) => ((Build::unknown(), Outcome::default()), Some(error)),
+            Err(error) => ((Build::unknown(), None, Outcome::default()), Some(error)),
         };
         machine.look_again();
-        let (build, outcome) = measured;
+        let (build, stored, outcome) = measured;
         let when = (began, clock.elapsed().as_secs_f64());
         let report = Report::new(self.level(), when, machine, build, outcome);
+        let report = match stored {
+            Some(stored) => report.beside(&stored),
+            None => report,
+        };
         let left = sealing
             .map_or(Ok(()), |sealing| sealing.leave(&report, fault.as_ref()).context("no result is left"));
         let told = fault.map_or_else(|| self.tell(&report), Err);
@@ -163,9 +175,11 @@ impl Run {
         left.and(told)
     }
 
-    fn measure(&self) -> Result<(Build, Outcome)> {
+    fn measure(&self) -> Result<(Build, Option<Stored>, Outcome)> {
         let programs = self.programs()?;
         let build = Build::beside(&programs.bench)?;
+        // Before anything is measured: a name that is wrong is told at once, and the report may take the file's place.
+        let stored = self.stored()?;
         let peers = if self.alone { Vec::new() } else { self.compare_with.clone() };
         let selection = Selection { suites: self.suites.clone(), rows: self.rows.clone(), peers };
         let server = self.server()?;
@@ -177,7 +191,32 @@ impl Run {
         if let Some(Err(error)) = server.map(|server| server.stop()) {
             note(&format!("the server was not told that the run is over: {error:#}"));
         }
-        Ok((build, outcome))
+        Ok((build, stored, outcome))
+    }
+
+    /// The report to compare with. One that only lies where this one goes does not have to be readable.
+    fn stored(&self) -> Result<Option<Stored>> {
+        if let Some(path) = &self.baseline {
+            return Stored::read(path).map(Some).context("the baseline");
+        }
+        let Some(path) = self.out.as_ref().map(|folder| folder.join(report::FILE)) else { return Ok(None) };
+        if !path.exists() {
+            return Ok(None);
+        }
+        match Stored::read(&path) {
+            Ok(stored) => {
+                note(&format!(
+                    "compared with the report of {} in {}, which is replaced",
+                    stored.began(),
+                    path.display()
+                ));
+                Ok(Some(stored))
+            }
+            Err(error) => {
+                note(&format!("not compared with what is there: {error:#}"));
+                Ok(None)
+            }
+        }
     }
 
     fn server(&self) -> Result<Option<Server>> {
@@ -210,6 +249,11 @@ fn complain(error: &anyhow::Error) {
 fn flood(options: &stranger::Options) -> Result<()> {
     let tally = stranger::flood(options)?;
     print(&serde_json::to_string(&tally)?);
+    Ok(())
+}
+
+fn hold(options: held::Options) -> Result<()> {
+    print(&serde_json::to_string(&held::hold(options)?)?);
     Ok(())
 }
 

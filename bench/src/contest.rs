@@ -11,9 +11,9 @@ use crate::row::{Better, Latency, Limit, Row, RowId, Sampled, Subject, Unit, Ver
 use crate::statistics::{self, Interval, Quantiles, bootstrap, median, relative_spread};
 
 /// Spread of the fixed work, as a share of its median, above which the machine is too busy to compare on.
-const CONTROL_SPREAD_MAX: f64 = 0.10;
+pub(crate) const CONTROL_SPREAD_MAX: f64 = 0.10;
 /// The same for the samples of the peer, or of ours where there is none; they vary more.
-const SAMPLES_SPREAD_MAX: f64 = 0.35;
+pub(crate) const SAMPLES_SPREAD_MAX: f64 = 0.35;
 /// Steps of the fixed work: about a millisecond.
 const CONTROL_STEPS: u32 = 600_000;
 const SEED: u64 = 0x5ea1_a9e0;
@@ -180,7 +180,7 @@ impl Caption {
             theirs: theirs.and_then(|series| Quantiles::of(&series.latencies)),
         });
         let noisy = noise.is_some();
-        let notes = [wrong.as_ref().map(|wrong| format!("WRONG RESULT: {wrong}")), noise, Some(note)];
+        let notes = [wrong.as_ref().map(|wrong| format!("WRONG RESULT: {wrong}")), noise.clone(), Some(note)];
         Row {
             id,
             suite: suite.to_owned(),
@@ -200,11 +200,13 @@ impl Caption {
             limits,
             correct: wrong.is_none(),
             noisy,
+            doubt: noise,
             latency,
             note: notes.into_iter().flatten().filter(|note| !note.is_empty()).collect::<Vec<_>>().join("; "),
             sampled: Sampled {
                 ours: ours.values.clone(),
                 theirs: theirs_values.map(<[f64]>::to_vec).unwrap_or_default(),
+                control: control.to_vec(),
             },
         }
     }

@@ -3,7 +3,7 @@
 
 use anyhow::Result;
 use sealane_protocol::Moment;
-use sealane_protocol::connection::Sink;
+use sealane_protocol::connection::{Connection, Sink};
 use sealane_protocol::frame::{Frame, Sequence, StreamId, TensorHeader};
 use sealane_protocol::record::Rekey;
 use sealane_types::Reason;
@@ -50,6 +50,21 @@ impl Packets {
         let taken = Taken { count: 0, memory: vec![0; bytes], wrong: None };
         let (payloads, sealed) = (Payloads::new(bytes), Vec::with_capacity(2 * BATCH_BYTES));
         Ok(Self { part, direct, now: ours.now(), payloads, sent: 0, sealed, at: 0, record: 0, taken })
+    }
+
+    /// Lets another pair of connections carry its first message. What is wrong with it; none if all is right.
+    pub(crate) fn exchange(&mut self, pair: &mut (Connection, Connection)) -> Option<String> {
+        self.swap(pair);
+        (self.sent, self.taken.count) = (0, 0);
+        let made = self.run();
+        let wrong = self.wrong(made);
+        self.swap(pair);
+        wrong
+    }
+
+    const fn swap(&mut self, (dialled, accepted): &mut (Connection, Connection)) {
+        std::mem::swap(&mut self.direct.dialled, dialled);
+        std::mem::swap(&mut self.direct.accepted, accepted);
     }
 
     fn build(&mut self) -> Result<()> {

@@ -54,6 +54,10 @@ pub enum Suite {
     Lane,
     /// A TCP connection that two sidecars carry
     Pair,
+    /// What it costs to keep account of a stream, without its bytes
+    Transfer,
+    /// P11, H9: what an established connection takes
+    Memory,
     /// How time and memory grow with streams and connections
     Growth,
     /// A live lane while strangers flood the sidecar with handshakes
@@ -61,7 +65,7 @@ pub enum Suite {
 }
 
 impl Suite {
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
         Self::Crypto,
         Self::Frame,
         Self::Handshake,
@@ -71,6 +75,8 @@ impl Suite {
         Self::Transport,
         Self::Lane,
         Self::Pair,
+        Self::Transfer,
+        Self::Memory,
         Self::Growth,
         Self::Flood,
     ];
@@ -87,6 +93,8 @@ impl Suite {
             Self::Transport => "transport",
             Self::Lane => "lane",
             Self::Pair => "pair",
+            Self::Transfer => "transfer",
+            Self::Memory => "memory",
             Self::Growth => "growth",
             Self::Flood => "flood",
         }

@@ -3,12 +3,14 @@
 
 mod child;
 mod generator;
+mod holder;
 mod route;
 mod script;
 mod sidecars;
 
 pub(crate) use child::KEY;
 pub(crate) use generator::{Bystander, Generator};
+pub(crate) use holder::held;
 pub(crate) use route::{Host, Route};
 pub(crate) use script::{Script, Task};
 pub(crate) use sidecars::{Lone, Sidecar, Sidecars};

@@ -1,8 +1,14 @@
 //! What a run found, in the forms that people and programs read. `bench/schema/report.schema.json` is the schema of the
 //! JSON form.
 
+mod area;
+mod baseline;
+mod family;
 mod html;
 mod markdown;
+mod method;
+mod part;
+mod sections;
 mod style;
 mod table;
 mod words;
@@ -18,13 +24,17 @@ use serde::{Deserialize, Serialize};
 use crate::bench::{Failure, Outcome};
 use crate::build::Build;
 use crate::machine::Machine;
-use crate::plan::Level;
+use crate::plan::{Level, Plan};
 use crate::row::{Missing, Row};
 
+pub use baseline::{Baseline, Stored};
+pub use method::Method;
 pub use table::{line, table};
 
 /// The version of the JSON form. It changes when a field goes or changes its meaning; new fields do not change it.
 pub const VERSION: u32 = 1;
+/// The name of the JSON form in a folder.
+pub const FILE: &str = "report.json";
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -38,9 +48,12 @@ pub struct Report {
     pub sound: bool,
     pub machine: Machine,
     pub build: Build,
+    pub method: Method,
     pub rows: Vec<Row>,
     pub missing: Vec<Missing>,
     pub failures: Vec<Failure>,
+    /// The earlier report that this one was compared with; null where there is none.
+    pub baseline: Option<Baseline>,
 }
 
 impl Report {
@@ -54,7 +67,27 @@ impl Report {
     ) -> Self {
         let sound = outcome.is_sound();
         let Outcome { rows, missing, failures } = outcome;
-        Self { version: VERSION, level, began, seconds, sound, machine, build, rows, missing, failures }
+        Self {
+            version: VERSION,
+            level,
+            began,
+            seconds,
+            sound,
+            machine,
+            build,
+            method: Method::of(&Plan::of(level)),
+            rows,
+            missing,
+            failures,
+            baseline: None,
+        }
+    }
+
+    /// This report with what became better or worse since an earlier one.
+    #[must_use]
+    pub fn beside(mut self, stored: &Stored) -> Self {
+        self.baseline = Some(Baseline::new(stored, &self));
+        self
     }
 
     /// Writes `report.json`, `report.md` and `report.html`.
@@ -67,7 +100,7 @@ impl Report {
             let path = folder.join(name);
             fs::write(&path, text).with_context(|| format!("writing {}", path.display()))
         };
-        write("report.json", self.json()?)?;
+        write(FILE, self.json()?)?;
         write("report.md", markdown::render(self))?;
         write("report.html", html::render(self))
     }
@@ -76,17 +109,6 @@ impl Report {
     /// None that a report can have.
     pub fn json(&self) -> Result<String> {
         Ok(serde_json::to_string_pretty(self)? + "\n")
-    }
-
-    /// The suites of its rows, in order.
-    fn suites(&self) -> Vec<&str> {
-        let mut suites: Vec<_> = self.rows.iter().map(|row| row.suite.as_str()).collect();
-        suites.dedup();
-        suites
-    }
-
-    fn of_suite(&self, suite: &str) -> impl Iterator<Item = &Row> {
-        self.rows.iter().filter(move |row| row.suite == suite)
     }
 }
 

@@ -36,7 +36,8 @@ pub(crate) fn summary(report: &Report, place: Place, fault: Option<&anyhow::Erro
     }
 }
 
-fn line(row: &Row) -> Line {
+/// A row without its samples, in the form that is compared.
+pub(crate) fn line(row: &Row) -> Line {
     Line {
         id: row.id.clone(),
         unit: row.unit,

@@ -39,6 +39,8 @@ pub struct Latency {
 pub struct Sampled {
     pub ours: Vec<f64>,
     pub theirs: Vec<f64>,
+    /// Milliseconds of the fixed work before each round: how quiet the machine was.
+    pub control: Vec<f64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -73,6 +75,8 @@ pub struct Row {
     pub correct: bool,
     /// The control's spread was too large: differences of this row are not called significant.
     pub noisy: bool,
+    /// Why no verdict can rest on this row, where it is `noisy`.
+    pub doubt: Option<String>,
     pub latency: Option<Latency>,
     pub note: String,
     pub sampled: Sampled,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::random::SplitMix;
 
 /// Resamples of a bootstrap: enough for steady 95 % bounds, few enough to cost nothing.
-const RESAMPLES: usize = 2_000;
+pub(crate) const RESAMPLES: usize = 2_000;
 const LOWER: f64 = 0.025;
 const UPPER: f64 = 0.975;
 

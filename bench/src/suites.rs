@@ -7,9 +7,11 @@ mod frame;
 mod growth;
 mod handshake;
 mod lane;
+mod memory;
 mod pair;
 mod roundtrip;
 mod stream;
+mod transfer;
 mod transport;
 
 use crate::bench::{Bench, Ran};
@@ -27,6 +29,8 @@ pub(crate) fn run(suite: Suite, bench: &mut Bench<'_>) -> Ran {
         Suite::Transport => transport::run(bench),
         Suite::Lane => lane::run(bench),
         Suite::Pair => pair::run(bench),
+        Suite::Transfer => transfer::run(bench),
+        Suite::Memory => memory::run(bench),
         Suite::Growth => growth::run(bench),
         Suite::Flood => flood::run(bench),
     }
@@ -51,7 +55,6 @@ pub(crate) fn not_measured(selection: &Selection) -> Vec<Missing> {
         ("P8-P10", NOT_BUILT),
         ("P12-P17", NOT_BUILT),
         ("A1-A20", NOT_BUILT),
-        ("H2-H4", "W18-W22 and C3 are the same question"),
         ("H7-H8", NOT_BUILT),
         ("portable", "all is built for any CPU: there is no build for this one to compare with"),
     ];

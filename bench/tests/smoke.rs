@@ -160,6 +160,20 @@ fn pair() {
 }
 
 #[test]
+fn transfer() {
+    let cases =
+        ["tensor", "resend"].iter().flat_map(|case| [1, 100, 1_000, 4_000].map(|count| (case, count)));
+    let expected: Vec<_> = cases.map(|(case, count)| format!("transfer/{case}-{count}")).collect();
+    let outcome = run(Suite::Transfer, &[], PathBuf::new());
+    assert_rows(&outcome, &expected.iter().map(String::as_str).collect::<Vec<_>>());
+}
+
+#[test]
+fn memory() {
+    assert_rows(&run(Suite::Memory, &[], PathBuf::new()), &["H9/idle", "P11/connection"]);
+}
+
+#[test]
 fn growth() {
     let streams = ["growth/streams", "growth/streams-1000", "growth/streams-10000"];
     let connections = ["growth/connections", "growth/connections-100", "growth/connections-1000"];
@@ -196,6 +210,34 @@ fn a_failure_exits_with_1_and_leaves_its_report() {
     assert_eq!(printed["sound"], false);
     assert!(printed["failures"][0]["error"].as_str().unwrap().contains("/nowhere/sidecar is missing"));
     assert_eq!(std::fs::read(folder.path().join("report.json")).unwrap(), output.stdout);
+}
+
+#[test]
+fn the_report_that_is_replaced_is_the_baseline() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sealane-bench"));
+        command.args(["run", "--smoke", "--suite", "frame", "--rows", "W7", "--out"]).arg(folder.path());
+        let output = command.args(more).output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let path = folder.path().join("report.json");
+    let baseline = || {
+        let report: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        (report["began"].clone(), report["baseline"]["began"].clone())
+    };
+    assert_eq!(run(&[]).0, Some(0));
+    let (first, none) = baseline();
+    assert!(none.is_null());
+    let (code, said) = run(&[]);
+    assert!(code == Some(0) && said.contains("which is replaced"), "{said}");
+    assert_eq!(baseline().1, first);
+    // What merely lies there need not be a report; what was named has to be one, and is told before anything is measured.
+    std::fs::write(&path, "{}").unwrap();
+    let (code, said) = run(&[]);
+    assert!(code == Some(0) && said.contains("not compared with what is there"), "{said}");
+    let (code, said) = run(&["--baseline", "/nowhere/report.json"]);
+    assert!(code == Some(1) && said.contains("/nowhere/report.json"), "{said}");
 }
 
 #[test]

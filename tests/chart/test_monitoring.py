@@ -137,6 +137,7 @@ def test_panels_are_legible() -> None:
         "Door",
         "Forwards",
         "Operator",
+        "Benchmarks",
         "Processes",
     ]
     for row, shown in titles.items():

@@ -1,12 +1,13 @@
 //! What became better or worse from one run to another.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::figure::{Better, Interval, RowId, Unit};
 use crate::summary::Line;
 
 /// How a row stands to what it was.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Change {
     Better,
     /// Within the tolerance.
@@ -17,7 +18,7 @@ pub enum Change {
 }
 
 /// One row of two runs.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Comparison {
     pub id: RowId,

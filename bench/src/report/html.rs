@@ -1,16 +1,15 @@
 //! The report as one page that needs nothing else: styles and plots are inside.
 
+mod curve;
+mod drawn;
+mod markup;
 mod plot;
 
-use std::fmt::Write as _;
-
 use super::Report;
+use super::part::{Cell, Column, Part, Section, Table, Text};
+use super::sections::sections;
 use super::style::STYLE;
-use super::words::{METHOD, facts, figure, interval, limits, number, ratio, standing, summary};
-use crate::row::Row;
-
-const HEADINGS: [&str; 9] =
-    ["Row", "Ours", "±", "Theirs", "Ratio", "95 % interval", "Limit", "Verdict", "Samples"];
+use markup::{escape, put};
 
 pub(super) fn render(report: &Report) -> String {
     let mut page = String::new();
@@ -20,197 +19,130 @@ pub(super) fn render(report: &Report) -> String {
         "<meta name=\"color-scheme\" content=\"light dark\">\n<title>Sealane benchmark report</title>\n",
     );
     put(&mut page, format_args!("<style>{STYLE}</style>\n</head>\n<body>\n<main>\n"));
-    put(&mut page, format_args!("<h1>Sealane benchmark report</h1>\n<p>{}.</p>\n", escape(&summary(report))));
-    failures(&mut page, report);
-    overview(&mut page, report);
-    for suite in report.suites() {
-        put(&mut page, format_args!("<section>\n<h2>{}</h2>\n", escape(&capitalised(suite))));
-        table(&mut page, report.of_suite(suite));
-        distributions(&mut page, report.of_suite(suite));
-        notes(&mut page, report.of_suite(suite));
+    page.push_str("<h1>Sealane benchmark report</h1>\n");
+    let sections = sections(report);
+    contents(&mut page, &sections);
+    for section in &sections {
+        let id = anchor(section.title);
+        put(&mut page, format_args!("<section id=\"{id}\">\n<h2>{}</h2>\n", section.title));
+        parts(&mut page, &section.parts);
         page.push_str("</section>\n");
     }
-    missing(&mut page, report);
-    closing(&mut page, report);
     page.push_str("</main>\n</body>\n</html>\n");
     page
 }
 
-/// Ratios of all rows on one scale, with their limits.
-fn overview(page: &mut String, report: &Report) {
-    let rows: Vec<_> = report.rows.iter().filter(|row| row.ratio.is_some()).collect();
-    let Some(scale) = plot::Scale::of(rows.iter().copied()) else { return };
-    page.push_str("<section>\n<h2>Ours against theirs</h2>\n<p class=\"legend\">");
-    for word in ["met", "missed", "unclear", "reported"] {
-        put(page, format_args!("<span class=\"key {word}\">{}</span> ", legend(word)));
+fn contents(page: &mut String, sections: &[Section<'_>]) {
+    page.push_str("<nav>");
+    for section in sections {
+        put(page, format_args!("<a href=\"#{}\">{}</a> ", anchor(section.title), section.title));
     }
-    page.push_str(
-        "<span class=\"key tick\">limit</span> <span class=\"key whisker\">95 % interval</span></p>\n",
-    );
-    page.push_str("<div class=\"bars\">\n");
-    put(page, format_args!("<div class=\"line\"><div></div>{}<div></div></div>\n", plot::axis(&scale)));
-    for row in rows {
-        let class = standing(row);
-        put(
-            page,
-            format_args!(
-                "<div class=\"line\"><div class=\"id\"><code>{}</code><small>{}</small></div>{}\
-                 <div class=\"value {class}\">{}</div></div>\n",
-                escape(&row.id.0),
-                escape(row.peer.as_deref().unwrap_or_default()),
-                plot::bar(row, &scale, class),
-                ratio(row)
-            ),
-        );
-    }
-    page.push_str("</div>\n</section>\n");
+    page.push_str("</nav>\n");
 }
 
-fn legend(word: &str) -> &'static str {
-    match word {
-        "met" => "meets its limit",
-        "missed" => "misses its limit",
-        "unclear" => "unclear",
-        _ => "no limit",
+fn anchor(title: &str) -> String {
+    title.to_lowercase().replace(' ', "-")
+}
+
+fn parts(page: &mut String, all: &[Part<'_>]) {
+    for part in all {
+        match part {
+            Part::Heading(words) => put(page, format_args!("<h3>{}</h3>\n", escape(words))),
+            Part::Say(words) => put(page, format_args!("<p>{}</p>\n", escape(words))),
+            Part::Alarm(words) => put(page, format_args!("<p class=\"failure\">{}</p>\n", escape(words))),
+            Part::List(items) => list(page, items),
+            Part::Facts(facts) => {
+                page.push_str("<dl>\n");
+                for (name, value) in facts {
+                    put(page, format_args!("<dt>{name}</dt><dd>{}</dd>\n", escape(value)));
+                }
+                page.push_str("</dl>\n");
+            }
+            Part::Table(all) => table(page, all),
+            Part::Folded(title, inner) => {
+                put(page, format_args!("<details><summary>{}</summary>\n", escape(title)));
+                parts(page, inner);
+                page.push_str("</details>\n");
+            }
+            Part::Listing(title, lines) => {
+                put(
+                    page,
+                    format_args!(
+                        "<details><summary>{title}</summary>\n<pre>{}</pre></details>\n",
+                        escape(lines)
+                    ),
+                );
+            }
+            Part::Tiles(rows) => drawn::tiles(page, rows),
+            Part::Bars(rows) => drawn::bars(page, rows),
+            Part::Quantiles(rows) => drawn::quantiles(page, rows),
+            Part::Curves(families) => drawn::curves(page, families),
+        }
     }
 }
 
-fn table<'a>(page: &mut String, rows: impl Iterator<Item = &'a Row>) {
+fn list(page: &mut String, items: &[Text]) {
+    page.push_str("<ul class=\"notes\">\n");
+    for item in items {
+        put(page, format_args!("<li>{}</li>\n", line(item, "")));
+    }
+    page.push_str("</ul>\n");
+}
+
+/// An id, and words in `tag` behind it.
+fn line(text: &Text, tag: &str) -> String {
+    let words = escape(&text.words);
+    match &text.id {
+        None => words,
+        Some(id) if words.is_empty() => format!("<code>{}</code>", escape(id)),
+        Some(id) if tag.is_empty() => format!("<code>{}</code> {words}", escape(id)),
+        Some(id) => format!("<code>{}</code><{tag}>{words}</{tag}>", escape(id)),
+    }
+}
+
+fn table(page: &mut String, table: &Table) {
     page.push_str("<table>\n<thead><tr>");
-    for heading in HEADINGS {
-        put(page, format_args!("<th>{heading}</th>"));
+    for column in table.columns {
+        put(page, format_args!("<th{}>{}</th>", class(*column), column.name()));
     }
     page.push_str("</tr></thead>\n<tbody>\n");
-    for row in rows {
-        let class = standing(row);
-        let cells = [
-            figure(Some(row.ours), row.unit),
-            number(row.spread),
-            figure(row.theirs, row.unit),
-            ratio(row),
-            interval(row.ratio_interval),
-            limits(row),
-            format!("<span class=\"key {class}\">{class}</span>"),
-            row.samples.to_string(),
-        ];
-        let (id, name) = (escape(&row.id.0), escape(&row.name));
-        let peer = row.peer.as_deref().map(|peer| format!("; peer: {}", escape(peer))).unwrap_or_default();
-        put(page, format_args!("<tr><th scope=\"row\"><code>{id}</code><small>{name}{peer}</small></th>"));
-        for (heading, cell) in HEADINGS.iter().skip(1).zip(cells) {
-            put(page, format_args!("<td data-name=\"{heading}\">{cell}</td>"));
+    for cells in &table.rows {
+        page.push_str("<tr>");
+        for (place, (column, cell)) in table.columns.iter().zip(cells).enumerate() {
+            match place {
+                0 => put(page, format_args!("<th scope=\"row\">{}</th>", content(cell, "small"))),
+                _ => put(
+                    page,
+                    format_args!(
+                        "<td{} data-name=\"{}\"><div>{}</div></td>",
+                        class(*column),
+                        column.name(),
+                        content(cell, "")
+                    ),
+                ),
+            }
         }
         page.push_str("</tr>\n");
     }
     page.push_str("</tbody>\n</table>\n");
 }
 
-/// Where single operations were timed: quantiles of both sides on a scale of their own.
-fn distributions<'a>(page: &mut String, rows: impl Iterator<Item = &'a Row>) {
-    for row in rows {
-        let Some(latency) = &row.latency else { continue };
-        put(
-            page,
-            format_args!(
-                "<figure>\n<figcaption><code>{}</code> single operations: from p50 to p90 dark, to p99 light, marks at p99.9 and the maximum; logarithmic</figcaption>\n",
-                escape(&row.id.0)
-            ),
-        );
-        page.push_str(&plot::quantiles(latency));
-        let both = [(Some(latency.ours), "ours"), (latency.theirs, "theirs")];
-        for (quantiles, whose) in both.into_iter().filter_map(|(some, whose)| Some((some?, whose))) {
-            let values = [
-                ("p50", quantiles.p50),
-                ("p90", quantiles.p90),
-                ("p99", quantiles.p99),
-                ("p99.9", quantiles.p999),
-                ("max", quantiles.max),
-            ];
-            let values =
-                values.map(|(name, value)| format!("{name} {}", figure(Some(value), row.unit))).join(" · ");
-            put(page, format_args!("<p class=\"quantiles {whose}\"><b>{whose}</b> {values}</p>\n"));
-        }
-        page.push_str("</figure>\n");
+fn content(cell: &Cell, tag: &str) -> String {
+    let whole = |text: &Text| match (tag, &text.id) {
+        ("", Some(_)) => format!("<span class=\"whole\">{}</span>", line(text, tag)),
+        _ => line(text, tag),
+    };
+    let lines: Vec<_> = cell.lines.iter().map(whole).collect();
+    let lines = lines.join("<br>");
+    match cell.tone {
+        Some(tone) => format!("<span class=\"key {tone}\">{lines}</span>"),
+        None => lines,
     }
 }
 
-fn notes<'a>(page: &mut String, rows: impl Iterator<Item = &'a Row>) {
-    let notes: Vec<_> = rows.filter(|row| !row.note.is_empty()).collect();
-    if notes.is_empty() {
-        return;
-    }
-    page.push_str("<ul class=\"notes\">\n");
-    for row in notes {
-        put(page, format_args!("<li><code>{}</code> {}</li>\n", escape(&row.id.0), escape(&row.note)));
-    }
-    page.push_str("</ul>\n");
-}
-
-fn failures(page: &mut String, report: &Report) {
-    for failure in &report.failures {
-        let (suite, error) = (failure.suite.word(), escape(&failure.error));
-        put(page, format_args!("<p class=\"failure\">The suite {suite} failed: {error}</p>\n"));
-    }
-}
-
-fn missing(page: &mut String, report: &Report) {
-    if report.missing.is_empty() {
-        return;
-    }
-    page.push_str("<section>\n<h2>Not measured</h2>\n<ul class=\"missing\">\n");
-    for missing in &report.missing {
-        put(page, format_args!("<li><code>{}</code> {}</li>\n", escape(&missing.id.0), escape(&missing.why)));
-    }
-    page.push_str("</ul>\n</section>\n");
-}
-
-fn closing(page: &mut String, report: &Report) {
-    page.push_str("<section>\n<h2>Machine and build</h2>\n<dl>\n");
-    for (name, value) in facts(report) {
-        put(page, format_args!("<dt>{name}</dt><dd>{}</dd>\n", escape(&value)));
-    }
-    page.push_str("</dl>\n");
-    if !report.build.crates.is_empty() {
-        page.push_str("<details><summary>Crates and their features</summary>\n<pre>");
-        page.push_str(&escape(&report.build.crates.join("\n")));
-        page.push_str("</pre></details>\n");
-    }
-    page.push_str("</section>\n<section>\n<h2>How to read this</h2>\n<ul>\n");
-    for sentence in METHOD {
-        put(page, format_args!("<li>{}</li>\n", escape(sentence)));
-    }
-    page.push_str("</ul>\n</section>\n");
-}
-
-fn capitalised(word: &str) -> String {
-    let mut letters = word.chars();
-    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
-}
-
-/// Writing to a string cannot fail.
-fn put(page: &mut String, text: std::fmt::Arguments<'_>) {
-    let _ = page.write_fmt(text);
-}
-
-fn escape(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    for letter in text.chars() {
-        match letter {
-            '&' => safe.push_str("&amp;"),
-            '<' => safe.push_str("&lt;"),
-            '>' => safe.push_str("&gt;"),
-            '"' => safe.push_str("&quot;"),
-            other => safe.push(other),
-        }
-    }
-    safe
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn nothing_that_was_measured_becomes_markup() {
-        assert_eq!(escape("<b a=\"1\">&"), "&lt;b a=&quot;1&quot;&gt;&amp;");
+const fn class(column: Column) -> &'static str {
+    match column {
+        Column::Words(_) => " class=\"words\"",
+        Column::Figures(_) => "",
     }
 }

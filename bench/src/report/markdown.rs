@@ -3,83 +3,135 @@
 use std::fmt::Write as _;
 
 use super::Report;
-use super::words::{METHOD, facts, figure, interval, limits, number, ratio, standing, summary};
+use super::family::Family;
+use super::part::{Cell, Column, Part, Table, Text};
+use super::sections::sections;
+use super::words::{figure, limits, number, ratio, size, standing};
 use crate::row::Row;
 
 pub(super) fn render(report: &Report) -> String {
-    let mut page = format!("# Sealane benchmark report\n\n{}.\n\n| | |\n|---|---|\n", summary(report));
-    for (name, value) in facts(report) {
-        put(&mut page, format_args!("| {name} | {} |\n", escape(&value)));
-    }
-    for suite in report.suites() {
-        put(&mut page, format_args!("\n## {suite}\n\n"));
-        page.push_str(
-            "| row | what | ours | ± | peer | theirs | ratio | 95 % | limit | verdict | samples |\n",
-        );
-        page.push_str("|---|---|---:|---:|---|---:|---:|---:|---:|---|---:|\n");
-        for row in report.of_suite(suite) {
-            put(&mut page, format_args!("{}", line(row)));
-        }
-        latencies(&mut page, report.of_suite(suite));
-        for row in report.of_suite(suite).filter(|row| !row.note.is_empty()) {
-            put(&mut page, format_args!("\n`{}`: {}\n", row.id, row.note));
-        }
-    }
-    if !report.failures.is_empty() {
-        page.push_str("\n## Suites that failed\n\n");
-    }
-    for failure in &report.failures {
-        put(&mut page, format_args!("- {}: {}\n", failure.suite.word(), failure.error));
-    }
-    if !report.missing.is_empty() {
-        page.push_str("\n## Not measured\n\n| row | why |\n|---|---|\n");
-    }
-    for missing in &report.missing {
-        put(&mut page, format_args!("| `{}` | {} |\n", missing.id, escape(&missing.why)));
-    }
-    page.push_str("\n## How to read this\n\n");
-    for sentence in METHOD {
-        put(&mut page, format_args!("- {sentence}\n"));
-    }
-    if !report.build.crates.is_empty() {
-        page.push_str("\n<details><summary>Crates and their features</summary>\n\n```\n");
-        page.push_str(&report.build.crates.join("\n"));
-        page.push_str("\n```\n\n</details>\n");
+    let mut page = "# Sealane benchmark report\n".to_owned();
+    for section in sections(report) {
+        put(&mut page, format_args!("\n## {}\n", section.title));
+        parts(&mut page, &section.parts);
     }
     page
 }
 
-fn line(row: &Row) -> String {
-    format!(
-        "| `{}` | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |\n",
-        row.id,
-        escape(&row.name),
-        figure(Some(row.ours), row.unit),
-        number(row.spread),
-        escape(row.peer.as_deref().unwrap_or("–")),
-        figure(row.theirs, row.unit),
-        ratio(row),
-        interval(row.ratio_interval),
-        limits(row),
-        standing(row),
-        row.samples,
-    )
+fn parts(page: &mut String, all: &[Part<'_>]) {
+    for part in all {
+        page.push('\n');
+        match part {
+            Part::Heading(words) => put(page, format_args!("### {words}\n")),
+            Part::Say(words) => put(page, format_args!("{words}\n")),
+            Part::Alarm(words) => put(page, format_args!("**{words}**\n")),
+            Part::List(items) => {
+                items.iter().for_each(|item| put(page, format_args!("- {}\n", line(item))));
+            }
+            Part::Facts(facts) => {
+                page.push_str("| | |\n|---|---|\n");
+                facts
+                    .iter()
+                    .for_each(|(name, value)| put(page, format_args!("| {name} | {} |\n", escape(value))));
+            }
+            Part::Table(all) => table(page, all),
+            Part::Folded(title, inner) => {
+                put(page, format_args!("<details><summary>{title}</summary>\n"));
+                parts(page, inner);
+                page.push_str("\n</details>\n");
+            }
+            Part::Listing(title, lines) => {
+                put(
+                    page,
+                    format_args!("<details><summary>{title}</summary>\n\n```\n{lines}\n```\n\n</details>\n"),
+                );
+            }
+            Part::Tiles(rows) => tiles(page, rows),
+            // The tables of the results hold the same.
+            Part::Bars(_) => {}
+            Part::Quantiles(rows) => latencies(page, rows),
+            Part::Curves(families) => families.iter().for_each(|family| curve(page, family)),
+        }
+    }
 }
 
-fn latencies<'a>(page: &mut String, rows: impl Iterator<Item = &'a Row>) {
-    let mut headed = false;
+fn table(page: &mut String, table: &Table) {
+    let names: Vec<_> = table.columns.iter().map(|column| column.name()).collect();
+    let rules = table.columns.iter().map(|column| match column {
+        Column::Words(_) => "---",
+        Column::Figures(_) => "---:",
+    });
+    put(page, format_args!("| {} |\n|{}|\n", names.join(" | "), rules.collect::<Vec<_>>().join("|")));
+    for cells in &table.rows {
+        let cells: Vec<_> = cells.iter().map(content).collect();
+        put(page, format_args!("| {} |\n", cells.join(" | ")));
+    }
+}
+
+fn content(cell: &Cell) -> String {
+    let lines: Vec<_> = cell.lines.iter().map(|text| escape(&line(text))).collect();
+    lines.join("<br>")
+}
+
+fn line(text: &Text) -> String {
+    match &text.id {
+        None => text.words.clone(),
+        Some(id) if text.words.is_empty() => format!("`{id}`"),
+        Some(id) => format!("`{id}` {}", text.words),
+    }
+}
+
+fn tiles(page: &mut String, rows: &[&Row]) {
+    page.push_str("| row | what | ours | ratio | limit | verdict |\n|---|---|---:|---:|---:|---|\n");
+    for row in rows {
+        put(
+            page,
+            format_args!(
+                "| `{}` | {} | {} | {} | {} | {} |\n",
+                row.id,
+                escape(&row.name),
+                figure(Some(row.ours), row.unit),
+                ratio(row),
+                limits(row),
+                standing(row)
+            ),
+        );
+    }
+}
+
+fn latencies(page: &mut String, rows: &[&Row]) {
+    page.push_str(
+        "| single operations | p50 | p90 | p99 | p99.9 | max | count |\n|---|---:|---:|---:|---:|---:|---:|\n",
+    );
     for row in rows {
         let Some(latency) = &row.latency else { continue };
-        if !headed {
-            page.push_str("\n| single operations | p50 | p90 | p99 | p99.9 | max | count |\n|---|---:|---:|---:|---:|---:|---:|\n");
-            headed = true;
-        }
         let both = [(Some(latency.ours), "ours"), (latency.theirs, "theirs")];
         for (quantiles, whose) in both.into_iter().filter_map(|(some, whose)| Some((some?, whose))) {
             let cells = [quantiles.p50, quantiles.p90, quantiles.p99, quantiles.p999, quantiles.max];
             let cells = cells.map(|value| figure(Some(value), row.unit)).join(" | ");
             put(page, format_args!("| `{}` {whose} | {cells} | {} |\n", row.id, quantiles.count));
         }
+    }
+}
+
+fn curve(page: &mut String, family: &Family<'_>) {
+    let grown = family
+        .growth()
+        .map(|(size, figure)| format!(": {} × the size, {} × the figure", number(size), number(figure)));
+    put(page, format_args!("\n`{}`{}\n\n", family.title, grown.unwrap_or_default()));
+    page.push_str("| at | ours | theirs | ratio |\n|---:|---:|---:|---:|\n");
+    for member in &family.members {
+        let row = member.row;
+        put(
+            page,
+            format_args!(
+                "| {} | {} | {} | {} |\n",
+                size(member.size),
+                figure(Some(row.ours), row.unit),
+                figure(row.theirs, row.unit),
+                ratio(row)
+            ),
+        );
     }
 }
 

@@ -19,6 +19,19 @@ pub(super) fn ratio(row: &Row) -> String {
     row.ratio.map_or_else(|| "–".to_owned(), |ratio| format!("{} ×", number(ratio)))
 }
 
+/// A size or a count: `1,048,576`.
+pub(super) fn size(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
 /// What is asked, such as `≥ 12 ×` or `≤ 0.6 µs`.
 fn limit(row: &Row, limit: &Limit) -> String {
     use crate::row::Better::{Higher, Lower};

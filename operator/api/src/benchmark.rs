@@ -208,6 +208,10 @@ pub enum Suite {
     Stream,
     /// One way with each cipher, and there and back, over TCP: what sessions are recommended by.
     Transport,
+    /// Keeping account of a stream, without its bytes.
+    Transfer,
+    /// What an established connection takes.
+    Memory,
 }
 
 impl Suite {
@@ -222,6 +226,8 @@ impl Suite {
             Self::Roundtrip => "roundtrip",
             Self::Stream => "stream",
             Self::Transport => "transport",
+            Self::Transfer => "transfer",
+            Self::Memory => "memory",
         }
     }
 }

@@ -4,7 +4,7 @@ use crate::row::{Latency, Row, Subject};
 use crate::statistics::Quantiles;
 
 /// Width of a plot in its own units; the page stretches it.
-const WIDTH: f64 = 1_000.0;
+pub(super) const WIDTH: f64 = 1_000.0;
 /// Ratios beyond these are drawn at the edge.
 const RATIO_MIN: f64 = 1e-3;
 const RATIO_MAX: f64 = 1e4;
@@ -26,13 +26,20 @@ impl Scale {
     }
 
     /// Around `values`, ends rounded outwards to powers of ten of the `step`.
-    fn around(values: impl Iterator<Item = f64>, step: f64) -> Self {
+    pub(super) fn around(values: impl Iterator<Item = f64>, step: f64) -> Self {
         let (low, high) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
             let exponent = value.max(1e-6).log10();
             (low.min(exponent), high.max(exponent))
         });
         let (low, high) = ((low / step).floor() * step, (high / step).ceil() * step);
         Self { low, high: if high > low { high } else { low + step } }
+    }
+
+    /// From the smallest to the largest value.
+    pub(super) fn exact(values: impl Iterator<Item = f64> + Clone) -> Self {
+        let low = values.clone().fold(f64::INFINITY, f64::min).max(1e-6).log10();
+        let high = values.fold(low, |high, value| high.max(value.max(1e-6).log10()));
+        Self { low, high: if high > low { high } else { low + 1.0 } }
     }
 
     /// Where `value` lies, between 0 and [`WIDTH`].
@@ -42,7 +49,7 @@ impl Scale {
     }
 
     /// The powers of ten within.
-    fn marks(&self) -> impl Iterator<Item = f64> {
+    pub(super) fn marks(&self) -> impl Iterator<Item = f64> {
         let (mut next, last) = (self.low.ceil(), self.high.floor());
         std::iter::from_fn(move || {
             let mark = (next <= last).then(|| 10.0_f64.powf(next));
@@ -51,7 +58,8 @@ impl Scale {
         })
     }
 
-    fn share(&self, value: f64) -> f64 {
+    /// The same in percent of the way.
+    pub(super) fn share(&self, value: f64) -> f64 {
         self.place(value) / WIDTH * 100.0
     }
 }
@@ -100,7 +108,7 @@ pub(super) fn bar(row: &Row, scale: &Scale, class: &str) -> String {
     for limit in row.limits.iter().filter(|limit| limit.on == Subject::Ratio) {
         shapes.push_str(&vertical(scale.place(limit.value), 1.0, 23.0, "tick"));
     }
-    let label = format!("ratio {}", super::ratio(row));
+    let label = format!("ratio {}", crate::report::words::ratio(row));
     svg(24.0, &label, &shapes)
 }
 
@@ -140,14 +148,18 @@ fn quantile_box(quantiles: &Quantiles, scale: &Scale, top: f64, whose: &str) -> 
     shapes
 }
 
-fn vertical(place: f64, top: f64, bottom: f64, class: &str) -> String {
+pub(super) fn vertical(place: f64, top: f64, bottom: f64, class: &str) -> String {
+    segment(class, (place, top), (place, bottom))
+}
+
+pub(super) fn segment(class: &str, (x1, y1): (f64, f64), (x2, y2): (f64, f64)) -> String {
     format!(
-        "<line class=\"{class}\" x1=\"{place:.1}\" x2=\"{place:.1}\" y1=\"{top}\" y2=\"{bottom}\" \
+        "<line class=\"{class}\" x1=\"{x1:.1}\" x2=\"{x2:.1}\" y1=\"{y1:.1}\" y2=\"{y2:.1}\" \
          vector-effect=\"non-scaling-stroke\"/>"
     )
 }
 
-fn svg(height: f64, label: &str, shapes: &str) -> String {
+pub(super) fn svg(height: f64, label: &str, shapes: &str) -> String {
     format!(
         "<svg viewBox=\"0 0 {WIDTH} {height}\" preserveAspectRatio=\"none\" style=\"height:{height}px\" role=\"img\" \
          aria-label=\"{label}\">{shapes}</svg>"
