@@ -16,9 +16,8 @@ use crate::support::{Plan, Sidecar, document, signed, until};
 #[global_allocator]
 static ALLOCATOR: dhat::Alloc = dhat::Alloc;
 
-/// Bytes at one end of an idle connection, its session and its streams' state included: 17.3 KB, of which the task that
-/// moves its bytes is 6 KB.
-const BYTES_MAX: usize = 18 << 10;
+/// Bytes at one end of an idle connection, its session and its streams' state included: 15.5 KB.
+const BYTES_MAX: usize = 16 << 10;
 /// Of how long it is looked for the quiet.
 const LOOKS: u32 = 80;
 const LOOK: Duration = Duration::from_millis(100);
