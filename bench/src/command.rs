@@ -43,7 +43,7 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Measure, and report; exits 1 when a result was wrong or a suite failed, whatever the figures are
-    Run(Run),
+    Run(Box<Run>),
     /// Be the other end of a run elsewhere, until it is over; SEALANE_BENCH_KEY is the run's key
     Serve(Serve),
     /// Print the JSON Schema of report.json

@@ -21,6 +21,7 @@ mod message;
 mod micro;
 mod ours;
 mod packets;
+mod pair;
 mod peer;
 pub mod plan;
 mod programs;

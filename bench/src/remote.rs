@@ -1,8 +1,9 @@
 //! A contender's accepting end on another machine: what one is asked for, how the end here finds it, and the program that
 //! answers there.
 //!
-//! One TCP connection carries orders and answers, a line of JSON each; another one carries what is measured. Both begin with
-//! a line that proves knowledge of the run's key, so that nobody else in a cluster can make a server work.
+//! One TCP connection carries orders and answers, a line of JSON each; another one carries what is measured. Each begins with
+//! three lines by which both sides prove to each other that they know the run's key, so that nobody else in a cluster can make
+//! a server work, or pass for one. What follows is in the clear, as what is measured has to be.
 
 mod client;
 mod contender;

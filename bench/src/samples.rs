@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Result;
 
 use crate::contest::{Contender, Sample};
-use crate::wire::Pair;
+use crate::pair::Pair;
 
 /// Messages of a first, thorough burst or block: every place of the inbox twice.
 const THOROUGH: u64 = 8;

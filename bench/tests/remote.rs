@@ -68,14 +68,21 @@ fn a_server_works_for_nobody_without_the_key() {
     let mut server = Server::start();
     let refused = run(&server, "another", &["--alone"]);
     assert!(!refused.status.success());
-    for line in ["{\"token\":\"\",\"purpose\":\"stop\"}\n", "GET / HTTP/1.1\r\n\r\n", "\n"] {
-        let mut stream = TcpStream::connect(server.address).unwrap();
-        stream.write_all(line.as_bytes()).unwrap();
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("for one of its run"));
+    let hello = r#"{"nonce":"1","purpose":"\"stop\"","proof":""}"#;
+    for line in [hello, "GET / HTTP/1.1\r", ""] {
+        let mut stream = BufReader::new(TcpStream::connect(server.address).unwrap());
+        let mut challenge = String::new();
+        stream.read_line(&mut challenge).unwrap();
+        assert!(challenge.starts_with(r#"{"nonce":""#), "{challenge}");
+        stream.get_mut().write_all(format!("{line}\n").as_bytes()).unwrap();
         let mut said = Vec::new();
         // Closed, with a reset where something was left unread.
         let _ = stream.read_to_end(&mut said);
         assert!(said.is_empty(), "{line}: {}", String::from_utf8_lossy(&said));
     }
     assert!(server.child.try_wait().unwrap().is_none(), "nobody has stopped it");
+    // Places of strangers are few and are given back.
+    let _strangers: Vec<_> = (0..80).map(|_| TcpStream::connect(server.address).unwrap()).collect();
     assert!(run(&server, KEY, &["--alone"]).status.success());
 }

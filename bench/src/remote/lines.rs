@@ -2,6 +2,7 @@
 
 use std::io::{self, BufRead, Read as _, Write};
 use std::net::TcpStream;
+use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
 use serde::de::DeserializeOwned;
@@ -12,12 +13,28 @@ use super::contender::Contender;
 /// Room for a policy and a simulated platform, and far from what hurts.
 const LINE_BYTES_MAX: usize = 64 << 10;
 
-/// The first line of every connection.
+/// The first line of every connection: the server's.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct Challenge {
+    pub(super) nonce: String,
+}
+
+/// The second: the client's.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Hello {
-    pub(super) token: String,
-    pub(super) purpose: Purpose,
+    pub(super) nonce: String,
+    /// A [`Purpose`] as the text that is proved.
+    pub(super) purpose: String,
+    pub(super) proof: String,
+}
+
+/// The third: the server's.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct Welcome {
+    pub(super) proof: String,
 }
 
 /// What a connection is for.
@@ -61,17 +78,21 @@ pub(super) fn hear<T: DeserializeOwned>(stream: &mut impl BufRead) -> Result<Opt
     parsed(&line).map(Some)
 }
 
-/// Reads the first line and nothing behind it: that belongs to whoever is measured.
-pub(super) fn hear_first(stream: &mut TcpStream) -> Result<Hello> {
+/// Reads a line before `deadline`, and nothing behind it: that belongs to whoever is measured.
+pub(super) fn hear_exactly<T: DeserializeOwned>(stream: &mut TcpStream, deadline: Instant) -> Result<T> {
     let mut line = Vec::new();
     let mut byte = [0];
     while line.last() != Some(&b'\n') && line.len() < LINE_BYTES_MAX {
+        let left = deadline.saturating_duration_since(Instant::now());
+        ensure!(!left.is_zero(), "it takes too long");
+        stream.set_read_timeout(Some(left))?;
         // Byte by byte is slow, and happens once for each connection.
         match io::Read::read(stream, &mut byte)? {
             0 => break,
             _ => line.extend(byte),
         }
     }
+    stream.set_read_timeout(None)?;
     parsed(&line)
 }
 

@@ -6,13 +6,13 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 
 use super::contender::{Contender, ours};
-use super::lines::{Answer, Purpose, hear, hear_first, say};
-use super::token::Token;
+use super::lines::{Answer, Challenge, Hello, Purpose, Welcome, hear, hear_exactly, say};
+use super::token::{Prover, Token, nonce};
 use crate::carrier::Plug;
 use crate::message::Payloads;
 use crate::peer::plaintext::Plaintext;
@@ -21,11 +21,15 @@ use crate::peer::transport::Transport;
 use crate::wire::{End, Order, Side};
 use crate::world::World;
 
-/// Connections at the same time: a suite has a few contenders with two each.
-const CONNECTIONS_MAX: usize = 64;
+/// Connections at the same time that have not shown that they are of the run.
+const STRANGERS_MAX: usize = 64;
+/// How long one may take to show it.
+const GREETING_MAX: Duration = Duration::from_secs(5);
 /// Bytes of a message: an end holds eight of them.
 const MESSAGE_BYTES_MAX: usize = 16 << 20;
-/// How long the first line, or the connection for data, may take.
+/// Wait after the kernel gave no connection.
+const PAUSE: Duration = Duration::from_millis(100);
+/// How long the connection for data may take.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What the threads of a server share.
@@ -35,7 +39,7 @@ struct Shared {
     /// Ends that wait for their connection for data.
     waiting: Mutex<BTreeMap<u64, Sender<TcpStream>>>,
     next: AtomicU64,
-    connections: AtomicUsize,
+    strangers: AtomicUsize,
     over: Sender<()>,
 }
 
@@ -49,12 +53,16 @@ pub(crate) fn serve(listener: TcpListener, token: Token) -> Result<()> {
         token,
         waiting: Mutex::default(),
         next: AtomicU64::new(0),
-        connections: AtomicUsize::new(0),
+        strangers: AtomicUsize::new(0),
         over,
     });
     let accepting = std::thread::Builder::new().name("accepting".to_owned()).spawn(move || {
-        for stream in listener.incoming().flatten() {
-            admit(&shared, stream);
+        for stream in listener.incoming() {
+            match stream {
+                Ok(stream) => admit(&shared, stream),
+                // As when descriptors run out, which passes.
+                Err(_) => std::thread::sleep(PAUSE),
+            }
         }
     });
     // Its thread ends with the program.
@@ -64,28 +72,42 @@ pub(crate) fn serve(listener: TcpListener, token: Token) -> Result<()> {
 
 /// Lets a thread of its own answer, if there is room for one.
 fn admit(shared: &Arc<Shared>, stream: TcpStream) {
-    if shared.connections.fetch_add(1, Ordering::Relaxed) >= CONNECTIONS_MAX {
-        shared.connections.fetch_sub(1, Ordering::Relaxed);
-        return;
-    }
     let of_thread = Arc::clone(shared);
+    let Some(place) = Place::take(shared) else { return };
     let work = move || {
         // What goes wrong is told to the other side, as far as it is one of the run's.
-        let _ = answer(&of_thread, stream);
-        of_thread.connections.fetch_sub(1, Ordering::Relaxed);
+        let _ = answer(&of_thread, stream, place);
     };
-    if std::thread::Builder::new().name("connection".to_owned()).spawn(work).is_err() {
-        shared.connections.fetch_sub(1, Ordering::Relaxed);
+    // A thread that cannot be started leaves its place, and its connection closes.
+    let _ = std::thread::Builder::new().name("connection".to_owned()).spawn(work);
+}
+
+/// One of few places for connections that have not shown who they are.
+struct Place(Arc<Shared>);
+
+impl Place {
+    fn take(shared: &Arc<Shared>) -> Option<Self> {
+        let place = Self(Arc::clone(shared));
+        (shared.strangers.fetch_add(1, Ordering::Relaxed) < STRANGERS_MAX).then_some(place)
     }
 }
 
-fn answer(shared: &Shared, mut stream: TcpStream) -> Result<()> {
-    stream.set_read_timeout(Some(PATIENCE))?;
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.strangers.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+fn answer(shared: &Shared, mut stream: TcpStream, place: Place) -> Result<()> {
     stream.set_nodelay(true)?;
-    let hello = hear_first(&mut stream)?;
-    ensure!(shared.token.is(&hello.token), "a stranger");
-    stream.set_read_timeout(None)?;
-    match hello.purpose {
+    let ours = nonce()?;
+    say(&mut stream, &Challenge { nonce: ours.clone() })?;
+    let Hello { nonce: theirs, purpose, proof } = hear_exactly(&mut stream, Instant::now() + GREETING_MAX)?;
+    let nonces = [ours.as_str(), theirs.as_str()];
+    ensure!(shared.token.proves(&proof, Prover::Client, nonces, &purpose), "a stranger");
+    drop(place);
+    say(&mut stream, &Welcome { proof: shared.token.proof(Prover::Server, nonces, &purpose) })?;
+    match serde_json::from_str(&purpose)? {
         Purpose::Data { number } => {
             let waiting = shared.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(&number);
             waiting.context("nobody waits for this number")?.send(stream)?;

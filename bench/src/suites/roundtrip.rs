@@ -10,12 +10,12 @@ use crate::carrier::Path;
 use crate::contest::{Caption, Contest};
 use crate::message::Payloads;
 use crate::ours::Ours;
+use crate::pair::Pair;
 use crate::peer::plaintext::Plaintext;
 use crate::peer::transport::{self, Transport};
 use crate::plan::Suite;
 use crate::row::{Better, RowId, Subject, Unit};
 use crate::samples::Block;
-use crate::wire::Pair;
 use crate::world::World;
 
 /// Bytes of a message, and how many microseconds sealing may add to its round trip.

@@ -10,13 +10,13 @@ use crate::carrier::Path;
 use crate::contest::{Caption, Contest};
 use crate::message::Payloads;
 use crate::ours::Ours;
+use crate::pair::Pair;
 use crate::peer::plaintext::{self, Plaintext};
 use crate::peer::tls::{self, Tls, Writes};
 use crate::peer::transport::{self, Transport};
 use crate::plan::Suite;
 use crate::row::{Better, RowId, Subject, Unit};
 use crate::samples::Burst;
-use crate::wire::Pair;
 use crate::world::World;
 
 /// Bytes of a message, and what is asked of us: in memory, over TCP, and with the peer's own cipher.

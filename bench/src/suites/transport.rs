@@ -11,6 +11,7 @@ use crate::carrier::Path;
 use crate::contest::{Caption, Contender, Series, hold_all};
 use crate::message::Payloads;
 use crate::ours::Ours;
+use crate::pair::Pair;
 use crate::peer::plaintext::Plaintext;
 use crate::peer::tls::{SharedTls, Tls, Writes};
 use crate::peer::transport::Transport;
@@ -18,7 +19,7 @@ use crate::plan::{Peer, Suite};
 use crate::remote;
 use crate::row::{Better, RowId, Unit};
 use crate::samples::{Block, Burst};
-use crate::wire::{Open, Pair};
+use crate::wire::Open;
 use crate::world::World;
 
 /// Bytes of a message one way, and of one that comes back.

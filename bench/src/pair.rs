@@ -1,0 +1,93 @@
+//! Both ends of a contender, wherever the accepting one is.
+
+use anyhow::{Context as _, Result};
+
+use crate::carrier::{Path, Plug};
+use crate::message::Payloads;
+use crate::remote::{self, Remote, Server};
+use crate::wire::{Done, End, Open, Order, Side};
+
+/// Both ends of a contender.
+#[derive(Debug)]
+pub(crate) struct Pair {
+    dialler: End,
+    accepter: Accepter,
+    next: u64,
+}
+
+/// Where the accepting end is.
+#[derive(Debug)]
+enum Accepter {
+    Here(End),
+    There(Remote),
+}
+
+impl Pair {
+    /// Connects both ends over `path`.
+    pub(crate) fn connect<O: Open>(opener: &O, path: Path, payloads: &Payloads) -> Result<Self> {
+        let (one, other) = path.connect().context("connecting two ends")?;
+        let dialler = End::start(opener.clone(), one, Side::Dialler, payloads.clone());
+        let accepter = End::start(opener.clone(), other, Side::Accepter, payloads.clone());
+        Self::of(dialler?, Accepter::Here(accepter?))
+    }
+
+    /// The same with the accepting end on a server.
+    pub(crate) fn reach<O: Open>(
+        opener: &O,
+        server: &Server,
+        contender: remote::Contender,
+        payloads: &Payloads,
+    ) -> Result<Self> {
+        let (accepter, data) = server.meet(contender, payloads.length())?;
+        let dialler = End::start(opener.clone(), Plug::Tcp(data), Side::Dialler, payloads.clone())?;
+        Self::of(dialler, Accepter::There(accepter))
+    }
+
+    fn of(dialler: End, mut accepter: Accepter) -> Result<Self> {
+        dialler.done().context("the dialling end")?;
+        accepter.done().context("the accepting end")?;
+        Ok(Self { dialler, accepter, next: 0 })
+    }
+
+    /// Sends `count` messages one way. The time runs from the first put until the last message is in memory.
+    pub(crate) fn burst(&mut self, count: u64, thorough: bool) -> Result<Done> {
+        let first = self.advance(count);
+        self.accepter.order(Order::Take { count: self.next, thorough });
+        self.dialler.order(Order::Put { first, count });
+        let put = self.dialler.done()?;
+        let taken = self.accepter.done()?;
+        Ok(Done { began: put.began, ..taken })
+    }
+
+    /// Sends `count` messages there and back, one after the other.
+    pub(crate) fn round_trips(&mut self, count: u64, thorough: bool) -> Result<Done> {
+        let first = self.advance(count);
+        self.accepter.order(Order::Echo { count, thorough });
+        self.dialler.order(Order::Ask { first, count, thorough });
+        let asked = self.dialler.done()?;
+        let echoed = self.accepter.done()?;
+        Ok(Done { wrong: asked.wrong.clone().or(echoed.wrong), ..asked })
+    }
+
+    const fn advance(&mut self, count: u64) -> u64 {
+        let first = self.next;
+        self.next += count;
+        first
+    }
+}
+
+impl Accepter {
+    fn order(&mut self, order: Order) {
+        match self {
+            Self::Here(end) => end.order(order),
+            Self::There(remote) => remote.order(order),
+        }
+    }
+
+    fn done(&mut self) -> Result<Done> {
+        match self {
+            Self::Here(end) => end.done(),
+            Self::There(remote) => remote.done(),
+        }
+    }
+}
