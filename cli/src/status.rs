@@ -156,6 +156,7 @@ fn session_row(session: &TransferSession) -> Vec<String> {
 fn cipher(in_use: String, recommended: Option<RecommendedTransport>) -> String {
     let next = recommended.and_then(|recommended| recommended.cipher);
     match next.filter(|next| *next != in_use) {
+        Some(next) if in_use == "-" => format!("next {next}"),
         Some(next) => format!("{in_use}, next {next}"),
         None => in_use,
     }

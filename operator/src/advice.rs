@@ -110,6 +110,13 @@ impl<'a> Between<'a> {
         }
     }
 
+    /// When something of it becomes stale: the pools' figures as well, without which nobody asks for a pair's.
+    #[must_use]
+    pub fn valid_until(&self) -> UnixSeconds {
+        let pools = self.from.valid_until.min(self.to.valid_until);
+        self.measured.map_or(pools, |measured| pools.min(measured.valid_until))
+    }
+
     /// What it rests on.
     pub fn figures(&self) -> impl Iterator<Item = &'a Figures> + use<'a> {
         let pools = if self.measured.is_some() { [None, None] } else { [Some(self.from), Some(self.to)] };
@@ -148,14 +155,24 @@ impl Advice {
         self.standing
     }
 
-    /// What is known at `now` between the pools that two nodes' figures are of. Only a Benchmark that knows both pools can
-    /// have measured between them.
+    /// What is known at `now` of `candidates` between the pools that two nodes' figures are of. Only a Benchmark that knows
+    /// both pools can have measured between them. A pair that lacks what both pools have counts as not measured: figures
+    /// over a network and within a node are not compared with each other.
     #[must_use]
-    pub fn between<'a>(&'a self, from: &'a Figures, to: &'a Figures, now: UnixSeconds) -> Between<'a> {
+    pub fn between<'a>(
+        &'a self,
+        (from, to): (&'a Figures, &'a Figures),
+        candidates: &[Transport],
+        now: UnixSeconds,
+    ) -> Between<'a> {
         let key = || (from.benchmark.clone(), ends(&from.pool, &to.pool));
         let measured = (from.benchmark == to.benchmark).then(|| self.pairs.get(&key())).flatten();
-        let measured = measured.map(|figures| &**figures).filter(|figures| now <= figures.valid_until);
-        Between { from, to, measured }
+        let fresh = measured.map(|figures| &**figures).filter(|figures| now <= figures.valid_until);
+        let has = |figures: &Figures, transport| figures.transports.contains_key(transport);
+        let lacks = |figures: &Figures| {
+            candidates.iter().any(|one| !has(figures, one) && has(from, one) && has(to, one))
+        };
+        Between { from, to, measured: fresh.filter(|figures| !lacks(figures)) }
     }
 
     /// The newest figures of `node` that count at `now`.
@@ -294,21 +311,27 @@ pub(crate) mod tests {
     #[test]
     fn a_pair_is_as_fast_as_its_slower_pool_unless_it_was_measured() {
         let (one, other) = (figures("x", 1, &[(AES256, 5), (AES128, 9)]), figures("y", 1, &[(AES256, 3)]));
-        let measured = figures("y → x", 1, &[(AES128, 2)]);
+        let measured = figures("y → x", 1, &[(AES256, 1), (AES128, 2)]);
         let pair = ("y".to_owned(), "x".to_owned(), Arc::clone(&measured));
         let advice = |pairs: Vec<_>| Advice::new(std::iter::once(&Contribution { pools: Vec::new(), pairs }));
         let reaches = |advice: &Advice, now: u64| {
             [(&one, &other), (&other, &one)].map(|(from, to)| {
-                let between = advice.between(from, to, UnixSeconds(now));
+                let between = advice.between((from, to), &[AES256, AES128], UnixSeconds(now));
                 (between.goodput(AES256), between.goodput(AES128), between.figures().count())
             })
         };
         assert_eq!(reaches(&advice(Vec::new()), 1), [(Some(3), None, 2); 2]);
         let known = advice(vec![pair]);
-        assert_eq!(reaches(&known, 101), [(None, Some(2), 1); 2], "either way, and nothing else");
+        assert_eq!(reaches(&known, 101), [(Some(1), Some(2), 1); 2], "either way, and nothing else");
         assert_eq!(reaches(&known, 102), [(Some(3), None, 2); 2], "it is stale");
         let elsewhere = Arc::new(Figures { benchmark: "bench/other".to_owned(), ..(*one).clone() });
-        assert_eq!(known.between(&elsewhere, &other, UnixSeconds(1)).goodput(AES256), Some(3));
+        assert_eq!(known.between((&elsewhere, &other), &[AES256], UnixSeconds(1)).goodput(AES256), Some(3));
+        // It has no figure of what both pools have: then it is no measurement to choose by.
+        let partial = figures("y → x", 1, &[(AES128, 2)]);
+        let partial = advice(vec![("y".to_owned(), "x".to_owned(), partial)]);
+        assert_eq!(reaches(&partial, 101), [(Some(3), None, 2); 2]);
+        let between = known.between((&one, &other), &[AES256], UnixSeconds(1));
+        assert_eq!(between.valid_until(), UnixSeconds(101));
     }
 
     #[test]

@@ -261,7 +261,8 @@ impl Benchmarks {
         let all = self.stores.jobs().filter_map(|job| JobView::new(&job, &pods));
         let (own, others): (Vec<_>, Vec<_>) =
             all.partition(|job| watch::key(&job.namespace, &job.benchmark) == key);
-        let measured = others.into_iter().filter(JobView::is_active).map(|job| job.node);
+        let active = others.into_iter().filter(JobView::is_active);
+        let measured = active.flat_map(|job| std::iter::once(job.node).chain(job.client));
         let claimed =
             self.claims.iter().filter(|(other, _)| *other != key).flat_map(|(_, nodes)| nodes.clone());
         (own, measured.chain(claimed).collect())

@@ -64,6 +64,7 @@ words! {
     FIGURES_NOISY = "FiguresNoisy",
     FIGURES_IMPLAUSIBLE = "FiguresImplausible",
     FIGURES_STALE = "FiguresStale",
+    NOT_FOLLOWED = "NotFollowed",
 }
 
 /// The page that people read.

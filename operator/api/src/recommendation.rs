@@ -19,6 +19,10 @@ pub struct Recommendation {
     #[serde(default = "hysteresis_percent")]
     #[schemars(range(min = 1, max = 90))]
     pub hysteresis_percent: i32,
+    /// Whether sessions follow the figures. Without it they do, unless `env` is set: what was measured under settings of its
+    /// own says nothing about sidecars, which have others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub follow: Option<bool>,
 }
 
 /// 30 days.
@@ -32,7 +36,7 @@ const fn hysteresis_percent() -> i32 {
 
 impl Default for Recommendation {
     fn default() -> Self {
-        Self { valid_seconds: valid_seconds(), hysteresis_percent: hysteresis_percent() }
+        Self { valid_seconds: valid_seconds(), hysteresis_percent: hysteresis_percent(), follow: None }
     }
 }
 

@@ -20,6 +20,9 @@ pub(super) fn contribution(
     status: &BenchmarkStatus,
     nodes: &[NodeView],
 ) -> Contribution {
+    if !spec.is_followed() {
+        return Contribution::default();
+    }
     let members = pools(&spec.node_pools, nodes, &[]);
     let figures = |pool: &str, known: &KnownTransports| {
         let measured = UnixSeconds(u64::try_from(known.transports_time.as_ref()?.0.as_second()).ok()?);
@@ -136,6 +139,24 @@ mod tests {
         assert_eq!((found.pool.as_str(), found.measured.0, found.valid_until.0), ("x", 100, 3700));
         assert_eq!(found.hysteresis_percent, 25);
         assert_eq!(found.transports, BTreeMap::from([(AES256, 7), (AES128, 9)]), "words that are known");
+    }
+
+    #[test]
+    fn figures_under_settings_of_their_own_count_only_where_that_is_asked_for() {
+        let known = |spec: serde_json::Value| {
+            let spec: BenchmarkSpec = serde_json::from_value(spec).unwrap();
+            let status: BenchmarkStatus = serde_json::from_value(json!({"pools": [{
+                "name": "all", "nodes": 1, "cpu": "", "kernel": "", "transportsRun": "1",
+                "transports": [{"carrier": "Tcp", "cipher": "Aes256Gcm", "megabytesPerSecond": 7}],
+                "transportsTime": "1970-01-01T00:01:40Z",
+            }]}))
+            .unwrap();
+            !contribution("bench/nightly", &spec, &status, &[node("a", &[])]).is_empty()
+        };
+        let env = json!([{"name": "OPENSSL_ia32cap", "value": "~0x2"}]);
+        assert!(known(json!({})) && !known(json!({"env": env})));
+        assert!(known(json!({"env": env, "recommendation": {"follow": true}})));
+        assert!(!known(json!({"recommendation": {"follow": false}})));
     }
 
     fn of_pool(figures: Arc<Figures>, node: &str) -> Contribution {

@@ -15,6 +15,8 @@ use sealane_operator_api::{ActiveNode, ActiveRun, BenchmarkSpec, Suite};
 /// Annotations of a Job: what it measures.
 pub(super) const POOL_ANNOTATION: &str = "sealane.dev/pool";
 pub(super) const NODE_ANNOTATION: &str = "sealane.dev/node";
+/// Of a server: the node of its client, which is to begin.
+pub(super) const CLIENT_ANNOTATION: &str = "sealane.dev/client-node";
 /// Key of the Secret.
 const KEY: &str = "key";
 /// Where the kubelet reads what a container says at its end.
@@ -139,9 +141,15 @@ pub(super) fn job(
 ) -> Value {
     let labels = owner.labels(&run.id);
     let server = node.server.as_ref().filter(|_| role == Role::Server);
+    // It begins before its client, and is deleted when that is over.
+    let deadline = spec.active_deadline_seconds.saturating_mul(if role == Role::Server { 2 } else { 1 });
     let (name, pool, host) = server
         .map_or((&node.job, &node.pool, &node.node), |server| (&server.job, &server.pool, &server.node));
     let pull_secrets: Vec<Value> = runner.pull_secrets.iter().map(|name| json!({"name": name})).collect();
+    let mut annotations = json!({POOL_ANNOTATION: pool, NODE_ANNOTATION: host});
+    if role == Role::Server {
+        annotations[CLIENT_ANNOTATION] = json!(node.node);
+    }
     let container = json!({
         "name": BENCHMARK_CONTAINER,
         "image": runner.image,
@@ -160,11 +168,11 @@ pub(super) fn job(
         "apiVersion": "batch/v1", "kind": "Job",
         "metadata": {
             "name": name, "namespace": owner.namespace, "labels": labels,
-            "annotations": {POOL_ANNOTATION: pool, NODE_ANNOTATION: host},
+            "annotations": annotations,
             "ownerReferences": [owner.reference()],
         },
         "spec": {
-            "activeDeadlineSeconds": spec.active_deadline_seconds,
+            "activeDeadlineSeconds": deadline,
             // A figure that was taken twice, half of it on a node that was being drained, is no figure.
             "backoffLimit": 0,
             "podFailurePolicy": {"rules": [

@@ -7,6 +7,8 @@ use crate::spec::Problem;
 
 /// Results of one run: they have to fit a ConfigMap, and the status has to name them.
 const PARTS_MAX: usize = 128;
+/// Pairs of one run, which the status tells one by one.
+const PAIRS_MAX: usize = 64;
 
 /// A node of a pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,20 +34,21 @@ pub(super) fn parts(placements: &[Placement], pools: &[Pool]) -> (Vec<Part>, Vec
         .map(|client| Part { client, server: None })
         .collect();
     // In an order of their own, whatever order the spec has them in.
-    for placement in [Placement::SameNode, Placement::SamePool, Placement::AcrossPools] {
-        if placements.contains(&placement) {
-            parts.extend(pairs(placement, pools, &mut problems));
-        }
-    }
-    if parts.len() > PARTS_MAX {
-        let message = format!(
-            "a run has {PARTS_MAX} nodes and pairs at most: {} are left out",
-            parts.len().saturating_sub(PARTS_MAX)
-        );
-        problems.push(Problem { reason: word::POOL_UNUSABLE, message });
-        parts.truncate(PARTS_MAX);
-    }
+    let order = [Placement::SameNode, Placement::SamePool, Placement::AcrossPools];
+    let wanted = order.into_iter().filter(|placement| placements.contains(placement));
+    let between: Vec<Part> = wanted.flat_map(|placement| pairs(placement, pools, &mut problems)).collect();
+    problems.extend(left_out("pairs", between.len(), PAIRS_MAX));
+    parts.extend(between.into_iter().take(PAIRS_MAX));
+    problems.extend(left_out("nodes and pairs", parts.len(), PARTS_MAX));
+    parts.truncate(PARTS_MAX);
     (parts, problems)
+}
+
+/// Says that there are too many, if there are.
+fn left_out(what: &str, count: usize, max: usize) -> Option<Problem> {
+    let beyond = count.checked_sub(max).filter(|beyond| *beyond > 0)?;
+    let message = format!("a run has {max} {what} at most: {beyond} are left out");
+    Some(Problem { reason: word::POOL_UNUSABLE, message })
 }
 
 fn pairs(placement: Placement, pools: &[Pool], problems: &mut Vec<Problem>) -> Vec<Part> {
@@ -122,7 +125,7 @@ mod tests {
         let names: Vec<String> = (0..20).map(|number| format!("n{number:02}")).collect();
         let pools: Vec<Pool> = names.iter().map(|name| pool(name, &[name])).collect();
         let (found, problems) = parts(&[Placement::AcrossPools], &pools);
-        assert_eq!(found.len(), PARTS_MAX);
-        assert!(problems[0].message.ends_with("82 are left out"), "{}", problems[0].message);
+        assert_eq!(found.len(), 20 + PAIRS_MAX);
+        assert_eq!(problems[0].message, "a run has 64 pairs at most: 126 are left out");
     }
 }

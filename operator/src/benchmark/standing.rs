@@ -64,7 +64,13 @@ pub(super) fn look(
         return begin(situation, run, node, pools, taken, Role::Alone);
     };
     match (find(situation, run, &server.job), &server.start_time) {
-        (Some(job), _) => serving(node, job),
+        (Some(job), _) => match serving(node, job) {
+            // What held for its server has to hold still.
+            Standing { starts: Some(role), address, .. } => {
+                Standing { address, ..begin(situation, run, node, pools, taken, role) }
+            }
+            standing => standing,
+        },
         (None, Some(started)) => unseen(situation, started, "its server's Job was deleted"),
         (None, None) => begin(situation, run, node, pools, taken, Role::Server),
     }
@@ -98,7 +104,9 @@ fn begin(
     if situation.generation != run.generation {
         return Standing::failed("the Benchmark was changed before it was measured");
     }
-    let waits = |message| Standing::new(NodePhase::Waiting, Some(message));
+    // A part whose server is there keeps its nodes.
+    let phase = if role == Role::Client { NodePhase::Running } else { NodePhase::Waiting };
+    let waits = |message| Standing::new(phase, Some(message));
     for (pool, own) in sites(node) {
         let of_pool = pools.iter().find(|one| one.name == pool).map(|pool| pool.nodes.as_slice());
         let own = own.to_owned();

@@ -80,6 +80,8 @@ pub(super) struct Outlook {
     pub(super) next: Result<Option<Timestamp>, Problem>,
     /// Pools that cannot be measured now.
     pub(super) problems: Vec<Problem>,
+    /// Pools that have nodes, whether or not they can be measured.
+    pub(super) present: BTreeSet<String>,
     /// What the nodes' labels say of each pool's hardware.
     pub(super) tees: BTreeMap<String, &'static str>,
     /// Jobs of runs that nobody follows or keeps.
@@ -98,6 +100,7 @@ pub(super) fn decide(situation: &Situation<'_>) -> (Step, Outlook) {
     let mut outlook = Outlook {
         next: Ok(None),
         problems: unusable.chain(left_out).collect(),
+        present: pools.iter().filter(|pool| !pool.nodes.is_empty()).map(|pool| pool.name.clone()).collect(),
         tees: pools.iter().filter_map(|pool| Some((pool.name.clone(), pool.tee?))).collect(),
         surplus: surplus(situation),
         again: None,
@@ -202,7 +205,10 @@ fn advance(situation: &Situation<'_>, run: &ActiveRun, pools: &[Pool]) -> Step {
         let mut node = node.clone();
         if !is_final(&node) {
             let others = run.nodes.iter().skip(place.saturating_add(1));
-            let taken = taken(step.nodes.iter().chain(others));
+            let mut taken = taken(step.nodes.iter().chain(others));
+            // A Job of a part that is over, or of another run, may not have left its node yet.
+            let lingering = situation.jobs.iter().filter(|job| job.is_active() && !is_of(job, &node));
+            taken.extend(lingering.map(|job| job.node.clone()));
             let standing = look(situation, run, &node, pools, &taken);
             (node.phase, node.message) = (standing.phase, standing.message.as_deref().map(bounded));
             if let Some(role) = standing.starts {
@@ -229,6 +235,11 @@ fn started(node: &mut ActiveNode, role: Role, address: Option<String>, now: Time
     }
 }
 
+/// Whether a Job is one of a part's.
+fn is_of(job: &JobView, node: &ActiveNode) -> bool {
+    node.job == job.name || node.server.as_ref().is_some_and(|server| server.job == job.name)
+}
+
 /// Nodes on which other parts go on.
 fn taken<'a>(others: impl Iterator<Item = &'a ActiveNode>) -> BTreeSet<String> {
     let running = others.filter(|node| node.phase == NodePhase::Running);
@@ -238,10 +249,9 @@ fn taken<'a>(others: impl Iterator<Item = &'a ActiveNode>) -> BTreeSet<String> {
 /// Jobs that nobody needs: those of runs that are not kept, and those that go on although their run is over.
 fn surplus(situation: &Situation<'_>) -> Vec<String> {
     let Situation { status, jobs, .. } = situation;
-    // A server whose client is over serves nobody.
+    // A server whose client is over serves nobody, and a client that has been given up measures for nobody.
     let serves = |run: &ActiveRun, job: &JobView| {
-        let of_job = |node: &&ActiveNode| node.server.as_ref().is_some_and(|server| server.job == job.name);
-        !run.nodes.iter().find(of_job).is_some_and(is_final)
+        !run.nodes.iter().find(|node| is_of(job, node)).is_some_and(is_final)
     };
     let needed = |job: &JobView| {
         let active = status.active.as_ref().filter(|run| run.id == job.run);

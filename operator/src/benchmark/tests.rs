@@ -172,6 +172,7 @@ fn job_of(run: &str, name: &str, node: &str) -> JobView {
         benchmark: "nightly".to_owned(),
         run: run.to_owned(),
         node: node.to_owned(),
+        client: None,
         state: JobState::Active,
         pod: None,
     }

@@ -30,15 +30,18 @@ pub(super) struct Judgement<'a> {
 }
 
 impl Judgement<'_> {
+    /// Whether what is known counts at the end of the run.
+    pub(super) fn is_fresh(&self, known: &KnownTransports) -> bool {
+        !known.transports.is_empty() && is_fresh(known, self.run.completion_time.0, self.rules)
+    }
+
     /// Tells a group of nodes, a pool or a pair, what is known of its transports. Where a row cannot be believed, or there is
     /// none, what was known `earlier` stays as long as it is fresh: half a picture would choose among what is left of it.
     pub(super) fn judge(&self, group: &str, known: &mut KnownTransports, earlier: Option<&KnownTransports>) {
         let Self { found, run, rules } = self;
         let nodes: Vec<&Summary> = found.iter().filter(|one| one.place.group() == group).collect();
         let (rivals, ignored) = sorted(&nodes, run.level);
-        let kept = earlier.filter(|earlier| {
-            !earlier.transports.is_empty() && is_fresh(earlier, run.completion_time.0, rules)
-        });
+        let kept = earlier.filter(|earlier| self.is_fresh(earlier));
         match kept {
             Some(kept) if rivals.is_empty() || !ignored.is_empty() => *known = kept.clone(),
             _ if rivals.is_empty() => {}
@@ -148,13 +151,17 @@ pub(super) fn recommended(situation: &Situation<'_>, status: &BenchmarkStatus) -
         let message = format!("nothing is recommended from here: {why}");
         return Finding::unknown(RECOMMENDED, word::NAMESPACE_NOT_ENABLED, message);
     }
+    if !situation.spec.is_followed() {
+        let message = "sessions do not follow these figures: spec.recommendation.follow, or spec.env without it, says so";
+        return Finding::unknown(RECOMMENDED, word::NOT_FOLLOWED, message);
+    }
     let pools = &status.pools;
     if pools.iter().all(|pool| pool.known.transports.is_empty() && pool.known.ignored.is_empty()) {
         return Finding::unknown(RECOMMENDED, word::NOT_MEASURED, nothing(status));
     }
     let (rules, now) = (&situation.spec.recommendation, situation.now);
     let problems: Vec<(&str, String)> = pools.iter().filter_map(|pool| problem(pool, rules, now)).collect();
-    let told = |parts: Vec<String>| parts.into_iter().chain(left_out(pools)).collect::<Vec<_>>().join("; ");
+    let told = |parts: Vec<String>| parts.into_iter().chain(left_out(status)).collect::<Vec<_>>().join("; ");
     match problems.first() {
         Some((reason, _)) => {
             let reason = (*reason).to_owned();
@@ -203,10 +210,11 @@ fn in_words(pool: &PoolStatus) -> Option<String> {
 }
 
 /// Rows that count for nothing although something is recommended without them.
-fn left_out(pools: &[PoolStatus]) -> impl Iterator<Item = String> {
-    pools.iter().flat_map(|pool| {
-        pool.known.ignored.iter().map(move |IgnoredRow { row, reason }| {
-            format!("{row} of pool {} is ignored: {reason}", pool.name)
-        })
+fn left_out(status: &BenchmarkStatus) -> impl Iterator<Item = String> {
+    let of_pools = status.pools.iter().map(|pool| (format!("of pool {}", pool.name), &pool.known));
+    let of_pairs = status.pairs.iter().map(|pair| (format!("between {}", pair.name), &pair.known));
+    of_pools.chain(of_pairs).flat_map(|(place, known)| {
+        let ignored = known.ignored.iter();
+        ignored.map(move |IgnoredRow { row, reason }| format!("{row} {place} is ignored: {reason}"))
     })
 }

@@ -7,7 +7,7 @@ use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use sealane_operator_api::well_known::{BENCHMARK_CONTAINER, BENCHMARK_LABEL, RUN_LABEL};
 
-use super::job::NODE_ANNOTATION;
+use super::job::{CLIENT_ANNOTATION, NODE_ANNOTATION};
 
 /// Kubernetes' label of a Job's pods.
 const JOB_LABEL: &str = "batch.kubernetes.io/job-name";
@@ -20,6 +20,8 @@ pub(super) struct JobView {
     pub(super) benchmark: String,
     pub(super) run: String,
     pub(super) node: String,
+    /// Of a server: the node of its client.
+    pub(super) client: Option<String>,
     pub(super) state: JobState,
     pub(super) pod: Option<MeasuringPod>,
 }
@@ -63,6 +65,7 @@ impl JobView {
             benchmark: label(BENCHMARK_LABEL)?,
             run: label(RUN_LABEL)?,
             node: meta.annotations.as_ref()?.get(NODE_ANNOTATION)?.clone(),
+            client: meta.annotations.as_ref()?.get(CLIENT_ANNOTATION).cloned(),
             state: JobState::of(job),
             pod,
             namespace,

@@ -174,7 +174,10 @@ fn by_figures(
     let mut pairs: Vec<Between<'_>> = Vec::new();
     for peer in &shape.to {
         let to = of(peer)?;
-        pairs.extend(from.iter().flat_map(|from| to.iter().map(move |to| advice.between(from, to, clock))));
+        pairs.extend(
+            from.iter()
+                .flat_map(|from| to.iter().map(move |to| advice.between((from, to), candidates, clock))),
+        );
     }
     let involved = || pairs.iter().flat_map(Between::figures);
     let default = *candidates.first().ok_or("nothing is permitted")?;
@@ -197,7 +200,7 @@ fn by_figures(
         transport: Some(chosen.transport),
         goodput: Some(chosen.goodput),
         reason: reason(chosen, &rivals, &pairs, percent),
-        until: involved().map(|figures| figures.valid_until).min(),
+        until: pairs.iter().map(Between::valid_until).min(),
     })
 }
 

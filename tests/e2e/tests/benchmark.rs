@@ -282,7 +282,8 @@ async fn e2e_node_figures_choose_the_cipher_of_a_session_that_leaves_it_open() -
     let release = pools(name).await?;
     let slow = json!([{"name": "OPENSSL_ia32cap", "value": WITHOUT_AES}]);
     // One pool, of which one node is measured: the two nodes are one machine, and would measure each other.
-    let spec = json!({"nodePools": {"key": "Auto"}, "env": slow});
+    let follow = json!({"follow": true});
+    let spec = json!({"nodePools": {"key": "Auto"}, "env": slow, "recommendation": follow});
     apply(&release, name, ("Quick", &["Transport"]), spec).await?;
     let mut run = another(&release, name, "").await?;
     for attempt in 1..TRIES {

@@ -28,6 +28,8 @@ const ROWS: &[(&str, &str, &str)] = &[
     ("C3", STREAM, "one way in process"),
     ("C3-chacha", STREAM, "one way in process, ChaCha20-Poly1305"),
     ("C3-tcp", STREAM, "one way over TCP loopback"),
+    ("transport", TRANSPORT, "one way over TCP, within a node or between two"),
+    ("transport-rtt", TRANSPORT, "there and back over TCP, within a node or between two"),
     ("transfer", TRANSFER, "keeping account of a stream, without its bytes"),
     ("H9", MEMORY, "one end of an established connection that is idle"),
     ("P11", MEMORY, "one end of an established connection that carries messages"),
@@ -39,14 +41,15 @@ const HANDSHAKE: &str = "Handshake";
 const EVIDENCE: &str = "Evidence";
 const ROUNDTRIP: &str = "Roundtrip";
 const STREAM: &str = "Stream";
+const TRANSPORT: &str = "Transport";
 const TRANSFER: &str = "Transfer";
 const MEMORY: &str = "Memory";
 /// Rows of another release.
 const OTHER: &str = "Other rows";
 
 /// In the order of a report, what sees most of the product first.
-pub(super) const SUITES: [&str; 9] =
-    [STREAM, ROUNDTRIP, HANDSHAKE, EVIDENCE, FRAME, CRYPTO, TRANSFER, MEMORY, OTHER];
+pub(super) const SUITES: [&str; 10] =
+    [STREAM, TRANSPORT, ROUNDTRIP, HANDSHAKE, EVIDENCE, FRAME, CRYPTO, TRANSFER, MEMORY, OTHER];
 
 /// The suite of a row.
 pub(super) fn suite(id: &RowId) -> &'static str {

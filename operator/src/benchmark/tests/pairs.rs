@@ -151,3 +151,51 @@ fn client_and_server_are_told_what_they_need_and_no_more() {
     assert_eq!(server["metadata"]["annotations"]["sealane.dev/node"], "b");
     assert_ne!(client["metadata"]["name"], server["metadata"]["name"]);
 }
+
+#[test]
+fn what_held_for_a_server_has_to_hold_for_its_client() {
+    let serving = || {
+        let mut world = at_the_pair();
+        world.step();
+        let server = pair(&world).server.unwrap().job;
+        world.listen(&server);
+        world
+    };
+    let mut changed = serving();
+    changed.generation = 2;
+    let Step::Advance(Advance { nodes, start, .. }) = changed.step() else { panic!() };
+    assert_eq!((start.len(), nodes[2].phase), (0, NodePhase::Failed), "it would follow another spec");
+    let mut busy = serving();
+    busy.busy.insert("a".to_owned());
+    let Step::Advance(Advance { nodes, start, .. }) = busy.step() else { panic!() };
+    assert_eq!((start.len(), nodes[2].phase), (0, NodePhase::Running), "it keeps its nodes, and waits");
+    busy.busy.clear();
+    let Step::Advance(Advance { start, .. }) = busy.step() else { panic!() };
+    assert_eq!(start[0].1, Role::Client);
+}
+
+#[test]
+fn a_client_that_was_given_up_is_deleted_before_its_node_is_measured_again() {
+    let mut world = measuring();
+    world.nodes.retain(|node| node.name != "b");
+    let Step::Advance(Advance { nodes, .. }) = world.step() else { panic!() };
+    assert_eq!(nodes[2].phase, NodePhase::Failed);
+    let client = pair(&world).job;
+    assert!(world.jobs.iter().any(|job| job.name == client && job.is_active()));
+    world.step();
+    assert!(!world.jobs.iter().any(|job| job.name == client));
+}
+
+#[test]
+fn a_node_is_free_when_the_job_of_an_earlier_run_has_left_it() {
+    let mut world = World::new(pools_by_label());
+    world.step();
+    world.jobs.push(job_of("01234567-0", "earlier", "a"));
+    // Its deletion takes a while.
+    let (Step::Advance(advance), _) = decide(&world.situation()) else { panic!() };
+    assert_eq!((advance.start.len(), advance.nodes[0].phase), (1, NodePhase::Waiting));
+    assert_eq!(advance.nodes[0].message.as_deref(), Some("node a is being measured"));
+    world.jobs.clear();
+    let Step::Advance(Advance { start, .. }) = world.step() else { panic!() };
+    assert_eq!(start.len(), 2);
+}

@@ -216,3 +216,23 @@ fn where_the_operator_runs_none_nothing_is_recommended() {
     let (status, reason, _) = world.condition(RECOMMENDED);
     assert_eq!((status.as_str(), reason.as_str()), ("Unknown", "NamespaceNotEnabled"));
 }
+
+#[test]
+fn a_pool_that_a_run_does_not_reach_is_known_as_it_was_until_it_is_gone() {
+    let mut world = World::new(pools_by_label());
+    world.rows = rows(1.0, 0.5, 1.5);
+    world.whole_run(4.0);
+    world.nodes[0].cordoned = true;
+    world.generation = 2;
+    world.whole_run(4.0);
+    let names =
+        |world: &World| -> Vec<String> { world.status.pools.iter().map(|pool| pool.name.clone()).collect() };
+    assert_eq!(names(&world), ["y", "x"]);
+    let unreached = &world.status.pools[1];
+    assert_eq!((unreached.nodes, unreached.figures.len(), unreached.known.transports.len()), (0, 0, 3));
+    assert_eq!(unreached.known.transports_run.as_deref(), Some("01234567-1"));
+    world.nodes.remove(0);
+    world.generation = 3;
+    world.whole_run(4.0);
+    assert_eq!(names(&world), ["y"]);
+}
