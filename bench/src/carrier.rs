@@ -1,7 +1,7 @@
 //! What carries bytes between two ends on this machine: memory, or a TCP connection over loopback.
 
 use std::io::{self, IoSlice};
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -16,6 +16,8 @@ const MEMORY_BYTES: usize = 2 << 20;
 pub(crate) enum Path {
     Memory,
     Loopback,
+    /// UDP over loopback.
+    Datagrams,
 }
 
 /// One end before it belongs to a runtime.
@@ -23,6 +25,11 @@ pub(crate) enum Path {
 pub(crate) enum Plug {
     Memory(DuplexStream),
     Tcp(std::net::TcpStream),
+    /// For contenders that make a stream of datagrams themselves.
+    Udp {
+        socket: UdpSocket,
+        remote: SocketAddr,
+    },
 }
 
 /// One end that reads and writes.
@@ -50,6 +57,12 @@ impl Path {
                 }
                 Ok((Plug::Tcp(one), Plug::Tcp(other)))
             }
+            Self::Datagrams => {
+                let bind = || UdpSocket::bind((Ipv4Addr::LOCALHOST, 0));
+                let (one, other) = (bind()?, bind()?);
+                let (here, there) = (one.local_addr()?, other.local_addr()?);
+                Ok((Plug::Udp { socket: one, remote: there }, Plug::Udp { socket: other, remote: here }))
+            }
         }
     }
 }
@@ -60,6 +73,7 @@ impl Plug {
         Ok(match self {
             Self::Memory(stream) => Carrier::Memory(stream),
             Self::Tcp(stream) => Carrier::Tcp(TcpStream::from_std(stream)?),
+            Self::Udp { .. } => return Err(io::Error::other("datagrams are no stream")),
         })
     }
 }

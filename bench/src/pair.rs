@@ -2,10 +2,10 @@
 
 use anyhow::{Context as _, Result};
 
-use crate::carrier::{Path, Plug};
+use crate::carrier::Path;
 use crate::message::Payloads;
 use crate::remote::{self, Remote, Server};
-use crate::wire::{Done, End, Open, Order, Side};
+use crate::wire::{Done, End, Order, Side, Start};
 
 /// Both ends of a contender.
 #[derive(Debug)]
@@ -24,22 +24,22 @@ enum Accepter {
 
 impl Pair {
     /// Connects both ends over `path`.
-    pub(crate) fn connect<O: Open>(opener: &O, path: Path, payloads: &Payloads) -> Result<Self> {
+    pub(crate) fn connect<S: Start>(starter: &S, path: Path, payloads: &Payloads) -> Result<Self> {
         let (one, other) = path.connect().context("connecting two ends")?;
-        let dialler = End::start(opener.clone(), one, Side::Dialler, payloads.clone());
-        let accepter = End::start(opener.clone(), other, Side::Accepter, payloads.clone());
+        let dialler = End::start(starter.clone(), one, Side::Dialler, payloads.clone());
+        let accepter = End::start(starter.clone(), other, Side::Accepter, payloads.clone());
         Self::of(dialler?, Accepter::Here(accepter?))
     }
 
     /// The same with the accepting end on a server.
-    pub(crate) fn reach<O: Open>(
-        opener: &O,
+    pub(crate) fn reach<S: Start>(
+        starter: &S,
         server: &Server,
         contender: remote::Contender,
         payloads: &Payloads,
     ) -> Result<Self> {
         let (accepter, data) = server.meet(contender, payloads.length())?;
-        let dialler = End::start(opener.clone(), Plug::Tcp(data), Side::Dialler, payloads.clone())?;
+        let dialler = End::start(starter.clone(), data, Side::Dialler, payloads.clone())?;
         Self::of(dialler, Accepter::There(accepter))
     }
 

@@ -108,12 +108,14 @@ pub enum Peer {
     Plaintext,
     /// TLS 1.3 behind a buffer of 64 KiB
     Rustls,
+    /// QUIC over UDP
+    Quinn,
     /// The published crate, with its mock attestation
     ConfidentialMlTransport,
 }
 
 impl Peer {
-    pub const ALL: [Self; 3] = [Self::Plaintext, Self::Rustls, Self::ConfidentialMlTransport];
+    pub const ALL: [Self; 4] = [Self::Plaintext, Self::Rustls, Self::Quinn, Self::ConfidentialMlTransport];
 
     /// What a row's id carries.
     #[must_use]
@@ -121,6 +123,7 @@ impl Peer {
         match self {
             Self::Plaintext => "plaintext",
             Self::Rustls => "rustls-buffered",
+            Self::Quinn => "quinn",
             Self::ConfidentialMlTransport => "confidential-ml-transport",
         }
     }
@@ -131,6 +134,7 @@ impl Peer {
         match self {
             Self::Plaintext => "the same framing unsealed",
             Self::Rustls => "rustls 0.23, AES-256-GCM of aws-lc",
+            Self::Quinn => "quinn 0.11, AES-256-GCM of aws-lc, one stream over UDP",
             Self::ConfidentialMlTransport => "confidential-ml-transport 0.6.2",
         }
     }

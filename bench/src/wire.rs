@@ -55,6 +55,23 @@ pub(crate) trait Open: Clone + Send + 'static {
     async fn open(&self, carrier: Carrier, side: Side) -> Result<Self::Wire>;
 }
 
+/// Makes an end of a contender out of what connects it with the other one, whatever that is.
+pub(crate) trait Start: Clone + Send + 'static {
+    type Wire: Wire;
+    /// Whether it moves bytes in tasks of its own, which have to run while the end waits for orders.
+    const BACKGROUND: bool = false;
+
+    async fn start(&self, plug: Plug, side: Side) -> Result<Self::Wire>;
+}
+
+impl<O: Open> Start for O {
+    type Wire = O::Wire;
+
+    async fn start(&self, plug: Plug, side: Side) -> Result<O::Wire> {
+        self.open(plug.open()?, side).await
+    }
+}
+
 /// What an end is to do next, with messages from number `first` on.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -84,13 +101,18 @@ pub(crate) struct End {
 }
 
 impl End {
-    pub(crate) fn start<O: Open>(opener: O, plug: Plug, side: Side, payloads: Payloads) -> Result<Self> {
+    pub(crate) fn start<S: Start>(starter: S, plug: Plug, side: Side, payloads: Payloads) -> Result<Self> {
         let (orders, incoming) = mpsc::channel();
         let (outgoing, done) = mpsc::channel();
         let work = move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            let mut runtime = if S::BACKGROUND {
+                tokio::runtime::Builder::new_multi_thread()
+            } else {
+                tokio::runtime::Builder::new_current_thread()
+            };
+            let runtime = runtime.worker_threads(1).enable_all().build();
             let result = runtime.map_err(Into::into).and_then(|runtime| {
-                runtime.block_on(serve(&opener, plug, side, payloads, &incoming, &outgoing))
+                runtime.block_on(serve(&starter, plug, side, payloads, &incoming, &outgoing))
             });
             if let Err(error) = result {
                 // Whoever waits for the end learns why it is gone; nobody waits any more when the run is over.
@@ -125,8 +147,8 @@ impl Drop for End {
 
 /// Opens the end and follows orders until there are no more. Orders are awaited by blocking: the runtime has nothing
 /// else to do then.
-async fn serve<O: Open>(
-    opener: &O,
+async fn serve<S: Start>(
+    starter: &S,
     plug: Plug,
     side: Side,
     payloads: Payloads,
@@ -134,7 +156,7 @@ async fn serve<O: Open>(
     done: &Sender<Result<Done>>,
 ) -> Result<()> {
     let began = Instant::now();
-    let mut wire = opener.open(plug.open()?, side).await?;
+    let mut wire = starter.start(plug, side).await?;
     let mut inbox = Inbox::new(payloads.clone());
     let opened = Done { began, ended: Instant::now(), latencies: Vec::new(), wrong: None };
     done.send(Ok(opened))?;

@@ -56,6 +56,7 @@ fn every_contender_is_measured_against_a_server_which_ends_with_the_run() {
         "transport/Tcp+Aes128Gcm",
         "transport/Tcp+Aes256Gcm@plaintext",
         "transport/Tcp+Aes256Gcm@rustls-buffered",
+        "transport/Tcp+Aes256Gcm@quinn",
         "transport/Tcp+Aes256Gcm@confidential-ml-transport",
         "transport-rtt/1536",
     ];

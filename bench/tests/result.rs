@@ -72,7 +72,9 @@ fn a_result_is_left_and_opens_with_the_public_key() {
 fn a_suite_that_fails_is_told_and_nothing_it_starts_has_the_key() {
     let folder = folder();
     let (path, sidecar) = (folder.path().join("message"), folder.path().join("sidecar"));
-    fs::write(&sidecar, "#!/bin/sh\nenv > \"$0.environment\"\nexit 7\n").unwrap();
+    // Whole or not at all: another one is started beside it, and may be stopped at any moment.
+    let script = "#!/bin/sh\nenv > \"$0.$$\" && mv \"$0.$$\" \"$0.environment\"\nexit 7\n";
+    fs::write(&sidecar, script).unwrap();
     fs::set_permissions(&sidecar, fs::Permissions::from_mode(0o755)).unwrap();
     let rows = ["--suite", "frame,pair", "--rows", "W7,pair", "--sidecar", sidecar.to_str().unwrap()];
     let output = run(&mut job(PROGRAM.as_ref(), &path, &rows));

@@ -114,7 +114,7 @@ fn roundtrip() {
 #[test]
 fn transport() {
     let outcome = run(Suite::Transport, &["transport"], PathBuf::new());
-    let peers = ["plaintext", "rustls-buffered", "confidential-ml-transport"];
+    let peers = ["plaintext", "rustls-buffered", "quinn", "confidential-ml-transport"];
     let beside = peers.map(|peer| format!("transport/Tcp+Aes256Gcm@{peer}"));
     let mut expected =
         vec!["transport/Tcp+Aes256Gcm", "transport/Tcp+Aes128Gcm", "transport/Tcp+ChaCha20Poly1305"];

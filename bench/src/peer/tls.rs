@@ -24,7 +24,7 @@ pub(crate) const NAME: &str = "rustls";
 pub(crate) const NAME_BUFFERED: &str = "rustls-buffered";
 /// What gathers messages before they are sealed.
 const BUFFER_BYTES: usize = 64 << 10;
-const SERVER: &str = "receiver.bench";
+pub(crate) const SERVER: &str = "receiver.bench";
 
 /// How messages are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,6 +65,35 @@ impl SharedTls {
         let certificate = STANDARD.encode(made.cert.der());
         Ok(Self { certificate, key: STANDARD.encode(made.signing_key.serialize_der()), writes })
     }
+
+    /// Who trusts the certificate.
+    pub(crate) fn client(&self) -> Result<ClientConfig> {
+        let mut roots = RootCertStore::empty();
+        roots.add(self.certificate()?)?;
+        Ok(ClientConfig::builder_with_provider(provider())
+            .with_protocol_versions(&[&TLS13])?
+            .with_root_certificates(roots)
+            .with_no_client_auth())
+    }
+
+    /// Who has its key.
+    pub(crate) fn server(&self) -> Result<ServerConfig> {
+        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(STANDARD.decode(&self.key)?));
+        Ok(ServerConfig::builder_with_provider(provider())
+            .with_protocol_versions(&[&TLS13])?
+            .with_no_client_auth()
+            .with_single_cert(vec![self.certificate()?], key)?)
+    }
+
+    fn certificate(&self) -> Result<CertificateDer<'static>> {
+        Ok(CertificateDer::from(STANDARD.decode(&self.certificate)?))
+    }
+}
+
+/// AES-256-GCM alone.
+fn provider() -> Arc<CryptoProvider> {
+    let suites = vec![aws_lc_rs::cipher_suite::TLS13_AES_256_GCM_SHA384];
+    Arc::new(CryptoProvider { cipher_suites: suites, ..aws_lc_rs::default_provider() })
 }
 
 impl Tls {
@@ -75,23 +104,8 @@ impl Tls {
 
     /// With what was shared.
     pub(crate) fn join(shared: &SharedTls) -> Result<Self> {
-        let SharedTls { certificate, key, writes } = shared;
-        let certificate = CertificateDer::from(STANDARD.decode(certificate)?);
-        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(STANDARD.decode(key)?));
-        let mut roots = RootCertStore::empty();
-        roots.add(certificate.clone())?;
-        let suites = vec![aws_lc_rs::cipher_suite::TLS13_AES_256_GCM_SHA384];
-        let provider = Arc::new(CryptoProvider { cipher_suites: suites, ..aws_lc_rs::default_provider() });
-        let client = ClientConfig::builder_with_provider(Arc::clone(&provider))
-            .with_protocol_versions(&[&TLS13])?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        let server = ServerConfig::builder_with_provider(provider)
-            .with_protocol_versions(&[&TLS13])?
-            .with_no_client_auth()
-            .with_single_cert(vec![certificate], key)?;
-        let (connector, acceptor) = (Arc::new(client).into(), Arc::new(server).into());
-        Ok(Self { connector, acceptor, writes: *writes })
+        let (connector, acceptor) = (Arc::new(shared.client()?).into(), Arc::new(shared.server()?).into());
+        Ok(Self { connector, acceptor, writes: shared.writes })
     }
 }
 

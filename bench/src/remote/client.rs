@@ -1,7 +1,7 @@
 //! How the dialling end finds an accepting one on a server.
 
 use std::io::BufReader;
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
@@ -9,6 +9,7 @@ use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use super::contender::Contender;
 use super::lines::{Answer, Challenge, Hello, Purpose, Welcome, hear, hear_exactly, say};
 use super::token::{Prover, Token, nonce};
+use crate::carrier::Plug;
 use crate::wire::{Done, Order};
 
 /// How long a server may take until it listens: its pod runs, and its program begins.
@@ -37,16 +38,22 @@ pub(crate) struct Remote {
 
 impl Server {
     /// An accepting end that takes messages of `bytes`, and the connection to it.
-    pub(crate) fn meet(&self, contender: Contender, bytes: usize) -> Result<(Remote, TcpStream)> {
+    pub(crate) fn meet(&self, contender: Contender, bytes: usize) -> Result<(Remote, Plug)> {
         let orders = self.dial(&Purpose::Orders { contender, bytes })?;
         orders.set_read_timeout(Some(SILENCE_MAX))?;
         let mut answers = BufReader::new(orders.try_clone()?);
-        let number = match hear(&mut answers)? {
-            Some(Answer::Waiting { number }) => number,
+        let data = match hear(&mut answers)? {
+            Some(Answer::Waiting { port: Some(port), .. }) => {
+                let remote = SocketAddr::new(self.address.ip(), port);
+                Plug::Udp { socket: UdpSocket::bind((orders.local_addr()?.ip(), 0))?, remote }
+            }
+            Some(Answer::Waiting { number, port: None }) => {
+                let data = self.dial(&Purpose::Data { number })?;
+                data.set_nonblocking(true)?;
+                Plug::Tcp(data)
+            }
             other => bail!("the server says {other:?} instead of where to connect"),
         };
-        let data = self.dial(&Purpose::Data { number })?;
-        data.set_nonblocking(true)?;
         Ok((Remote { orders, answers, broken: None }, data))
     }
 

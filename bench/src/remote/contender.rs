@@ -18,7 +18,15 @@ pub(crate) enum Contender {
     Ours { cipher: Cipher, world: SharedWorld },
     Plaintext,
     Tls(SharedTls),
+    Quinn(SharedTls),
     ConfidentialMlTransport,
+}
+
+impl Contender {
+    /// Whether its data is datagrams.
+    pub(super) const fn needs_datagrams(&self) -> bool {
+        matches!(self, Self::Quinn(_))
+    }
 }
 
 /// Our parties under `cipher`, with the hybrid key exchange.

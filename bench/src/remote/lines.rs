@@ -53,8 +53,8 @@ pub(super) enum Purpose {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) enum Answer {
-    /// The end waits for a connection for data with this number.
-    Waiting { number: u64 },
+    /// The end waits for a connection for data with this number, or for datagrams at a port.
+    Waiting { number: u64, port: Option<u16> },
     /// The end is open, or has followed an order.
     Done { wrong: Option<String> },
     /// Why the end is gone.
@@ -110,10 +110,10 @@ mod tests {
     #[test]
     fn lines_come_back_and_others_are_refused() {
         let mut text = Vec::new();
-        say(&mut text, &Answer::Waiting { number: 7 }).unwrap();
+        say(&mut text, &Answer::Waiting { number: 7, port: None }).unwrap();
         say(&mut text, &Answer::Done { wrong: None }).unwrap();
         let mut reader = BufReader::new(text.as_slice());
-        assert!(matches!(hear(&mut reader).unwrap(), Some(Answer::Waiting { number: 7 })));
+        assert!(matches!(hear(&mut reader).unwrap(), Some(Answer::Waiting { number: 7, port: None })));
         assert!(matches!(hear(&mut reader).unwrap(), Some(Answer::Done { wrong: None })));
         assert!(hear::<Answer>(&mut reader).unwrap().is_none());
         let refused = |text: &[u8]| hear::<Answer>(&mut BufReader::new(text)).is_err();

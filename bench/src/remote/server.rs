@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::BufReader;
-use std::net::{TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,6 +16,7 @@ use super::token::{Prover, Token, nonce};
 use crate::carrier::Plug;
 use crate::message::Payloads;
 use crate::peer::plaintext::Plaintext;
+use crate::peer::quic::Quic;
 use crate::peer::tls::Tls;
 use crate::peer::transport::Transport;
 use crate::wire::{End, Order, Side};
@@ -130,8 +131,9 @@ fn answer(shared: &Shared, mut stream: TcpStream, place: Place) -> Result<()> {
 /// Opens an end and has it follow orders until the other side is gone.
 fn follow(shared: &Shared, orders: &mut TcpStream, contender: Contender, bytes: usize) -> Result<()> {
     ensure!((1..=MESSAGE_BYTES_MAX).contains(&bytes), "messages of {bytes} bytes are not taken");
-    let data = data(shared, orders)?;
-    let end = open(contender, Plug::Tcp(data), Payloads::new(bytes))?;
+    let plug =
+        if contender.needs_datagrams() { datagrams(orders)? } else { Plug::Tcp(data(shared, orders)?) };
+    let end = open(contender, plug, Payloads::new(bytes))?;
     let mut lines = BufReader::new(orders.try_clone()?);
     loop {
         let wrong = end.done()?.wrong;
@@ -143,13 +145,21 @@ fn follow(shared: &Shared, orders: &mut TcpStream, contender: Contender, bytes: 
     }
 }
 
+/// A socket for datagrams, at the address that the orders came to.
+fn datagrams(orders: &mut TcpStream) -> Result<Plug> {
+    let socket = UdpSocket::bind((orders.local_addr()?.ip(), 0))?;
+    let port = socket.local_addr()?.port();
+    say(orders, &Answer::Waiting { number: 0, port: Some(port) })?;
+    Ok(Plug::Udp { socket, remote: orders.peer_addr()? })
+}
+
 /// The connection for data that belongs to these orders.
 fn data(shared: &Shared, orders: &mut TcpStream) -> Result<TcpStream> {
     let number = shared.next.fetch_add(1, Ordering::Relaxed);
     let (sender, receiver): (_, Receiver<TcpStream>) = channel();
     let waiting = || shared.waiting.lock().unwrap_or_else(PoisonError::into_inner);
     waiting().insert(number, sender);
-    let come = say(orders, &Answer::Waiting { number }).map(|()| receiver.recv_timeout(PATIENCE));
+    let come = say(orders, &Answer::Waiting { number, port: None }).map(|()| receiver.recv_timeout(PATIENCE));
     waiting().remove(&number);
     let data = match come? {
         Ok(data) => data,
@@ -169,6 +179,7 @@ fn open(contender: Contender, plug: Plug, payloads: Payloads) -> Result<End> {
         }
         Contender::Plaintext => End::start(Plaintext, plug, side, payloads),
         Contender::Tls(shared) => End::start(Tls::join(&shared)?, plug, side, payloads),
+        Contender::Quinn(shared) => End::start(Quic::new(shared), plug, side, payloads),
         Contender::ConfidentialMlTransport => End::start(Transport, plug, side, payloads),
     }
 }

@@ -13,6 +13,7 @@ use crate::message::Payloads;
 use crate::ours::Ours;
 use crate::pair::Pair;
 use crate::peer::plaintext::Plaintext;
+use crate::peer::quic::Quic;
 use crate::peer::tls::{SharedTls, Tls, Writes};
 use crate::peer::transport::Transport;
 use crate::plan::{Peer, Suite};
@@ -108,6 +109,14 @@ fn theirs(bench: &Bench<'_>, peer: Peer, payloads: &Payloads) -> Result<Pair> {
         Peer::Rustls => {
             let shared = SharedTls::new(Writes::Buffered)?;
             connect(bench, &Tls::join(&shared)?, remote::Contender::Tls(shared), payloads)
+        }
+        Peer::Quinn => {
+            let shared = SharedTls::new(Writes::Buffered)?;
+            let quic = Quic::new(shared.clone());
+            match bench.server() {
+                Some(server) => Pair::reach(&quic, server, remote::Contender::Quinn(shared), payloads),
+                None => Pair::connect(&quic, Path::Datagrams, payloads),
+            }
         }
         Peer::ConfidentialMlTransport => {
             connect(bench, &Transport, remote::Contender::ConfidentialMlTransport, payloads)

@@ -99,7 +99,7 @@ pub struct BenchmarkSpec {
     pub pairs: Vec<Placement>,
     /// Whom the suite Transport is compared with, in turn, in the same run. Other suites have their own peers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 3), extend("x-kubernetes-list-type" = "set"))]
+    #[schemars(length(max = 4), extend("x-kubernetes-list-type" = "set"))]
     pub compare_with: Vec<ComparedWith>,
     /// How long each figure is measured.
     #[serde(default)]

@@ -104,7 +104,7 @@ async fn e2e_node_pools_are_measured_once_and_told() -> Result<()> {
 async fn e2e_node_pairs_are_measured_with_a_server_and_a_client() -> Result<()> {
     let name = "pairs";
     let release = pools(name).await?;
-    let pairs = json!({"pairs": ["SameNode", "AcrossPools"], "compareWith": ["Plaintext", "Rustls"]});
+    let pairs = json!({"pairs": ["SameNode", "AcrossPools"], "compareWith": ["Plaintext", "Rustls", "Quinn"]});
     apply(&release, name, ("Smoke", &["Transport"]), pairs).await?;
     release.because("slb/pairs", "Complete", "True", "RunSucceeded").await?;
     let status = release.read("slb/pairs").await?["status"].clone();
@@ -118,6 +118,7 @@ async fn e2e_node_pairs_are_measured_with_a_server_and_a_client() -> Result<()> 
         let rows: Vec<&str> = rows.iter().filter_map(|figure| figure["row"].as_str()).collect();
         ensure!(rows.contains(&"transport/Tcp+ChaCha20Poly1305"), "{rows:?}");
         ensure!(rows.contains(&"transport/Tcp+Aes256Gcm@rustls-buffered"), "{rows:?}");
+        ensure!(rows.contains(&"transport/Tcp+Aes256Gcm@quinn"), "{rows:?}");
     }
     // Servers end with their clients.
     let jobs = ["get", "jobs", "-l", "sealane.dev/benchmark=pairs", "-o", "json"];

@@ -62,6 +62,8 @@ pub enum ComparedWith {
     Plaintext,
     /// TLS 1.3 of rustls, AES-256-GCM.
     Rustls,
+    /// QUIC of quinn over UDP, AES-256-GCM.
+    Quinn,
     /// The published crate of that name, with its mock attestation.
     ConfidentialMlTransport,
 }
@@ -73,6 +75,7 @@ impl ComparedWith {
         match self {
             Self::Plaintext => "plaintext",
             Self::Rustls => "rustls",
+            Self::Quinn => "quinn",
             Self::ConfidentialMlTransport => "confidential-ml-transport",
         }
     }
