@@ -104,7 +104,8 @@ async fn e2e_node_pools_are_measured_once_and_told() -> Result<()> {
 async fn e2e_node_pairs_are_measured_with_a_server_and_a_client() -> Result<()> {
     let name = "pairs";
     let release = pools(name).await?;
-    let pairs = json!({"pairs": ["SameNode", "AcrossPools"], "compareWith": ["Plaintext", "Rustls", "Quinn"]});
+    let pairs =
+        json!({"pairs": ["SameNode", "AcrossPools"], "compareWith": ["Plaintext", "Rustls", "Quinn"]});
     apply(&release, name, ("Smoke", &["Transport"]), pairs).await?;
     release.because("slb/pairs", "Complete", "True", "RunSucceeded").await?;
     let status = release.read("slb/pairs").await?["status"].clone();
