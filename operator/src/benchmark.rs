@@ -5,6 +5,7 @@
 
 mod advice;
 mod apply;
+mod group;
 mod job;
 mod pairs;
 mod part;

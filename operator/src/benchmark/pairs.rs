@@ -1,6 +1,7 @@
 //! What a run measures: nodes by themselves, and pairs of them. Pure.
 
 use sealane_operator_api::{Placement, word};
+use sealane_results::Site;
 
 use super::pool::Pool;
 use crate::spec::Problem;
@@ -9,13 +10,6 @@ use crate::spec::Problem;
 const PARTS_MAX: usize = 128;
 /// Pairs of one run, which the status tells one by one.
 const PAIRS_MAX: usize = 64;
-
-/// A node of a pool.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Site {
-    pub(super) pool: String,
-    pub(super) node: String,
-}
 
 /// One part of a run: a node by itself, or a client on a node and a server on this or another one.
 #[derive(Debug, Clone, PartialEq, Eq)]

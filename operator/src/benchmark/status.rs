@@ -3,8 +3,7 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use sealane_operator_api::well_known::condition::{COMPLETE, DEGRADED, REGRESSED, RUNNING, SCHEDULED};
 use sealane_operator_api::{
-    ActiveRun, Against, BenchmarkStatus, KnownTransports, Level, NodePhase, PastRun, Regressed, RunOutcome,
-    word,
+    ActiveRun, Against, BenchmarkStatus, Level, NodePhase, PastRun, Regressed, RunOutcome, word,
 };
 use sealane_results::Summary;
 use sealane_types::UnixSeconds;
@@ -68,18 +67,8 @@ pub(super) fn finished(
         let mut pairs = verdict::pairs(&found, before.as_deref(), tolerance);
         if let Some(run) = status.runs.first() {
             let judgement = Judgement { found: &found, run, rules: &situation.spec.recommendation };
-            // What this run did not reach is known as it was, as long as it is there.
-            let (present, is_fresh) = (&outlook.present, |known: &KnownTransports| judgement.is_fresh(known));
-            pools.extend(verdict::unreached_pools(&status.pools, &pools, present, is_fresh));
-            pairs.extend(verdict::unreached_pairs(&status.pairs, &pairs, present, is_fresh));
-            for pool in &mut pools {
-                let earlier = status.pools.iter().find(|earlier| earlier.name == pool.name);
-                judgement.judge(&pool.name, &mut pool.known, earlier.map(|earlier| &earlier.known));
-            }
-            for pair in &mut pairs {
-                let earlier = status.pairs.iter().find(|earlier| earlier.name == pair.name);
-                judgement.judge(&pair.name, &mut pair.known, earlier.map(|earlier| &earlier.known));
-            }
+            judgement.complete(&mut pools, &status.pools, &outlook.present);
+            judgement.complete(&mut pairs, &status.pairs, &outlook.present);
         }
         (status.pools, status.pairs) = (pools, pairs);
     }

@@ -11,10 +11,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use sealane_operator_api::{
     ActiveNode, ActiveRun, ActiveServer, ConcurrencyPolicy, NodePhase, RunOutcome, word,
 };
-use sealane_results::{NodeRecord, RunPublicKey};
+use sealane_results::{NodeRecord, RunPublicKey, Site};
 
 use super::job::Role;
-use super::pairs::{Part, Site, parts};
+use super::pairs::{Part, parts};
 use super::part::{ends, is_final, record, sites};
 use super::pool::{Pool, pools};
 use super::schedule::Schedule;

@@ -1,5 +1,6 @@
 //! What runs say about transports: which figures count, for how long, and what they recommend. Pure.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -10,6 +11,7 @@ use sealane_operator_api::{
 };
 use sealane_results::{Better, Line, Summary, Unit};
 
+use super::group::{GROUPS_MAX, Group};
 use super::situation::Situation;
 use crate::advice::{Rival, Transport, settle};
 use crate::condition::Finding;
@@ -30,14 +32,32 @@ pub(super) struct Judgement<'a> {
 }
 
 impl Judgement<'_> {
+    /// Tells all `groups` what is known of their transports. Those of `before` that the run did not reach are added as they
+    /// were known, as long as they are fresh and their pools are `present`.
+    pub(super) fn complete<G: Group>(&self, groups: &mut Vec<G>, before: &[G], present: &BTreeSet<String>) {
+        let is_left_out = |earlier: &&G| {
+            earlier.pools().all(|pool| present.contains(pool))
+                && !groups.iter().any(|group| group.name() == earlier.name())
+                && self.is_fresh(earlier.known())
+        };
+        let room = GROUPS_MAX.saturating_sub(groups.len());
+        let unreached: Vec<G> = before.iter().filter(is_left_out).take(room).map(G::unreached).collect();
+        groups.extend(unreached);
+        for group in groups {
+            let earlier = before.iter().find(|earlier| earlier.name() == group.name()).map(G::known);
+            let name = group.name().to_owned();
+            self.judge(&name, group.known_mut(), earlier);
+        }
+    }
+
     /// Whether what is known counts at the end of the run.
-    pub(super) fn is_fresh(&self, known: &KnownTransports) -> bool {
+    fn is_fresh(&self, known: &KnownTransports) -> bool {
         !known.transports.is_empty() && is_fresh(known, self.run.completion_time.0, self.rules)
     }
 
     /// Tells a group of nodes, a pool or a pair, what is known of its transports. Where a row cannot be believed, or there is
     /// none, what was known `earlier` stays as long as it is fresh: half a picture would choose among what is left of it.
-    pub(super) fn judge(&self, group: &str, known: &mut KnownTransports, earlier: Option<&KnownTransports>) {
+    fn judge(&self, group: &str, known: &mut KnownTransports, earlier: Option<&KnownTransports>) {
         let Self { found, run, rules } = self;
         let nodes: Vec<&Summary> = found.iter().filter(|one| one.place.group() == group).collect();
         let (rivals, ignored) = sorted(&nodes, run.level);

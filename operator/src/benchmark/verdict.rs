@@ -1,14 +1,15 @@
 //! What a run means for each pool: its headline figures, and what became worse. Pure.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use sealane_operator_api::{Figure, KnownTransports, PairStatus, Placement, PoolStatus, Regressed};
 use sealane_results::{Change, Comparison, Line, Place, RowId, Summary, compare, figure as words, number};
 
+use super::group::GROUPS_MAX;
+
 /// Figures of a pool in the status; the others are in the results.
 const FIGURES_MAX: usize = 12;
 const REGRESSIONS_MAX: usize = 16;
-const GROUPS_MAX: usize = 64;
 const ROW_CHARS_MAX: usize = 64;
 
 /// By pool, or by the two between which was measured.
@@ -69,44 +70,6 @@ pub(super) fn pairs(found: &[Summary], before: Option<&[Summary]>, tolerance: f6
         })
         .take(GROUPS_MAX)
         .collect()
-}
-
-/// Pools that a run did not reach although they have nodes, without figures, but with what is known of their transports.
-pub(super) fn unreached_pools(
-    before: &[PoolStatus],
-    now: &[PoolStatus],
-    present: &BTreeSet<String>,
-    is_fresh: impl Fn(&KnownTransports) -> bool,
-) -> Vec<PoolStatus> {
-    let unreached = |pool: &&PoolStatus| {
-        present.contains(&pool.name) && !now.iter().any(|one| one.name == pool.name) && is_fresh(&pool.known)
-    };
-    let room = GROUPS_MAX.saturating_sub(now.len());
-    let without = |pool: &PoolStatus| PoolStatus {
-        nodes: 0,
-        figures: Vec::new(),
-        regressions: Vec::new(),
-        ..pool.clone()
-    };
-    before.iter().filter(unreached).take(room).map(without).collect()
-}
-
-/// Pairs, likewise.
-pub(super) fn unreached_pairs(
-    before: &[PairStatus],
-    now: &[PairStatus],
-    present: &BTreeSet<String>,
-    is_fresh: impl Fn(&KnownTransports) -> bool,
-) -> Vec<PairStatus> {
-    let unreached = |pair: &&PairStatus| {
-        [&pair.from, &pair.to].into_iter().all(|pool| present.contains(pool))
-            && !now.iter().any(|one| one.name == pair.name)
-            && is_fresh(&pair.known)
-    };
-    let room = GROUPS_MAX.saturating_sub(now.len());
-    let without =
-        |pair: &PairStatus| PairStatus { figures: Vec::new(), regressions: Vec::new(), ..pair.clone() };
-    before.iter().filter(unreached).take(room).map(without).collect()
 }
 
 /// The figures of a group, and those that are worse than they were in `earlier`.
