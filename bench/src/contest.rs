@@ -149,6 +149,22 @@ pub struct Caption {
 }
 
 impl Caption {
+    /// Of a figure of which less is better, beside nobody and without a limit.
+    #[must_use]
+    pub fn reported(id: RowId, suite: &'static str, name: String, unit: Unit, note: &str) -> Self {
+        Self {
+            id,
+            suite,
+            name,
+            unit,
+            better: Better::Lower,
+            peer: None,
+            limits: Vec::new(),
+            doubt: None,
+            note: note.to_owned(),
+        }
+    }
+
     /// The row of `ours` beside `theirs`, with `control` to tell how quiet the machine was.
     #[must_use]
     pub fn row(self, ours: &Series, theirs: Option<&Series>, control: &[f64]) -> Row {

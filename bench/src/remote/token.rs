@@ -44,7 +44,7 @@ impl Token {
             context.update(&(part.len() as u64).to_be_bytes());
             context.update(part.as_bytes());
         }
-        hex(context.sign().as_ref())
+        hex::encode(context.sign())
     }
 
     /// Whether that is what was said, in constant time.
@@ -58,11 +58,7 @@ impl Token {
 pub(super) fn nonce() -> Result<String> {
     let mut bytes = [0; NONCE_BYTES];
     rand::fill(&mut bytes).map_err(|_| anyhow!("the system has no random numbers"))?;
-    Ok(hex(&bytes))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    Ok(hex::encode(bytes))
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use crate::micro::{Micro, Operation};
 use crate::ours::Ours;
 use crate::packets::{Packets, Part};
 use crate::plan::Suite;
-use crate::row::{Better, RowId, Unit};
+use crate::row::{RowId, Unit};
 use crate::world::World;
 use aead::Aead;
 use noise::{Agreement, Between, Opening};
@@ -199,16 +199,6 @@ pub(super) fn hold<const MICROS: usize>(
 
 fn report(bench: &mut Bench<'_>, what: (RowId, &str, Unit, &str), series: &Series, control: &[f64]) {
     let (id, name, unit, note) = what;
-    let caption = Caption {
-        id,
-        suite: Suite::Crypto.word(),
-        name: name.to_owned(),
-        unit,
-        better: Better::Lower,
-        peer: None,
-        limits: Vec::new(),
-        doubt: None,
-        note: note.to_owned(),
-    };
+    let caption = Caption::reported(id, Suite::Crypto.word(), name.to_owned(), unit, note);
     bench.row(caption.row(series, None, control));
 }

@@ -13,7 +13,7 @@ use crate::micro::Micro;
 use crate::ours::Ours;
 use crate::packets::{Packets, Part};
 use crate::plan::Suite;
-use crate::row::{Better, RowId, Subject, Unit};
+use crate::row::{RowId, Subject, Unit};
 use crate::world::World;
 
 /// Bytes of a packet.
@@ -74,16 +74,8 @@ fn window(bench: &mut Bench<'_>) -> Ran {
 
 fn report(bench: &mut Bench<'_>, what: (RowId, &str, Option<f64>, &str), series: &Series, control: &[f64]) {
     let (id, name, limit, note) = what;
-    let caption = Caption {
-        id,
-        suite: Suite::Frame.word(),
-        name: name.to_owned(),
-        unit: Unit::Nanoseconds,
-        better: Better::Lower,
-        peer: None,
-        limits: limit.map(|limit| (Subject::Ours, limit)).into_iter().collect(),
-        doubt: None,
-        note: note.to_owned(),
-    };
+    let caption = Caption::reported(id, Suite::Frame.word(), name.to_owned(), Unit::Nanoseconds, note);
+    let limits = limit.map(|limit| (Subject::Ours, limit)).into_iter().collect();
+    let caption = Caption { limits, ..caption };
     bench.row(caption.row(series, None, control));
 }

@@ -7,7 +7,7 @@ use crate::contest::{Caption, Contest, Sample, Series};
 use crate::held::{BYTES, Held};
 use crate::plan::{Level, Suite};
 use crate::programs;
-use crate::row::{Better, RowId, Unit};
+use crate::row::{RowId, Unit};
 
 pub(super) fn run(bench: &mut Bench<'_>) -> Ran {
     let ids = [RowId::new("H9", "idle"), RowId::new("P11", "connection")];
@@ -44,17 +44,7 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Ran {
          buffers, which growth/idle-connection has"
     );
     for ((id, name), series) in ids.into_iter().zip(names).zip([&idle, &carrying]) {
-        let caption = Caption {
-            id,
-            suite: Suite::Memory.word(),
-            name,
-            unit: Unit::Kibibytes,
-            better: Better::Lower,
-            peer: None,
-            limits: Vec::new(),
-            doubt: None,
-            note: note.clone(),
-        };
+        let caption = Caption::reported(id, Suite::Memory.word(), name, Unit::Kibibytes, &note);
         bench.row(caption.row(series, None, &control));
     }
     Ok(())

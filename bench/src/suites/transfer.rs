@@ -6,7 +6,7 @@ use crate::bench::{Bench, Ran};
 use crate::contest::Caption;
 use crate::micro::Micro;
 use crate::plan::Suite;
-use crate::row::{Better, RowId, Unit};
+use crate::row::{RowId, Unit};
 use account::{Resend, Way};
 
 /// Tensors in flight: sent, and not taken yet. The last one leaves room in the window for the one that is timed.
@@ -41,17 +41,7 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Ran {
             ),
         ];
         for ((id, name, unit, note), series) in words.into_iter().zip(&contest.series) {
-            let caption = Caption {
-                id,
-                suite: Suite::Transfer.word(),
-                name,
-                unit,
-                better: Better::Lower,
-                peer: None,
-                limits: Vec::new(),
-                doubt: None,
-                note: note.to_owned(),
-            };
+            let caption = Caption::reported(id, Suite::Transfer.word(), name, unit, note);
             bench.row(caption.row(series, None, &contest.control));
         }
     }
