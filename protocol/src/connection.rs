@@ -20,7 +20,7 @@ use sealane_attestation::binding::Role;
 use sealane_types::Reason;
 
 use self::core::{Core, Intent};
-use self::keyed::{Flow, Keyed, blame};
+use self::keyed::{Closing, Flow, Keyed, blame};
 use self::opening::{Opening, Progress, put_refusal};
 use self::payload::misuse;
 use crate::Moment;
@@ -30,7 +30,7 @@ use crate::frame::{
 };
 use crate::handshake::{Kind, Suite};
 use crate::keys::Random;
-use crate::record::{Rekey, Sealer};
+use crate::record::{Level, LevelOpener, LevelSealer, PacketOpener, PacketSealer, Rekey};
 use crate::ticket::Ticket;
 
 pub use event::{ClosedBy, Event, EvidenceReceived, EvidenceWanted, Introduction};
@@ -57,7 +57,13 @@ enum State {
     Opening(Box<Opening>),
     Keyed(Box<Keyed>),
     /// With the key that seals what is still in the output.
-    Closed(Option<Box<Sealer>>),
+    Closed(Option<Box<Closing>>),
+}
+
+/// The keys of a connection whose packets are sealed, as far as there are any.
+pub(crate) struct PacketKeys<'a> {
+    pub(crate) sealer: Option<&'a mut PacketSealer>,
+    pub(crate) opener: Option<&'a mut PacketOpener>,
 }
 
 impl Connection {
@@ -104,6 +110,15 @@ impl Connection {
         Ok(Self { core, state })
     }
 
+    /// A connection that has just begun, over a carrier that keeps no order: [`Engine`](crate::datagram::Engine) moves
+    /// what it says, in packets that are sealed. Its own input and output are closed to everyone else.
+    #[must_use]
+    pub fn over_datagrams(mut self) -> Self {
+        debug_assert!(matches!(self.state, State::Opening(_)), "its keys would be for records");
+        self.core.level = Level::Packets;
+        self
+    }
+
     /// Takes bytes from the carrier, opens whole records in place, hands their frames to `sink`, and returns
     /// how many bytes it consumed. The rest is the beginning of a record: hand it in again with more behind it.
     /// [`limits::RECORD_WIRE_BYTES_MAX`](crate::limits::RECORD_WIRE_BYTES_MAX) bytes are always enough for one.
@@ -111,6 +126,19 @@ impl Connection {
     /// # Errors
     /// [`Fail`] when the connection is over; the close frame that tells the remote is in the output.
     pub fn handle_input(
+        &mut self,
+        now: Moment,
+        input: &mut [u8],
+        sink: &mut dyn Sink,
+    ) -> Result<usize, Fail> {
+        match self.core.level {
+            Level::Records => self.handle_bytes(now, input, sink),
+            Level::Packets => Err(Fail::Order("bytes came that were in no packet")),
+        }
+    }
+
+    /// As [`Self::handle_input`], for bytes of the handshake, or of records that came out of packets.
+    pub(crate) fn handle_bytes(
         &mut self,
         now: Moment,
         input: &mut [u8],
@@ -205,6 +233,49 @@ impl Connection {
     /// Sealed bytes for the carrier; empty when there are none. Seals what is queued when nothing sealed is
     /// left, so small frames coalesce while the carrier is busy.
     pub fn poll_output(&mut self, now: Moment) -> &[u8] {
+        match self.core.level {
+            Level::Records => self.poll_bytes(now),
+            Level::Packets => &[],
+        }
+    }
+
+    /// Bytes of the handshake that nothing seals.
+    pub(crate) fn poll_clear(&self) -> &[u8] {
+        self.core.output.clear()
+    }
+
+    /// Whether this side has keys, and what it says from now on goes out in packets.
+    pub(crate) const fn is_keyed(&self) -> bool {
+        !matches!(self.state, State::Opening(_) | State::Closed(None))
+    }
+
+    /// The keys that packets are sealed and opened with.
+    pub(crate) fn packet_keys(&mut self) -> PacketKeys<'_> {
+        let (sealer, opener) = match &mut self.state {
+            State::Opening(_) => (None, None),
+            State::Keyed(keyed) => {
+                let opener = match &mut keyed.opener {
+                    LevelOpener::Packets(opener) => Some(&mut **opener),
+                    LevelOpener::Records(_) => None,
+                };
+                (Some(&mut keyed.sealer), opener)
+            }
+            State::Closed(closing) => {
+                let closing =
+                    closing.as_mut().map(|closing| (&mut closing.sealer, closing.opener.as_deref_mut()));
+                let (sealer, opener) = closing.unzip();
+                (sealer, opener.flatten())
+            }
+        };
+        let sealer = sealer.and_then(|sealer| match sealer {
+            LevelSealer::Packets(sealer) => Some(&mut **sealer),
+            LevelSealer::Records(_) => None,
+        });
+        PacketKeys { sealer, opener }
+    }
+
+    /// What [`Self::poll_output`] gives, whether it is sealed or goes into packets that are.
+    pub(crate) fn poll_bytes(&mut self, now: Moment) -> &[u8] {
         self.core.touch(now);
         let Self { core, state } = self;
         let sealer = match state {
@@ -214,7 +285,7 @@ impl Connection {
                 let _ = keyed.flush(core);
                 Some(&mut keyed.sealer)
             }
-            State::Closed(sealer) => sealer.as_deref_mut(),
+            State::Closed(closing) => closing.as_deref_mut().map(|closing| &mut closing.sealer),
         };
         let bytes = core.output.poll(sealer).unwrap_or_default();
         if !bytes.is_empty() {
@@ -319,7 +390,7 @@ impl Connection {
         if core.is_over() {
             return;
         }
-        let sealer = match std::mem::replace(state, State::Closed(None)) {
+        let closing = match std::mem::replace(state, State::Closed(None)) {
             State::Opening(opening) if by == ClosedBy::Local && opening.may_refuse() => {
                 let _ = put_refusal(core, reason);
                 None
@@ -330,11 +401,16 @@ impl Connection {
                     // Evidence that is still queued is of no use to a remote that we leave.
                     let _ = keyed.put_close(core, reason);
                 }
-                Some(Box::new(keyed.into_sealer()))
+                Some(Box::new(keyed.into_closing()))
             }
         };
-        *state = State::Closed(sealer);
+        *state = State::Closed(closing);
         core.emit_closed(by, reason);
+    }
+
+    /// Ends it because of what its carrier brought.
+    pub(crate) fn fail(&mut self, fail: &Fail) {
+        self.end(blame(fail), fail.reason());
     }
 
     #[must_use]

@@ -49,12 +49,14 @@
 
 mod codec;
 pub mod connection;
+pub mod datagram;
 pub mod frame;
 pub mod handshake;
 pub mod keys;
 pub mod limits;
 mod moment;
 pub mod record;
+mod recovery;
 pub mod ticket;
 pub mod transfer;
 #[cfg(test)]

@@ -72,6 +72,44 @@ pub const PHASE_RECORDS_MAX: u64 = 1 << 32;
 /// Age of a key at its sender.
 pub const PHASE_MICROS_MAX: u64 = 3_600_000_000;
 
+/// How long packets under a key that was replaced may still arrive.
+pub const PHASE_OVERLAP_MICROS: u64 = 3_000_000;
+/// Packets that did not open until a connection ends: after so many attempts one of GCM might (RFC 9001 §6.6).
+pub const PACKETS_UNOPENED_GCM_MAX: u64 = 1 << 52;
+/// As [`PACKETS_UNOPENED_GCM_MAX`] for ChaCha20-Poly1305.
+pub const PACKETS_UNOPENED_CHACHA_MAX: u64 = 1 << 36;
+
+/// UDP payload that every path has to carry (RFC 9000 §14).
+pub const DATAGRAM_BYTES_MIN: usize = 1_200;
+/// UDP payload of one datagram.
+pub const DATAGRAM_BYTES_MAX: usize = 65_507;
+/// What one side of a handshake says at once, over datagrams.
+pub const FLIGHT_BYTES_MAX: usize = 4_096;
+/// First wait until a flight is said again, and the longest: a handshake may take ten seconds.
+pub const FLIGHT_WAIT_MICROS: u64 = 100_000;
+/// See [`FLIGHT_WAIT_MICROS`].
+pub const FLIGHT_WAIT_MICROS_MAX: u64 = 1_600_000;
+/// How long a cookie is good.
+pub const COOKIE_MICROS_MAX: u64 = 10_000_000;
+/// Runs of packets in one acknowledgement beside the newest.
+pub const ACKNOWLEDGED_RUNS_MAX: usize = 16;
+/// Packets after which the remote is told that they came.
+pub const ACKNOWLEDGE_PACKETS: u32 = 16;
+/// How long fewer may wait.
+pub const ACKNOWLEDGE_DELAY_MICROS: u64 = 1_000;
+/// Runs of packet numbers that a receiver remembers.
+pub const RECEIVED_RANGES_MAX: usize = 64;
+/// Bytes of a connection's datagrams behind a gap, from a remote that has proved nothing.
+pub const STREAM_WINDOW_BYTES_MIN: u64 = 128 << 10;
+/// The same once both sides are verified.
+pub const STREAM_WINDOW_BYTES: u64 = 16 << 20;
+/// Runs of bytes behind a gap.
+pub const STREAM_RANGES_MAX: usize = 4_096;
+/// Times that an address to which the remote may have moved is asked whether it receives.
+pub const PATH_TRIES_MAX: u8 = 3;
+/// Longest wait until a silent path is tried again; silence ends the connection after ten of them.
+pub const PROBE_MICROS_MAX: u64 = 2_000_000;
+
 /// Streams that one connection carries at once.
 pub const STREAMS_MAX: usize = 256;
 /// Pipes that one connection carries at once.

@@ -6,15 +6,18 @@
 //! ```
 //!
 //! Both ends count records, so one that is deleted, repeated, reordered, changed or sent back where it came
-//! from fails to open, and the first that fails ends the link.
+//! from fails to open, and the first that fails ends the link. Where the carrier keeps no order, packets are sealed in
+//! place of records ([`packet`]).
 
 #[cfg(test)]
 mod cost;
 mod header;
 mod input;
 mod key;
+mod level;
 mod opener;
 mod output;
+mod packet;
 mod rekey;
 mod sealer;
 
@@ -22,8 +25,13 @@ pub use input::InputBuffer;
 pub use rekey::Rekey;
 
 pub(crate) use header::{Header, RecordKind};
+pub(crate) use level::{Level, LevelOpener, LevelSealer};
 pub(crate) use opener::Opener;
 pub(crate) use output::{Lane, Output, OutputError};
+pub use packet::ConnectionId;
+pub(crate) use packet::{
+    HEADER_BYTES as PACKET_HEADER_BYTES, OpenError, PacketNumber, PacketOpener, PacketSealer, addressee,
+};
 pub(crate) use sealer::Sealer;
 
 /// Bytes that are not the next record of this link. The first one ends the link.

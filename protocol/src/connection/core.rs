@@ -10,7 +10,7 @@ use sealane_types::{PeerName, Reason, SessionName};
 use super::{ClosedBy, Event, Introduction, Local};
 use crate::Moment;
 use crate::handshake::Suite;
-use crate::record::Output;
+use crate::record::{Level, Output};
 
 #[derive(Debug)]
 pub(super) struct Core {
@@ -26,6 +26,7 @@ pub(super) struct Core {
     pub(super) events: VecDeque<Event>,
     over: bool,
     pub(super) output: Output,
+    pub(super) level: Level,
     pub(super) suite: Option<Suite>,
     pub(super) introduction: Option<Introduction>,
     pub(super) peer: Option<VerifiedPeer>,
@@ -54,6 +55,7 @@ impl Core {
             events: VecDeque::new(),
             over: false,
             output: Output::default(),
+            level: Level::Records,
             suite: None,
             introduction: None,
             peer: None,

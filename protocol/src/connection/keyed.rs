@@ -19,17 +19,14 @@ use crate::keys::{EvidenceDigests, Random, Resumption, TicketId, public_id};
 use crate::limits::{
     EVIDENCE_BYTES_MAX, REATTEST_INTERVAL_MICROS_MIN, RECORD_HEADER_BYTES, TICKETS_OF_ATTESTATION_MAX,
 };
-use crate::record::{Header, Lane, Opener, OutputError, RecordKind, Sealer};
+use crate::record::{Header, Lane, LevelOpener, LevelSealer, OutputError, PacketOpener, RecordKind};
 use crate::ticket::{Past, Ticket};
 
 const MICROS_PER_SECOND: u64 = 1_000_000;
 
-/// The first link has no join nonces.
-pub(super) const FIRST_LINK: (u32, [u8; 64]) = (0, [0; 64]);
-
 pub(super) struct Keyed {
-    pub(super) sealer: Sealer,
-    pub(super) opener: Opener,
+    pub(super) sealer: LevelSealer,
+    pub(super) opener: LevelOpener,
     facts: Facts,
     stage: Stage,
     outbox: Outbox,
@@ -47,6 +44,12 @@ pub(super) struct Keyed {
     tickets: u32,
 }
 
+/// What a connection that is over still has.
+pub(super) struct Closing {
+    pub(super) sealer: LevelSealer,
+    pub(super) opener: Option<Box<PacketOpener>>,
+}
+
 /// Whether the remote ended the connection.
 pub(super) enum Flow {
     Continue,
@@ -62,8 +65,8 @@ impl Keyed {
         let (evidence, attested, began) = past.map_or((EvidenceDigests::NONE, core.now, core.now), |past| {
             (past.evidence, past.attested, past.began)
         });
-        let (link, join_nonces) = FIRST_LINK;
-        let secret = |role| root.link(direction(role), link, &join_nonces);
+        let level = core.level;
+        let secret = |role| level.secret(&root, direction(role));
         let PolicyView { epoch, digest, .. } = core.local.policy;
         let binding_key = root.binding_key();
         let purpose = match kind {
@@ -83,8 +86,8 @@ impl Keyed {
             digest,
         };
         let mut keyed = Self {
-            sealer: Sealer::new(secret(core.role), core.local.rekey, core.now),
-            opener: Opener::new(secret(core.role.peer()), core.now),
+            sealer: LevelSealer::new(level, secret(core.role), core.local.rekey, core.now),
+            opener: LevelOpener::new(level, secret(core.role.peer()), core.now),
             facts,
             stage: Stage::Confirming,
             outbox: Outbox::default(),
@@ -114,7 +117,7 @@ impl Keyed {
         let Some((head, rest)) = input.split_first_chunk_mut::<RECORD_HEADER_BYTES>() else {
             return Ok(None);
         };
-        let header = Header::parse(*head)?;
+        let header = Header::parse(*head, core.level)?;
         let Some(body) = rest.get_mut(..header.length) else { return Ok(None) };
         let plaintext = self.opener.open(header, body, core.now)?;
         core.last_input = core.now;
@@ -230,6 +233,7 @@ impl Keyed {
             return Err(RenewError::NotNow);
         }
         self.renewal = Some(Renewal::begin(core, &self.facts, &mut self.outbox, random)?);
+        self.sealer.renewal_begun();
         self.renewal_deadline = Some(core.now.plus_micros(core.local.timing.handshake_micros));
         Ok(())
     }
@@ -260,6 +264,10 @@ impl Keyed {
             self.renewal_deadline = Some(core.now.plus_micros(core.local.timing.handshake_micros));
         }
         let renewal = Renewal::on_control(self.renewal.take(), frame, core, &self.facts, &mut self.outbox)?;
+        self.sealer.renewal_begun();
+        if let Some(fresh) = renewal.just_shared() {
+            self.opener.expect(|| fresh.secret(core, core.role.peer()));
+        }
         self.renewal = Some(renewal);
         Ok(())
     }
@@ -267,8 +275,8 @@ impl Keyed {
     /// The remote's next record is under the new keys.
     fn renewed(&mut self, core: &mut Core) -> Result<(), Fail> {
         let renewal = self.renewal.take().ok_or(Fail::Order("keys were replaced without a renewal"))?;
-        let (secret, resumption, facts) = renewal.finish(core.role)?;
-        self.opener.replace(secret, core.now);
+        let (secret, resumption, facts) = renewal.finish(core)?;
+        self.opener.replace(secret, core.now)?;
         (self.facts, self.resumption, self.tickets) = (facts, resumption, 0);
         (self.attested, self.renewal_deadline) = (core.now, None);
         core.emit(Event::Reattested);
@@ -423,9 +431,14 @@ impl Keyed {
         core.output.put_frame(&mut self.sealer, Lane::Close, core.now, |space| encode(&frame, space))
     }
 
-    /// Keeps what seals the rest of the output; every other secret is wiped.
-    pub(super) fn into_sealer(self) -> Sealer {
-        self.sealer
+    /// Keeps what seals the rest of the output, and what opens the packets that acknowledge it; every other secret is
+    /// wiped.
+    pub(super) fn into_closing(self) -> Closing {
+        let opener = match self.opener {
+            LevelOpener::Records(_) => None,
+            LevelOpener::Packets(opener) => Some(opener),
+        };
+        Closing { sealer: self.sealer, opener }
     }
 
     pub(super) fn public_id(&self) -> [u8; 32] {

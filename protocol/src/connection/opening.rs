@@ -114,7 +114,7 @@ impl Opening {
         match self {
             Self::Responder(responder) => on_hello(responder, core, input),
             Self::Initiator(initiator) => {
-                let Some((message, used)) = handshake_message(input)? else {
+                let Some((message, used)) = handshake_message(core, input)? else {
                     return Ok(Progress::Incomplete(Self::Initiator(initiator)));
                 };
                 let (finished, reply) = initiator.on_message2(message)?;
@@ -122,7 +122,7 @@ impl Opening {
                 Ok(Progress::Keyed(Box::new(Keyed::new(finished, None, core)), used))
             }
             Self::Resuming(resuming, past) => {
-                let Some((message, used)) = handshake_message(input)? else {
+                let Some((message, used)) = handshake_message(core, input)? else {
                     return Ok(Progress::Incomplete(Self::Resuming(resuming, past)));
                 };
                 let finished = resuming.on_message2(message)?;
@@ -131,7 +131,7 @@ impl Opening {
             // Nobody has reason to say more before message 2.
             waiting @ Self::TicketWanted(_) => Ok(Progress::Incomplete(waiting)),
             Self::ResponderWaiting(responder) => {
-                let Some((message, used)) = handshake_message(input)? else {
+                let Some((message, used)) = handshake_message(core, input)? else {
                     return Ok(Progress::Incomplete(Self::ResponderWaiting(responder)));
                 };
                 let finished = responder.on_message3(message)?;
@@ -148,7 +148,7 @@ fn on_hello(responder: Responder, core: &mut Core, input: &[u8]) -> Result<Progr
     // A hello that leads nowhere is refused before anything is computed for it.
     responder.choose(&hello)?;
     let (hello_bytes, rest) = input.split_at_checked(hello_length).ok_or(Fail::Order("hello length"))?;
-    let Some((message, used)) = handshake_message(rest)? else {
+    let Some((message, used)) = handshake_message(core, rest)? else {
         return Ok(Progress::Incomplete(Opening::Responder(responder)));
     };
     let used = hello_length.saturating_add(used);
@@ -165,9 +165,9 @@ fn on_hello(responder: Responder, core: &mut Core, input: &[u8]) -> Result<Progr
 
 /// The handshake message at the front of `input`, and its length with header; a refusal in its place is an
 /// error.
-fn handshake_message(input: &[u8]) -> Result<Option<(&[u8], usize)>, Fail> {
+fn handshake_message<'a>(core: &Core, input: &'a [u8]) -> Result<Option<(&'a [u8], usize)>, Fail> {
     let Some((head, rest)) = input.split_first_chunk::<RECORD_HEADER_BYTES>() else { return Ok(None) };
-    let header = Header::parse(*head)?;
+    let header = Header::parse(*head, core.level)?;
     let Some(body) = rest.get(..header.length) else { return Ok(None) };
     match header.kind {
         RecordKind::Handshake => Ok(Some((body, header.length.saturating_add(RECORD_HEADER_BYTES)))),

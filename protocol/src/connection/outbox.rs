@@ -7,7 +7,7 @@ use crate::frame::control::{Confirm, Control, Fragment};
 use crate::frame::encode;
 use crate::keys::{LinkSecret, TicketId};
 use crate::limits::FRAGMENT_BYTES_MAX;
-use crate::record::{Lane, Output, OutputError, Sealer};
+use crate::record::{Lane, LevelSealer, Output, OutputError};
 
 /// One thing to say.
 #[derive(Debug)]
@@ -72,7 +72,7 @@ impl Outbox {
     pub(super) fn flush(
         &mut self,
         output: &mut Output,
-        sealer: &mut Sealer,
+        sealer: &mut LevelSealer,
         now: Moment,
     ) -> Result<(), OutputError> {
         while let Some(item) = self.0.front_mut() {

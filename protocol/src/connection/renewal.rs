@@ -60,8 +60,8 @@ pub(super) enum Proof {
 }
 
 impl Fresh {
-    fn secret(&self, of: Role) -> LinkSecret {
-        self.root.link(direction(of), super::keyed::FIRST_LINK.0, &super::keyed::FIRST_LINK.1)
+    pub(super) fn secret(&self, core: &Core, of: Role) -> LinkSecret {
+        core.level.secret(&self.root, direction(of))
     }
 }
 
@@ -129,10 +129,18 @@ impl Renewal {
                 on_evidence(fresh, slot, &part, core)
             }
             (Some(Self::Proving(fresh, Proof::ReadyAwaited)), Control::Ready) => {
-                outbox.push(Item::Renewed(Some(fresh.secret(core.role))));
+                outbox.push(Item::Renewed(Some(fresh.secret(core, core.role))));
                 Ok(Self::Switching(fresh))
             }
             _ => Err(UNEXPECTED),
+        }
+    }
+
+    /// What the new handshake left behind, when it has just been finished: nothing was proved for it yet.
+    pub(super) fn just_shared(&self) -> Option<&Fresh> {
+        match self {
+            Self::Proving(fresh, Proof::OwnEvidence | Proof::EvidenceAwaited(None)) => Some(fresh),
+            _ => None,
         }
     }
 
@@ -165,7 +173,7 @@ impl Renewal {
             (Self::Proving(fresh, Proof::EvidenceOffered), Role::Responder) => want_evidence(fresh, core),
             (Self::Proving(fresh, Proof::EvidenceOffered), Role::Initiator) => {
                 outbox.push(Item::Ready);
-                outbox.push(Item::Renewed(Some(fresh.secret(core.role))));
+                outbox.push(Item::Renewed(Some(fresh.secret(core, core.role))));
                 Self::Switching(fresh)
             }
             (other, _) => other,
@@ -173,9 +181,11 @@ impl Renewal {
     }
 
     /// The remote replaced its key: what opens its records from now on, and what the connection rests on.
-    pub(super) fn finish(self, role: Role) -> Result<(LinkSecret, Resumption, Facts), Fail> {
+    pub(super) fn finish(self, core: &Core) -> Result<(LinkSecret, Resumption, Facts), Fail> {
         match self {
-            Self::Switching(fresh) => Ok((fresh.secret(role.peer()), fresh.root.resumption(), fresh.facts)),
+            Self::Switching(fresh) => {
+                Ok((fresh.secret(core, core.role.peer()), fresh.root.resumption(), fresh.facts))
+            }
             _ => Err(Fail::Order("the keys were replaced out of turn")),
         }
     }

@@ -14,7 +14,7 @@ use crate::keys::{Label, MlKem768, RandomFailed, Secret, StaticKey};
 use crate::limits::{
     EVIDENCE_BYTES_MAX, LIFE_MICROS, POLICY_CHAIN_BYTES_MAX, RECORD_HEADER_BYTES, TAG_BYTES,
 };
-use crate::record::{RecordKind, Rekey};
+use crate::record::{RecordKind, Rekey, Sealer};
 
 mod resumption;
 

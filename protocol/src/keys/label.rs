@@ -15,6 +15,10 @@ pub(crate) enum Label {
     Ticket,
     /// From a direction's secret: secret of one link.
     Link,
+    /// From a direction's secret: secret of its datagrams, where they take the place of links.
+    Datagrams,
+    /// From the secret of datagrams: key that hides their headers.
+    Header,
     /// From a phase's secret: AEAD key.
     Key,
     /// From a phase's secret: AEAD nonce mask.
@@ -32,6 +36,8 @@ impl Label {
             Self::Resume => b"resume",
             Self::Ticket => b"ticket",
             Self::Link => b"link",
+            Self::Datagrams => b"datagrams",
+            Self::Header => b"header",
             Self::Key => b"key",
             Self::Nonce => b"nonce",
             Self::Update => b"update",

@@ -98,10 +98,19 @@ impl Root {
     /// nonces: zeros.
     pub(crate) fn link(&self, from: Label, link: u32, join_nonces: &[u8; 64]) -> LinkSecret {
         debug_assert!(matches!(from, Label::Initiator | Label::Responder));
+        self.of_direction(from, Label::Link, &[&link.to_be_bytes(), join_nonces])
+    }
+
+    /// The secret of the datagrams of the direction `from`. It differs from that of every link, so that a handshake which
+    /// somebody carried from one kind of carrier to the other gives two sides that do not understand each other.
+    pub(crate) fn datagrams(&self, from: Label) -> LinkSecret {
+        self.of_direction(from, Label::Datagrams, &[])
+    }
+
+    fn of_direction(&self, from: Label, label: Label, context: &[&[u8]]) -> LinkSecret {
         let direction: Secret<32> = self.scope.expand(&self.prk, from, &[]);
         let direction = Prk::new_less_safe(HKDF_SHA256, direction.expose());
-        let secret = self.scope.expand(&direction, Label::Link, &[&link.to_be_bytes(), join_nonces]);
-        LinkSecret { secret, scope: self.scope }
+        LinkSecret { secret: self.scope.expand(&direction, label, context), scope: self.scope }
     }
 }
 
@@ -123,9 +132,19 @@ impl LinkSecret {
         self.derive(Label::Nonce)
     }
 
+    /// What hides the headers of datagrams.
+    pub(crate) fn header(&self) -> Secret<32> {
+        self.derive(Label::Header)
+    }
+
+    /// The secret of the next phase; this one is kept, because packets of it may still be on their way.
+    pub(crate) fn successor(&self) -> Self {
+        Self { secret: self.derive(Label::Update), scope: self.scope }
+    }
+
     /// The secret of the next phase; this one is wiped.
     pub(crate) fn update(self) -> Self {
-        Self { secret: self.derive(Label::Update), scope: self.scope }
+        self.successor()
     }
 
     pub(crate) const fn suite(&self) -> Suite {

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use sealane_types::Cipher;
 
-use super::{Header, InputBuffer, Lane, Opener, Output, Rekey, Sealer};
+use super::{Header, InputBuffer, Lane, Level, LevelSealer, Opener, Output, Rekey};
 use crate::Moment;
 use crate::frame::{
     CHUNK_OVERHEAD_BYTES, Decoded, Frame, Sequence, StreamId, TensorHeader, decode, encode, put_chunk,
@@ -33,7 +33,7 @@ fn secret() -> LinkSecret {
 
 /// Both ends of a link in one place.
 struct Link {
-    sealer: Sealer,
+    sealer: LevelSealer,
     opener: Opener,
     output: Output,
     input: InputBuffer,
@@ -63,7 +63,7 @@ impl Link {
         self.input.filled(length);
         self.output.written(length);
         let (head, body) = self.input.unread().split_first_chunk_mut::<RECORD_HEADER_BYTES>().unwrap();
-        let mut frames = self.opener.open(Header::parse(*head).unwrap(), body, NOW).unwrap();
+        let mut frames = self.opener.open(Header::parse(*head, Level::Records).unwrap(), body, NOW).unwrap();
         while !frames.is_empty() {
             let (frame, rest) = decode(frames).unwrap();
             if let Decoded::Data(Frame::Chunk(chunk)) = frame {
@@ -84,7 +84,7 @@ fn worker() {
     let (bytes, tensors, together): (usize, u64, u64) =
         (bytes.parse().unwrap(), tensors.parse().unwrap(), together.parse().unwrap());
     let mut link = Link {
-        sealer: Sealer::new(secret(), Rekey::default(), NOW),
+        sealer: LevelSealer::new(Level::Records, secret(), Rekey::default(), NOW),
         opener: Opener::new(secret(), NOW),
         output: Output::default(),
         input: InputBuffer::new(),

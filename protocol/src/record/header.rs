@@ -1,9 +1,7 @@
 //! The four bytes before every message but the hello.
 
-use super::RecordError;
-use crate::limits::{
-    HANDSHAKE_MESSAGE_BYTES_MAX, RECORD_HEADER_BYTES, RECORD_PLAINTEXT_BYTES_MAX, TAG_BYTES,
-};
+use super::{Level, RecordError};
+use crate::limits::{HANDSHAKE_MESSAGE_BYTES_MAX, RECORD_HEADER_BYTES, RECORD_PLAINTEXT_BYTES_MAX};
 
 /// What follows a header. The value is the byte on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,15 +30,17 @@ pub(crate) struct Header {
 const REFUSAL_BYTES: usize = 2;
 
 impl Header {
-    /// Reads a header and holds its length against the limits of its type.
-    pub(crate) fn parse(bytes: [u8; RECORD_HEADER_BYTES]) -> Result<Self, RecordError> {
+    /// Reads a header and holds its length against the limits of its type at `level`.
+    pub(crate) fn parse(bytes: [u8; RECORD_HEADER_BYTES], level: Level) -> Result<Self, RecordError> {
         let [kind, high, middle, low] = bytes;
+        let tag = level.tag_bytes();
         let (kind, range) = match kind {
             1 => (RecordKind::Handshake, 1..=HANDSHAKE_MESSAGE_BYTES_MAX),
             2 => (RecordKind::Refusal, REFUSAL_BYTES..=REFUSAL_BYTES),
-            3 => (RecordKind::Data, TAG_BYTES..=TAG_BYTES.saturating_add(RECORD_PLAINTEXT_BYTES_MAX)),
-            4 => (RecordKind::KeyUpdate, TAG_BYTES..=TAG_BYTES),
-            5 => (RecordKind::Renewed, TAG_BYTES..=TAG_BYTES),
+            3 => (RecordKind::Data, tag..=tag.saturating_add(RECORD_PLAINTEXT_BYTES_MAX)),
+            // Packets say by themselves under which key they are.
+            4 if level == Level::Records => (RecordKind::KeyUpdate, tag..=tag),
+            5 => (RecordKind::Renewed, tag..=tag),
             _ => return Err(RecordError::Kind),
         };
         let length = usize::try_from(u32::from_be_bytes([0, high, middle, low]));
@@ -65,16 +65,19 @@ mod tests {
 
     #[test]
     fn reads_back_and_refuses_lengths_out_of_range() {
-        let longest = RECORD_PLAINTEXT_BYTES_MAX + TAG_BYTES;
-        for (kind, length) in [
-            (RecordKind::Data, longest),
-            (RecordKind::KeyUpdate, 16),
-            (RecordKind::Renewed, 16),
-            (RecordKind::Refusal, 2),
+        for (level, kind, length) in [
+            (Level::Records, RecordKind::Data, RECORD_PLAINTEXT_BYTES_MAX + 16),
+            (Level::Records, RecordKind::KeyUpdate, 16),
+            (Level::Records, RecordKind::Renewed, 16),
+            (Level::Records, RecordKind::Refusal, 2),
+            (Level::Packets, RecordKind::Data, RECORD_PLAINTEXT_BYTES_MAX),
+            (Level::Packets, RecordKind::Renewed, 0),
+            (Level::Packets, RecordKind::Refusal, 2),
         ] {
             let header = Header { kind, length };
-            assert_eq!(Header::parse(header.encode().unwrap()), Ok(header));
+            assert_eq!(Header::parse(header.encode().unwrap(), level), Ok(header));
         }
+        let parse = |bytes| Header::parse(bytes, Level::Records);
         for bytes in [
             [3, 0, 0, 15],
             [3, 1, 0, 17],
@@ -84,9 +87,17 @@ mod tests {
             [1, 0, 0, 0],
             [1, 1, 0, 0],
         ] {
-            assert_eq!(Header::parse(bytes), Err(RecordError::Length), "{bytes:?}");
+            assert_eq!(parse(bytes), Err(RecordError::Length), "{bytes:?}");
         }
-        assert_eq!(Header::parse([0, 0, 0, 16]), Err(RecordError::Kind));
-        assert_eq!(Header::parse([6, 0, 0, 16]), Err(RecordError::Kind));
+        assert_eq!(parse([0, 0, 0, 16]), Err(RecordError::Kind));
+        assert_eq!(parse([6, 0, 0, 16]), Err(RecordError::Kind));
+        for (bytes, error) in [
+            ([3, 1, 0, 1], RecordError::Length),
+            ([5, 0, 0, 16], RecordError::Length),
+            ([4, 0, 0, 0], RecordError::Kind),
+            ([4, 0, 0, 16], RecordError::Kind),
+        ] {
+            assert_eq!(Header::parse(bytes, Level::Packets), Err(error), "{bytes:?}");
+        }
     }
 }

@@ -9,26 +9,32 @@ use aws_lc_rs::aead::{
 use sealane_types::Cipher;
 
 use super::RecordError;
+use super::packet::PacketNumber;
 use crate::keys::{LinkSecret, Secret};
 use crate::limits::TAG_BYTES;
 
 /// Position of a record in its direction of its link: never repeats, never goes back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct RecordSequence(u64);
+pub(in crate::record) struct RecordSequence(u64);
 
 impl RecordSequence {
-    pub(super) const FIRST: Self = Self(0);
+    pub(in crate::record) const FIRST: Self = Self(0);
 
-    pub(super) fn next(self) -> Result<Self, RecordError> {
+    /// A packet's place is its number.
+    pub(in crate::record) const fn of(number: PacketNumber) -> Self {
+        Self(number.0)
+    }
+
+    pub(in crate::record) fn next(self) -> Result<Self, RecordError> {
         self.0.checked_add(1).map(Self).ok_or(RecordError::Exhausted)
     }
 }
 
 /// Seals records of one phase.
-pub(super) struct SealKey(Keyed);
+pub(in crate::record) struct SealKey(Keyed);
 
 /// Opens records of one phase.
-pub(super) struct OpenKey(Keyed);
+pub(in crate::record) struct OpenKey(Keyed);
 
 /// The cipher's context is made once per phase: setting it up costs as much as sealing 2 KiB.
 struct Keyed {
@@ -68,12 +74,12 @@ impl Keyed {
 }
 
 impl SealKey {
-    pub(super) fn new(secret: &LinkSecret) -> Self {
+    pub(in crate::record) fn new(secret: &LinkSecret) -> Self {
         Self(Keyed::new(secret))
     }
 
     /// Seals `plaintext` in place and yields its tag.
-    pub(super) fn seal(
+    pub(in crate::record) fn seal(
         &self,
         sequence: RecordSequence,
         aad: &[u8],
@@ -87,12 +93,12 @@ impl SealKey {
 }
 
 impl OpenKey {
-    pub(super) fn new(secret: &LinkSecret) -> Self {
+    pub(in crate::record) fn new(secret: &LinkSecret) -> Self {
         Self(Keyed::new(secret))
     }
 
     /// Opens `sealed` (ciphertext and tag) in place and yields the plaintext.
-    pub(super) fn open<'a>(
+    pub(in crate::record) fn open<'a>(
         &self,
         sequence: RecordSequence,
         aad: &[u8],

@@ -103,7 +103,7 @@ impl Opener {
 mod tests {
     use sealane_types::Cipher;
 
-    use super::super::{Rekey, Sealer};
+    use super::super::{Level, Rekey, Sealer};
     use super::*;
     use crate::handshake::{KeyExchange, Suite};
     use crate::keys::{Label, Root, Secret, Split};
@@ -130,7 +130,7 @@ mod tests {
             sealer.seal(RecordKind::Data, &mut record).unwrap();
         }
         let (head, body) = record.split_first_chunk_mut().unwrap();
-        opener.open(Header::parse(*head).unwrap(), body, NOW).map(|_| ())
+        opener.open(Header::parse(*head, Level::Records).unwrap(), body, NOW).map(|_| ())
     }
 
     #[test]
@@ -173,7 +173,7 @@ mod tests {
             let mut record = [0; RECORD_HEADER_BYTES + TAG_BYTES];
             sealer.seal(RecordKind::Data, &mut record).unwrap();
             let (head, body) = record.split_first_chunk_mut().unwrap();
-            let header = Header::parse(*head).unwrap();
+            let header = Header::parse(*head, Level::Records).unwrap();
             assert_eq!(opener.open(header, body, NOW.plus_micros(age)).map(|_| ()), outcome);
         }
     }

@@ -8,7 +8,7 @@
 //! Frames are encoded where they are sealed, and sealed bytes leave from where they were sealed: nothing is
 //! copied. The cursors return to the start when everything has left.
 
-use super::{RecordError, RecordKind, Sealer};
+use super::{LevelSealer, RecordError, RecordKind};
 use crate::Moment;
 use crate::codec::CodecError;
 use crate::keys::LinkSecret;
@@ -61,6 +61,8 @@ pub(crate) struct Output {
     written: usize,
     sealed: usize,
     end: usize,
+    /// How many of the bytes that have not left are the handshake's.
+    clear: usize,
 }
 
 impl Output {
@@ -71,13 +73,14 @@ impl Output {
         let place = self.buffer.get_mut(self.end..end).ok_or(OutputError::Full)?;
         place.copy_from_slice(bytes);
         (self.sealed, self.end) = (end, end);
+        self.clear = self.clear.saturating_add(bytes.len());
         Ok(())
     }
 
     /// Lets `write` put one frame into the open record, or into a new one when it does not fit.
     pub(crate) fn put_frame(
         &mut self,
-        sealer: &mut Sealer,
+        sealer: &mut LevelSealer,
         lane: Lane,
         now: Moment,
         mut write: impl FnMut(&mut [u8]) -> Result<usize, CodecError>,
@@ -105,14 +108,15 @@ impl Output {
     /// taken out of `secret` when there was room for the sign of it.
     pub(crate) fn put_renewed(
         &mut self,
-        sealer: &mut Sealer,
+        sealer: &mut LevelSealer,
         secret: &mut Option<LinkSecret>,
         now: Moment,
     ) -> Result<(), OutputError> {
         if self.is_open() {
             self.seal_open(sealer)?;
         }
-        let end = self.end.saturating_add(UPDATE_BYTES);
+        let bytes = RECORD_HEADER_BYTES.saturating_add(sealer.level().tag_bytes());
+        let end = self.end.saturating_add(bytes);
         self.grow(end, Lane::Control)?;
         let record = self.buffer.get_mut(self.end..end).ok_or(OutputError::Full)?;
         if let Some(secret) = secret.take() {
@@ -127,7 +131,7 @@ impl Output {
     pub(crate) fn space_for(
         &mut self,
         wanted: usize,
-        sealer: &mut Sealer,
+        sealer: &mut LevelSealer,
         now: Moment,
     ) -> Result<&mut [u8], OutputError> {
         if self.is_open() {
@@ -159,7 +163,7 @@ impl Output {
     }
 
     /// Sealed bytes that have not left. Seals the open record when there are none.
-    pub(crate) fn poll(&mut self, sealer: Option<&mut Sealer>) -> Result<&[u8], RecordError> {
+    pub(crate) fn poll(&mut self, sealer: Option<&mut LevelSealer>) -> Result<&[u8], RecordError> {
         if self.written == self.sealed
             && self.is_open()
             && let Some(sealer) = sealer
@@ -169,9 +173,15 @@ impl Output {
         Ok(self.buffer.get(self.written..self.sealed).unwrap_or_default())
     }
 
+    /// Bytes of the handshake that have not left, which nothing seals.
+    pub(crate) fn clear(&self) -> &[u8] {
+        self.buffer.get(self.written..self.written.saturating_add(self.clear)).unwrap_or_default()
+    }
+
     pub(crate) fn written(&mut self, bytes: usize) {
         debug_assert!(bytes <= self.sealed.saturating_sub(self.written));
         self.written = self.written.saturating_add(bytes).min(self.sealed);
+        self.clear = self.clear.saturating_sub(bytes);
         if self.written == self.end {
             (self.written, self.sealed, self.end) = (0, 0, 0);
         }
@@ -211,7 +221,7 @@ impl Output {
 
     /// A record of control frames begins narrow: one that says that a connection still lives shall not take the memory
     /// of one that is full.
-    fn begin(&mut self, sealer: &mut Sealer, lane: Lane, now: Moment) -> Result<(), OutputError> {
+    fn begin(&mut self, sealer: &mut LevelSealer, lane: Lane, now: Moment) -> Result<(), OutputError> {
         debug_assert!(!self.is_open());
         let full = self.end.saturating_add(RECORD_WIRE_BYTES_MAX_AND_UPDATE);
         match lane {
@@ -229,8 +239,8 @@ impl Output {
         Ok(())
     }
 
-    fn seal_open(&mut self, sealer: &mut Sealer) -> Result<(), RecordError> {
-        let end = self.end.saturating_add(TAG_BYTES);
+    fn seal_open(&mut self, sealer: &mut LevelSealer) -> Result<(), RecordError> {
+        let end = self.end.saturating_add(sealer.level().tag_bytes());
         let record = self.buffer.get_mut(self.sealed..end).ok_or(RecordError::Length)?;
         sealer.seal(RecordKind::Data, record)?;
         (self.sealed, self.end) = (end, end);
@@ -261,18 +271,19 @@ const RECORD_WIRE_BYTES_MAX_AND_UPDATE: usize = RECORD_WIRE_BYTES_MAX + UPDATE_B
 mod tests {
     use sealane_types::Cipher;
 
-    use super::super::Rekey;
+    use super::super::{Level, Rekey};
     use super::*;
     use crate::handshake::{KeyExchange, Suite};
     use crate::keys::{Label, Root, Secret, Split};
 
     const NOW: Moment = Moment::from_micros(0);
 
-    fn sealer() -> Sealer {
+    fn sealer() -> LevelSealer {
         let part = |byte| Secret::take(&mut [byte; 32]);
         let split = Split { initiator: part(1), responder: part(2) };
         let suite = Suite::new(KeyExchange::Classical, Cipher::Aes256Gcm);
-        Sealer::new(
+        LevelSealer::new(
+            Level::Records,
             Root::new(&split, None, suite, [4; 32]).link(Label::Initiator, 0, &[0; 64]),
             Rekey::default(),
             NOW,
@@ -289,7 +300,12 @@ mod tests {
     }
 
     /// What is queued by one frame of `bytes`.
-    fn put(output: &mut Output, sealer: &mut Sealer, lane: Lane, bytes: usize) -> Result<(), OutputError> {
+    fn put(
+        output: &mut Output,
+        sealer: &mut LevelSealer,
+        lane: Lane,
+        bytes: usize,
+    ) -> Result<(), OutputError> {
         output.put_frame(sealer, lane, NOW, |space| {
             let place = space.get_mut(..bytes).ok_or(CodecError::NoRoom)?;
             place.fill(7);

@@ -8,7 +8,7 @@ use crate::Moment;
 use crate::handshake::Suite;
 use crate::keys::{Label, LinkSecret, Root, Secret, Split};
 use crate::limits::{RECORD_HEADER_BYTES, TAG_BYTES};
-use crate::record::{Header, Opener, RecordKind, Rekey, Sealer};
+use crate::record::{Header, Level, Opener, RecordKind, Rekey, Sealer};
 
 const NOW: Moment = Moment::from_micros(0);
 /// A key update goes out before the record whose plaintext is empty here.
@@ -40,7 +40,7 @@ fn case(suite: Suite) -> Value {
         let mut record = sealed(&mut sealer, plaintext);
         records.push(json!({ "plaintext": hex::encode(plaintext), "record": hex::encode(&record) }));
         let (head, body) = record.split_first_chunk_mut().unwrap();
-        let header = Header::parse(*head).unwrap();
+        let header = Header::parse(*head, Level::Records).unwrap();
         assert_eq!(opener.open(header, body, NOW), Ok(plaintext));
     }
     json!({ "suite": suite.code(), "keys": "the case of this suite in keys.json, link 0", "records": records })

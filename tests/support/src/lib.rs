@@ -14,6 +14,7 @@
     reason = "helpers of tests fail the test, and nobody prints them"
 )]
 
+pub mod datagrams;
 pub mod endpoint;
 pub mod ends;
 pub mod pair;

@@ -66,7 +66,7 @@ pub struct Side {
     pub issued: Issued,
     pub tickets: ticket::Held<()>,
     /// Seeds of answers to renewals.
-    answered: u64,
+    pub(crate) answered: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,7 +98,7 @@ impl Side {
     }
 
     /// Answers events as an honest shell does.
-    fn answer(&mut self, now: Moment) {
+    pub(crate) fn answer(&mut self, now: Moment) {
         while let Some(event) = self.connection.poll_event() {
             match &event {
                 Event::TicketPresented(id) if !self.held.contains(&Held::Ticket) => {

@@ -133,7 +133,7 @@ fn a_renewal_shows_the_static_key_of_the_ticket() {
     let mut rest = flight.as_mut_slice();
     // The first flight begins with message 2 of the resumption, which is read already.
     while let Some((head, body)) = rest.split_first_chunk_mut::<RECORD_HEADER_BYTES>() {
-        let header = crate::record::Header::parse(*head).unwrap();
+        let header = crate::record::Header::parse(*head, crate::record::Level::Records).unwrap();
         let (body, after) = body.split_at_mut(header.length);
         said.extend_from_slice(opener.open(header, body, later).unwrap());
         rest = after;

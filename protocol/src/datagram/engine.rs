@@ -1,0 +1,555 @@
+//! One connection over datagrams. See the module above for the contract.
+
+use std::net::SocketAddr;
+
+use super::clear::Clear;
+use super::greeter::Beginning;
+use super::incoming::Incoming;
+use super::opening::{Heard, Opening};
+use super::outgoing::Outgoing;
+use super::part::{self, BYTES_OVERHEAD, Part, Writer};
+use super::path::Path;
+use super::recoverer::{Recoverer, Tuning};
+use crate::Moment;
+use crate::connection::{Connection, Fail, Sink, StartError};
+use crate::keys::Random;
+use crate::limits::{DATAGRAM_BYTES_MIN, STREAM_WINDOW_BYTES, STREAM_WINDOW_BYTES_MIN, TAG_BYTES};
+use crate::record::{ConnectionId, InputBuffer, OpenError, PACKET_HEADER_BYTES, addressee};
+use crate::recovery::{Content, Received};
+
+/// Sealed datagrams for the carrier, of one size but the last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Transmit {
+    pub to: SocketAddr,
+    /// All of them together, from the front of the space.
+    pub bytes: usize,
+    /// Bytes of each, the last one may have fewer.
+    pub segment: usize,
+}
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub struct Engine {
+    own: ConnectionId,
+    remote: Option<ConnectionId>,
+    path: Path,
+    opening: Opening,
+    recoverer: Recoverer,
+    received: Received,
+    outgoing: Outgoing,
+    incoming: Incoming,
+    /// Bytes in order that do not make a record yet.
+    input: InputBuffer,
+    /// Bytes that the remote has room for, from the beginning.
+    through: u64,
+    /// What the remote was last told to have room for.
+    told: u64,
+    /// The answer to a challenge.
+    response: Option<(SocketAddr, [u8; 8])>,
+    /// Random numbers for challenges, drawn when the engine began: it has no source of its own.
+    tokens: [u8; 32],
+    token: usize,
+}
+
+impl Engine {
+    /// Begins as the side that dials. `connection` is [over datagrams](Connection::over_datagrams).
+    ///
+    /// # Errors
+    /// [`StartError`] when `random` gives nothing.
+    pub fn initiate(
+        connection: &mut Connection,
+        remote: SocketAddr,
+        tuning: Tuning,
+        random: &mut dyn Random,
+        now: Moment,
+    ) -> Result<Self, StartError> {
+        let own = draw(random)?;
+        let opening = Opening::initiator(own, take_clear(connection), now);
+        Self::new(own, None, remote, opening, tuning, random)
+    }
+
+    /// Begins as the side that was dialled.
+    ///
+    /// # Errors
+    /// See [`Self::initiate`].
+    pub fn accept(
+        beginning: &Beginning,
+        tuning: Tuning,
+        random: &mut dyn Random,
+    ) -> Result<Self, StartError> {
+        let own = draw(random)?;
+        let opening = Opening::responder(own, beginning.id);
+        Self::new(own, Some(beginning.id), beginning.source, opening, tuning, random)
+    }
+
+    fn new(
+        own: ConnectionId,
+        remote: Option<ConnectionId>,
+        address: SocketAddr,
+        opening: Opening,
+        tuning: Tuning,
+        random: &mut dyn Random,
+    ) -> Result<Self, StartError> {
+        let mut tokens = [0; 32];
+        random.fill(&mut tokens)?;
+        Ok(Self {
+            own,
+            remote,
+            path: Path::new(address),
+            opening,
+            recoverer: Recoverer::new(tuning),
+            received: Received::default(),
+            outgoing: Outgoing::default(),
+            incoming: Incoming::default(),
+            input: InputBuffer::new(),
+            through: STREAM_WINDOW_BYTES_MIN,
+            told: STREAM_WINDOW_BYTES_MIN,
+            response: None,
+            tokens,
+            token: 0,
+        })
+    }
+
+    /// How this side calls the connection: datagrams that name it are for this engine.
+    #[must_use]
+    pub const fn id(&self) -> ConnectionId {
+        self.own
+    }
+
+    /// Where the remote is.
+    #[must_use]
+    pub const fn remote(&self) -> SocketAddr {
+        self.path.remote()
+    }
+
+    /// Takes one datagram, opens it in place and hands what is next to `connection`, whose frames go to `sink`. One that
+    /// is nobody's, changed or repeated changes nothing.
+    ///
+    /// # Errors
+    /// [`Fail`] when the connection is over; the close frame that tells the remote goes out with
+    /// [`Self::poll_transmit`].
+    pub fn handle_datagram(
+        &mut self,
+        connection: &mut Connection,
+        now: Moment,
+        from: SocketAddr,
+        datagram: &mut [u8],
+        sink: &mut dyn Sink,
+    ) -> Result<(), Fail> {
+        let handled = match addressee(datagram) {
+            Some(id) if id == self.own => self.on_packet(connection, now, from, datagram, sink),
+            Some(_) => Ok(()),
+            None => self.on_clear(connection, now, from, datagram, sink),
+        };
+        if let Err(fail) = &handled {
+            connection.fail(fail);
+        }
+        handled
+    }
+
+    fn on_clear(
+        &mut self,
+        connection: &mut Connection,
+        now: Moment,
+        from: SocketAddr,
+        datagram: &[u8],
+        sink: &mut dyn Sink,
+    ) -> Result<(), Fail> {
+        // Nobody moves before there are keys.
+        let Some(clear) = Clear::parse(datagram).filter(|_| from == self.path.remote()) else {
+            return Ok(());
+        };
+        let (heard, trip) = self.opening.handle(&clear, now);
+        if let Some(micros) = trip {
+            self.recoverer.on_handshake_trip(micros);
+        }
+        match heard {
+            Heard::Nothing => Ok(()),
+            Heard::Unknown => {
+                connection.handle_cut();
+                Ok(())
+            }
+            Heard::Flight(mut bytes) if !connection.is_keyed() => {
+                self.remote = self.opening.remote();
+                // A flight is whole; what follows it in the same bytes is nothing of the handshake.
+                let used = connection.handle_bytes(now, &mut bytes, sink)?;
+                self.say(connection, now);
+                if used == bytes.len() {
+                    Ok(())
+                } else {
+                    Err(Fail::Order("a flight was not what was awaited"))
+                }
+            }
+            Heard::Flight(_) => Ok(()),
+        }
+    }
+
+    fn on_packet(
+        &mut self,
+        connection: &mut Connection,
+        now: Moment,
+        from: SocketAddr,
+        datagram: &mut [u8],
+        sink: &mut dyn Sink,
+    ) -> Result<(), Fail> {
+        let size = wide(datagram.len());
+        let Some(opener) = connection.packet_keys().opener else { return Ok(()) };
+        let received = &self.received;
+        let opened = opener.open(datagram, now, |number| received.is_seen(number.0));
+        let (number, plaintext) = match opened {
+            Ok(opened) => opened,
+            Err(OpenError::Ignored) => return Ok(()),
+            Err(OpenError::Fatal(error)) => return Err(error.into()),
+        };
+        self.opening.answered();
+        if number.0 >= self.received.end() && self.path.on_newest(from, size) {
+            let token = self.draw_token();
+            self.path.try_out(from, token, size, now);
+        }
+        let mut asks = false;
+        let mut rest = &*plaintext;
+        while let Some((part, after)) = part::next(rest).map_err(|_| Fail::Order("a part of a packet"))? {
+            match part {
+                Part::Acknowledge(told) => {
+                    self.through = self.through.max(told.through);
+                    let never_sent = |_| Fail::Order("a packet was acknowledged that was never sent");
+                    self.recoverer.on_acknowledged(&told, now, &mut self.outgoing).map_err(never_sent)?;
+                    if let Some(sealer) = connection.packet_keys().sealer {
+                        sealer.acknowledged(crate::record::PacketNumber(told.newest));
+                    }
+                }
+                Part::Bytes { offset, bytes } => {
+                    asks = true;
+                    if !self.on_bytes(connection, now, offset, bytes, sink)? {
+                        // As if it were lost: it comes again.
+                        return Ok(());
+                    }
+                }
+                Part::Ping => asks = true,
+                Part::Challenge(token) => {
+                    asks = true;
+                    self.response = Some((from, token));
+                }
+                Part::Response(token) => {
+                    asks = true;
+                    if self.path.on_response(token) {
+                        self.recoverer.restart();
+                    }
+                }
+            }
+            rest = after;
+        }
+        self.received.commit(number.0, asks, now);
+        Ok(())
+    }
+
+    /// Bytes of the sequence: those that are next go to the connection, others wait. Whether there was room for them.
+    fn on_bytes(
+        &mut self,
+        connection: &mut Connection,
+        now: Moment,
+        offset: u64,
+        bytes: &[u8],
+        sink: &mut dyn Sink,
+    ) -> Result<bool, Fail> {
+        if offset.saturating_add(wide(bytes.len())) > self.told {
+            return Err(Fail::Limit("bytes of a connection"));
+        }
+        if connection.is_closed() {
+            return Ok(true);
+        }
+        if offset == self.incoming.next() && !self.incoming.has_gaps() {
+            self.hand_on(connection, now, bytes, sink)?;
+            self.incoming.advance(bytes.len());
+            return Ok(true);
+        }
+        if self.incoming.keep(offset, bytes).is_err() {
+            return Ok(false);
+        }
+        let mut incoming = std::mem::take(&mut self.incoming);
+        let mut handed = Ok(());
+        while !incoming.ready().is_empty() && handed.is_ok() {
+            let ready = incoming.ready();
+            handed = self.hand_on(connection, now, ready, sink);
+            let length = ready.len();
+            incoming.advance(length);
+        }
+        self.incoming = incoming;
+        handed.map(|()| true)
+    }
+
+    fn hand_on(
+        &mut self,
+        connection: &mut Connection,
+        now: Moment,
+        mut bytes: &[u8],
+        sink: &mut dyn Sink,
+    ) -> Result<(), Fail> {
+        while !bytes.is_empty() {
+            let space = self.input.space();
+            let (here, rest) = bytes.split_at(bytes.len().min(space.len()));
+            space.get_mut(..here.len()).unwrap_or_default().copy_from_slice(here);
+            self.input.filled(here.len());
+            let used = connection.handle_bytes(now, self.input.unread(), sink)?;
+            self.input.consumed(used);
+            bytes = rest;
+            if connection.is_closed() {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// What the handshake has to say.
+    fn say(&mut self, connection: &mut Connection, now: Moment) {
+        let bytes = take_clear(connection);
+        self.opening.say(bytes, now);
+    }
+
+    /// The time of [`Self::poll_timeout`] has come.
+    pub fn handle_timeout(&mut self, connection: &mut Connection, now: Moment) {
+        if connection.is_keyed() {
+            let starved = self.is_starved();
+            self.recoverer.on_timeout(now, starved, &mut self.outgoing);
+        }
+    }
+
+    /// When [`Self::handle_timeout`] must be called and [`Self::poll_transmit`] may have something, at the latest.
+    #[must_use]
+    pub fn poll_timeout(&self, now: Moment) -> Option<Moment> {
+        let waits = self.outgoing.has_lost() || self.outgoing.unsent() > 0 && !self.is_starved();
+        let paced =
+            if waits { self.recoverer.next_send(now, wide(self.recoverer.datagram_bytes())) } else { None };
+        let timeout = self.recoverer.timeout(self.is_starved());
+        let all = [self.opening.poll_timeout(), self.received.due(), self.path.due(), paced, timeout];
+        all.into_iter().flatten().min()
+    }
+
+    /// The next datagrams, at the front of `space`: as many of one size as fit there, `datagrams_max` at most. Call it
+    /// until there are none.
+    pub fn poll_transmit(
+        &mut self,
+        connection: &mut Connection,
+        now: Moment,
+        space: &mut [u8],
+        datagrams_max: usize,
+    ) -> Option<Transmit> {
+        if !connection.poll_clear().is_empty() {
+            self.say(connection, now);
+        }
+        if let Some(bytes) = self.opening.poll_transmit(now, space) {
+            return Some(Transmit { to: self.path.remote(), bytes, segment: bytes });
+        }
+        self.remote?;
+        connection.packet_keys().sealer?;
+        if let Some(transmit) = self.put_path(connection, now, space) {
+            return Some(transmit);
+        }
+        self.put_packets(connection, now, space, datagrams_max)
+            .or_else(|| self.put_mtu_probe(connection, now, space))
+    }
+
+    /// Whether everything that the connection said has arrived.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        self.outgoing.is_settled() && !self.opening.is_waiting()
+    }
+
+    /// Gives back memory that an idle connection has no use for.
+    pub fn release_memory(&mut self) {
+        self.outgoing.release();
+        self.recoverer.release();
+        self.input.release();
+    }
+
+    /// Packets with acknowledgements and bytes.
+    fn put_packets(
+        &mut self,
+        connection: &mut Connection,
+        now: Moment,
+        space: &mut [u8],
+        datagrams_max: usize,
+    ) -> Option<Transmit> {
+        let (mut bytes, mut segment) = (0_usize, 0_usize);
+        for _ in 0..datagrams_max {
+            let size = self.recoverer.datagram_bytes();
+            let end = bytes.saturating_add(size);
+            let Some(place) = space.get_mut(bytes..end).filter(|_| segment == 0 || size == segment) else {
+                break;
+            };
+            let Some(length) = self.put_packet(connection, now, place) else { break };
+            segment = segment.max(length);
+            bytes = bytes.saturating_add(length);
+            if length < size {
+                break;
+            }
+        }
+        (bytes > 0).then_some(Transmit { to: self.path.remote(), bytes, segment })
+    }
+
+    /// One packet, as long as `space` at most; none when there is nothing to say, or it has to wait.
+    fn put_packet(&mut self, connection: &mut Connection, now: Moment, space: &mut [u8]) -> Option<usize> {
+        let size = space.len();
+        let room = wide(size.saturating_sub(BYTES_OVERHEAD));
+        let may_send = self.recoverer.may_send(now, wide(size));
+        if may_send {
+            self.fetch(connection, now, room);
+        }
+        let next = if may_send { self.outgoing.next(room, self.through) } else { None };
+        if next.is_none() && may_send {
+            self.recoverer.on_drained(true);
+        }
+        let pings = next.is_none() && self.recoverer.wants_probe();
+        let acknowledges = self.received.is_due(now);
+        if next.is_none() && !pings && !acknowledges {
+            return None;
+        }
+        let (plaintext, _) = space.split_last_chunk_mut::<TAG_BYTES>()?;
+        let mut writer = Writer::new(plaintext.get_mut(PACKET_HEADER_BYTES..)?);
+        if acknowledges {
+            self.put_acknowledgement(connection, now, &mut writer);
+        }
+        let content = match next {
+            Some(range) => {
+                // An acknowledgement before them leaves less room.
+                let left = wide(plaintext_room(size).saturating_sub(writer.used()).saturating_sub(PART_HEAD));
+                let range = range.start..range.end.min(range.start.saturating_add(left));
+                let length = usize::try_from(range.end.saturating_sub(range.start)).ok()?;
+                self.outgoing.copy(&range, writer.bytes(range.start, length));
+                self.outgoing.on_sent(&range);
+                Some(Content {
+                    offset: range.start,
+                    length: u16::try_from(length).ok()?,
+                    ..Content::default()
+                })
+            }
+            None if pings => {
+                writer.ping();
+                Some(Content::default())
+            }
+            None => None,
+        };
+        let length = writer.used().saturating_add(PACKET_HEADER_BYTES).saturating_add(TAG_BYTES);
+        let content = content.map(|content| Content { full: length == size, ..content });
+        self.seal(connection, now, space.get_mut(..length)?, content)?;
+        Some(length)
+    }
+
+    fn put_acknowledgement(&mut self, connection: &Connection, now: Moment, writer: &mut Writer<'_>) {
+        let window = if connection.is_established() { STREAM_WINDOW_BYTES } else { STREAM_WINDOW_BYTES_MIN };
+        self.told = self.told.max(self.incoming.next().saturating_add(window));
+        if connection.is_established() {
+            self.input.widen();
+        }
+        let (numbers, delay_micros) = self.received.report(now);
+        writer.acknowledge(numbers, delay_micros, self.told);
+        self.received.reported();
+    }
+
+    /// Gets bytes of the connection, when there are not enough for a packet.
+    fn fetch(&mut self, connection: &mut Connection, now: Moment, room: u64) {
+        while self.outgoing.unsent() < room && !self.is_starved() {
+            let bytes = connection.poll_bytes(now);
+            if bytes.is_empty() {
+                return;
+            }
+            self.outgoing.put(bytes);
+            let length = bytes.len();
+            connection.output_written(length);
+        }
+    }
+
+    /// Whether bytes wait for the remote to have room.
+    fn is_starved(&self) -> bool {
+        self.outgoing.unsent() > 0 && self.outgoing.next(1, self.through).is_none()
+    }
+
+    /// A packet that tries a larger size.
+    fn put_mtu_probe(
+        &mut self,
+        connection: &mut Connection,
+        now: Moment,
+        space: &mut [u8],
+    ) -> Option<Transmit> {
+        if !connection.is_established() {
+            return None;
+        }
+        let size = self.recoverer.mtu_probe(now)?;
+        let packet = space.get_mut(..size)?;
+        self.put_padded(connection, now, packet, |writer| writer.ping(), true)?;
+        Some(Transmit { to: self.path.remote(), bytes: size, segment: size })
+    }
+
+    /// Packets that find out, or say, whether an address receives.
+    fn put_path(&mut self, connection: &mut Connection, now: Moment, space: &mut [u8]) -> Option<Transmit> {
+        let size = DATAGRAM_BYTES_MIN;
+        let packet = space.get_mut(..size)?;
+        let (to, part): (_, Box<dyn FnOnce(&mut Writer<'_>)>) = match self.response.take() {
+            Some((to, token)) => (to, Box::new(move |writer| writer.response(token))),
+            None => {
+                let (to, token) = self.path.challenge(now, wide(size), self.recoverer.wait_micros())?;
+                (to, Box::new(move |writer| writer.challenge(token)))
+            }
+        };
+        self.put_padded(connection, now, packet, part, false)?;
+        Some(Transmit { to, bytes: size, segment: size })
+    }
+
+    fn put_padded(
+        &mut self,
+        connection: &mut Connection,
+        now: Moment,
+        packet: &mut [u8],
+        part: impl FnOnce(&mut Writer<'_>),
+        probe: bool,
+    ) -> Option<()> {
+        let (plaintext, _) = packet.split_last_chunk_mut::<TAG_BYTES>()?;
+        let mut writer = Writer::new(plaintext.get_mut(PACKET_HEADER_BYTES..)?);
+        part(&mut writer);
+        writer.pad();
+        self.seal(connection, now, packet, Some(Content { probe, ..Content::default() }))
+    }
+
+    fn seal(
+        &mut self,
+        connection: &mut Connection,
+        now: Moment,
+        packet: &mut [u8],
+        content: Option<Content>,
+    ) -> Option<()> {
+        let sealer = connection.packet_keys().sealer?;
+        sealer.seal(self.remote?, packet, now).ok()?;
+        self.recoverer.on_sent(now, packet.len(), content);
+        Some(())
+    }
+
+    fn draw_token(&mut self) -> [u8; 8] {
+        let (chunks, _) = self.tokens.as_chunks::<8>();
+        let token = chunks.get(self.token % chunks.len().max(1)).copied().unwrap_or_default();
+        self.token = self.token.wrapping_add(1);
+        token
+    }
+}
+
+/// Kind and offset of bytes.
+const PART_HEAD: usize = 9;
+
+const fn plaintext_room(size: usize) -> usize {
+    size.saturating_sub(PACKET_HEADER_BYTES).saturating_sub(TAG_BYTES)
+}
+
+fn take_clear(connection: &mut Connection) -> Vec<u8> {
+    let bytes = connection.poll_clear().to_vec();
+    connection.output_written(bytes.len());
+    bytes
+}
+
+fn draw(random: &mut dyn Random) -> Result<ConnectionId, StartError> {
+    let mut id = [0; 8];
+    random.fill(&mut id)?;
+    Ok(ConnectionId(id))
+}
+
+fn wide(bytes: usize) -> u64 {
+    u64::try_from(bytes).unwrap_or(u64::MAX)
+}

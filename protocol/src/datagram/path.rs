@@ -1,0 +1,136 @@
+//! Where the remote is, and where it may have gone (RFC 9000 §8.2, §9.3).
+
+use std::net::SocketAddr;
+
+use crate::Moment;
+use crate::limits::PATH_TRIES_MAX;
+
+/// What goes to an address that was not shown to receive, for what came from it (RFC 9000 §8.1).
+const AMPLIFICATION_MAX: u64 = 3;
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub(super) struct Path {
+    remote: SocketAddr,
+    /// Packets come from there; whether it receives is not known.
+    candidate: Option<Candidate>,
+}
+
+#[derive(Debug)]
+struct Candidate {
+    address: SocketAddr,
+    token: [u8; 8],
+    /// Bytes that may still go there.
+    allowance: u64,
+    tries: u8,
+    due: Moment,
+}
+
+impl Path {
+    pub(super) const fn new(remote: SocketAddr) -> Self {
+        Self { remote, candidate: None }
+    }
+
+    pub(super) const fn remote(&self) -> SocketAddr {
+        self.remote
+    }
+
+    /// The newest packet of all came from `source`. Whether a token is needed to ask whether it receives.
+    pub(super) fn on_newest(&mut self, source: SocketAddr, bytes: u64) -> bool {
+        if source == self.remote {
+            self.candidate = None;
+            return false;
+        }
+        match &mut self.candidate {
+            Some(candidate) if candidate.address == source => {
+                let more = bytes.saturating_mul(AMPLIFICATION_MAX);
+                candidate.allowance = candidate.allowance.saturating_add(more);
+                false
+            }
+            _ => true,
+        }
+    }
+
+    /// Asks whether `address` receives.
+    pub(super) fn try_out(&mut self, address: SocketAddr, token: [u8; 8], bytes: u64, now: Moment) {
+        let allowance = bytes.saturating_mul(AMPLIFICATION_MAX);
+        self.candidate = Some(Candidate { address, token, allowance, tries: 0, due: now });
+    }
+
+    /// What to send, and where, `bytes` long at most, to find out.
+    pub(super) fn challenge(
+        &mut self,
+        now: Moment,
+        bytes: u64,
+        wait_micros: u64,
+    ) -> Option<(SocketAddr, [u8; 8])> {
+        let candidate = self.candidate.as_mut().filter(|candidate| now >= candidate.due)?;
+        if candidate.tries >= PATH_TRIES_MAX {
+            self.candidate = None;
+            return None;
+        }
+        candidate.tries = candidate.tries.saturating_add(1);
+        candidate.due = now.plus_micros(wait_micros);
+        candidate.allowance = candidate.allowance.checked_sub(bytes)?;
+        Some((candidate.address, candidate.token))
+    }
+
+    pub(super) fn due(&self) -> Option<Moment> {
+        self.candidate.as_ref().map(|candidate| candidate.due)
+    }
+
+    /// The answer to a challenge came: whether the remote is somewhere else from now on.
+    pub(super) fn on_response(&mut self, token: [u8; 8]) -> bool {
+        match self.candidate.take() {
+            Some(candidate) if candidate.token == token => {
+                self.remote = candidate.address;
+                true
+            }
+            other => {
+                self.candidate = other;
+                false
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Moment = Moment::from_micros(0);
+
+    fn address(port: u16) -> SocketAddr {
+        SocketAddr::from(([10, 0, 0, 1], port))
+    }
+
+    #[test]
+    fn it_moves_only_to_where_the_answer_came_from() {
+        let mut path = Path::new(address(1));
+        assert!(!path.on_newest(address(1), 100));
+        assert!(path.on_newest(address(2), 100));
+        path.try_out(address(2), [7; 8], 500, NOW);
+        assert!(!path.on_newest(address(2), 100), "it is being asked already");
+        assert_eq!(path.challenge(NOW, 1_200, 9), Some((address(2), [7; 8])));
+        assert_eq!((path.challenge(NOW, 1_200, 9), path.due()), (None, Some(NOW.plus_micros(9))));
+        assert!(!path.on_response([8; 8]) && path.remote() == address(1));
+        assert!(path.on_response([7; 8]) && path.remote() == address(2));
+        assert!(!path.on_response([7; 8]));
+    }
+
+    #[test]
+    fn little_goes_to_an_address_that_was_not_shown_to_receive() {
+        let mut path = Path::new(address(1));
+        path.try_out(address(2), [7; 8], 400, NOW);
+        assert!(path.challenge(NOW, 1_200, 9).is_some());
+        let later = NOW.plus_micros(9);
+        assert_eq!(path.challenge(later, 1_200, 9), None, "three times what came is spent");
+        path.on_newest(address(2), 400);
+        assert!(path.challenge(later.plus_micros(9), 1_200, 9).is_some());
+        assert_eq!(path.challenge(later.plus_micros(18), 1_200, 9), None);
+        assert_eq!(path.due(), None, "given up");
+        path.try_out(address(2), [7; 8], 400, NOW);
+        path.on_newest(address(1), 100);
+        assert_eq!(path.due(), None, "it is where it was");
+    }
+}

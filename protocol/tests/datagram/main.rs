@@ -1,0 +1,5 @@
+//! Two real connections over datagrams, under virtual time, on a wire that loses, repeats, reorders and forges.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod carrying;
+mod net;
