@@ -55,6 +55,8 @@ pub mod keys;
 pub mod limits;
 mod moment;
 pub mod record;
+#[cfg_attr(not(test), expect(dead_code, reason = "the engine of datagrams uses it"))]
+mod recovery;
 pub mod ticket;
 pub mod transfer;
 #[cfg(test)]

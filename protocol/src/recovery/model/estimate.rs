@@ -1,0 +1,87 @@
+//! What the model knows of the path: how fast it delivers, how long it is, and when a round of it is over.
+
+use crate::Moment;
+use crate::recovery::controller::WINDOW_BYTES_MAX;
+use crate::recovery::delivery::RateSample;
+
+/// The shortest round trip is forgotten after so long (draft-ietf-ccwg-bbr, `MinRTTFilterLen`).
+const SHORTEST_MICROS_MAX: u64 = 10_000_000;
+
+/// Largest delivery rate of this cycle of probing and the one before, in bytes per second.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Bandwidth {
+    current: u64,
+    before: u64,
+}
+
+impl Bandwidth {
+    /// A limited sender shows only that the path carries more than was thought.
+    pub(super) fn update(&mut self, sample: &RateSample) {
+        if !sample.limited || sample.bytes_per_second > self.bytes_per_second() {
+            self.current = self.current.max(sample.bytes_per_second);
+        }
+    }
+
+    /// A cycle is over. One that showed nothing makes nothing be forgotten.
+    pub(super) fn end_cycle(&mut self) {
+        if self.current > 0 {
+            (self.before, self.current) = (self.current, 0);
+        }
+    }
+
+    pub(super) fn bytes_per_second(&self) -> u64 {
+        self.current.max(self.before)
+    }
+}
+
+/// The shortest round trip of the last ten seconds.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Shortest {
+    micros: Option<u64>,
+    seen_at: Moment,
+}
+
+impl Shortest {
+    /// Whether what was known had become too old.
+    pub(super) fn update(&mut self, now: Moment, micros: u64) -> bool {
+        let old = self.micros.is_some() && now.micros_since(self.seen_at) > SHORTEST_MICROS_MAX;
+        if old || self.micros.is_none_or(|shortest| micros <= shortest) {
+            (self.micros, self.seen_at) = (Some(micros), now);
+        }
+        old
+    }
+
+    /// The path was all but empty: what was seen then is true.
+    pub(super) fn renew(&mut self, now: Moment) {
+        self.seen_at = now;
+    }
+
+    pub(super) fn micros(&self) -> Option<u64> {
+        self.micros
+    }
+}
+
+/// A round ends when something is delivered that left after it had begun.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Rounds {
+    pub(super) count: u64,
+    end: u64,
+}
+
+impl Rounds {
+    /// Whether a round begins.
+    pub(super) fn update(&mut self, sample: &RateSample) -> bool {
+        let begins = sample.prior_delivered >= self.end;
+        if begins {
+            self.end = sample.delivered;
+            self.count = self.count.saturating_add(1);
+        }
+        begins
+    }
+}
+
+/// What is on a path of this rate and length when nothing queues.
+pub(super) fn pipe_bytes(bandwidth: u64, micros: u64) -> u64 {
+    let bytes = u128::from(bandwidth).saturating_mul(u128::from(micros)) / 1_000_000;
+    u64::try_from(bytes).map_or(WINDOW_BYTES_MAX, |bytes| bytes.min(WINDOW_BYTES_MAX))
+}
