@@ -25,6 +25,8 @@ use phase::{Full, Phase};
 const MINIMUM_DATAGRAMS: u64 = 4;
 /// Timers and acknowledgements come in heaps of about so much: without it, a path that is shorter would run dry.
 const SLACK_MICROS: u64 = 1_000;
+/// A probe for more is over when so much of the pipe is in flight (draft-ietf-ccwg-bbr, section 5.3.3.6).
+const PROBED_PERCENT: u64 = 125;
 /// What a round of a probe without excessive loss makes of it.
 const RAISE_PERCENT: u64 = 125;
 /// Between probes, so much of the ceiling is used, and the rest is free for others (draft-ietf-ccwg-bbr, `Headroom`,
@@ -113,28 +115,35 @@ impl Model {
         if forgotten && !matches!(self.phase, Phase::Empty { .. }) {
             self.phase = Phase::Empty { until: None, round: 0 };
         }
-        self.step(now, acknowledged.in_flight, round_begins);
+        if let Phase::Up { since } = self.phase {
+            if round_begins {
+                self.raise_ceiling();
+            }
+            // One acknowledgement may name so much that hardly anything is left: what was there before counts as well.
+            let reached = acknowledged.in_flight.max(sample.prior_in_flight);
+            let seen = now.micros_since(since) > self.shortest.micros().unwrap_or(0);
+            if seen && reached >= percent(self.pipe(), PROBED_PERCENT) {
+                self.begin_down(now);
+            }
+        }
+        self.step(now, acknowledged.in_flight);
     }
 
-    fn step(&mut self, now: Moment, in_flight: u64, round_begins: bool) {
+    fn step(&mut self, now: Moment, in_flight: u64) {
         match self.phase {
             Phase::Startup if self.full.reached => self.phase = Phase::Drain,
             Phase::Drain if in_flight <= self.pipe() => self.begin_down(now),
             Phase::Down if self.is_probe_due(now) => self.begin_refill(),
-            Phase::Down if in_flight <= self.cruise_bytes() => self.phase = Phase::Cruise,
+            Phase::Down if in_flight <= self.pipe() => self.phase = Phase::Cruise,
             Phase::Cruise if self.is_probe_due(now) => self.begin_refill(),
             Phase::Refill { round } if self.rounds.count > round => self.phase = Phase::Up { since: now },
-            Phase::Up { since } => {
-                if round_begins {
-                    self.raise_ceiling();
-                }
-                let seen = now.micros_since(since) > self.shortest.micros().unwrap_or(0);
-                if seen && in_flight >= percent(self.pipe(), 125) {
-                    self.begin_down(now);
-                }
-            }
             Phase::Empty { until, round } => self.step_empty(now, in_flight, until, round),
-            Phase::Startup | Phase::Drain | Phase::Down | Phase::Cruise | Phase::Refill { .. } => {}
+            Phase::Startup
+            | Phase::Drain
+            | Phase::Down
+            | Phase::Cruise
+            | Phase::Refill { .. }
+            | Phase::Up { .. } => {}
         }
     }
 
@@ -179,29 +188,29 @@ impl Model {
         self.ceiling = self.ceiling.map(|ceiling| percent(ceiling, RAISE_PERCENT).min(WINDOW_BYTES_MAX));
     }
 
-    /// What may be in flight while others shall find room.
-    fn cruise_bytes(&self) -> u64 {
-        let room = self.ceiling.map_or(u64::MAX, |ceiling| percent(ceiling, HEADROOM_PERCENT));
-        self.pipe().min(room)
-    }
-
     /// What fills the path however unevenly it is sent.
     fn filling(&self) -> u64 {
         let slack = pipe_bytes(self.bandwidth.bytes_per_second(), SLACK_MICROS);
         self.pipe().saturating_add(slack).max(self.minimum())
     }
 
+    /// What may be in flight between probes: below the ceiling others find room, but the path never runs dry.
+    fn room_with_others(&self) -> u64 {
+        let below = self.ceiling.map_or(WINDOW_BYTES_MAX, |ceiling| percent(ceiling, HEADROOM_PERCENT));
+        below.max(self.filling())
+    }
+
+    /// What the window grows to, and falls to at once.
     fn target(&self) -> u64 {
-        let pipe = self.pipe();
+        let share = percent(self.pipe(), self.phase.window_percent());
         let slack = pipe_bytes(self.bandwidth.bytes_per_second(), SLACK_MICROS);
-        let room = self.ceiling.unwrap_or(WINDOW_BYTES_MAX);
+        let ceiling = self.ceiling.unwrap_or(WINDOW_BYTES_MAX);
         let target = match self.phase {
-            Phase::Empty { .. } => (pipe / 2).min(room),
-            Phase::Cruise | Phase::Down => {
-                let free = percent(room, HEADROOM_PERCENT).max(self.filling());
-                percent(pipe, self.phase.window_percent()).saturating_add(slack).min(free)
+            Phase::Empty { .. } => share.min(ceiling),
+            Phase::Down | Phase::Cruise => share.saturating_add(slack).min(self.room_with_others()),
+            Phase::Startup | Phase::Drain | Phase::Refill { .. } | Phase::Up { .. } => {
+                share.saturating_add(slack).min(ceiling)
             }
-            _ => percent(pipe, self.phase.window_percent()).saturating_add(slack).min(room),
         };
         target.clamp(self.minimum(), WINDOW_BYTES_MAX)
     }
@@ -238,10 +247,11 @@ impl Controller for Model {
             self.learn(acknowledged, sample);
         }
         let grown = self.window.saturating_add(acknowledged.bytes);
-        let starting = self.phase == Phase::Startup && !acknowledged.limited;
-        let target = self.target();
-        self.window =
-            if starting && self.ceiling.is_none() { grown.min(WINDOW_BYTES_MAX) } else { grown.min(target) };
+        self.window = match self.phase {
+            // What was seen bounds it only from below: the path may be twice as fast, or the application slow.
+            Phase::Startup if self.ceiling.is_none() => grown.min(self.target()).max(self.window),
+            _ => grown.min(self.target()),
+        };
     }
 
     fn on_lost(&mut self, lost: &Lost, _: &Rtt) {

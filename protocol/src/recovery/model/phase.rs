@@ -43,7 +43,8 @@ impl Phase {
         match self {
             Self::Up { .. } => 225,
             Self::Empty { .. } => 50,
-            Self::Startup | Self::Drain | Self::Down | Self::Cruise | Self::Refill { .. } => 200,
+            Self::Startup => 277,
+            Self::Drain | Self::Down | Self::Cruise | Self::Refill { .. } => 200,
         }
     }
 }

@@ -15,74 +15,172 @@ fn world(mbit: u64, round_trip_micros: u64, queue_pipes_tenths: u64, loss_permil
 }
 
 #[test]
-fn zz() {
-    for (mbit, rtt, queue, loss) in [
-        (100, 20_000, 10, 10),
-        (100, 20_000, 5, 10),
-        (100, 20_000, 100, 0),
-        (100, 20_000, 5, 0),
-        (100, 20_000, 1, 0),
-        (10, 20_000, 20, 10),
-        (20, 100_000, 10, 10),
-        (1_000, 1_000, 10, 10),
-        (1_000, 5_000, 10, 10),
-        (100, 20_000, 10, 30),
-        (100, 20_000, 10, 50),
-        (100, 20_000, 10, 100),
-    ] {
-        let mut w = world(mbit, rtt, queue, loss);
-        w.join(Box::new(Model::new(DATAGRAM)), at(0));
-        let first = w.run(2 * SECOND)[0] * 100 / w.capacity(2 * SECOND);
-        w.queue_max = 0;
-        let d = w.run(12 * SECOND)[0];
-        let mut c = world(mbit, rtt, queue, loss);
-        c.join(Box::new(Cubic::new(DATAGRAM)), at(0));
-        c.run(2 * SECOND);
-        let e = c.run(12 * SECOND)[0];
-        println!(
-            "ZZ {mbit} {rtt} q{queue} l{loss}: first2s {first}% model {}% lost {}permille queue_max/pipe {}% cubic {}%",
-            d * 100 / w.capacity(12 * SECOND),
-            w.flows[0].lost * 1000 / w.flows[0].delivered,
-            w.queue_max * 100 / w.pipe(),
-            e * 100 / w.capacity(12 * SECOND)
-        );
+fn one_percent_of_random_loss_costs_little_and_cubic_nearly_all() {
+    for (mbit, round_trip) in [(100, 20_000), (20, 100_000), (1_000, 1_000), (1_000, 5_000)] {
+        let mut lossy = world(mbit, round_trip, 10, 10);
+        lossy.join(Box::new(Model::new(DATAGRAM)), at(0));
+        lossy.run(2 * SECOND);
+        let delivered = lossy.run(12 * SECOND)[0];
+        assert!(delivered * 100 >= lossy.capacity(12 * SECOND) * 93, "{mbit}, {round_trip}: {delivered}");
+        let mut lossy = world(mbit, round_trip, 10, 10);
+        lossy.join(Box::new(Cubic::new(DATAGRAM)), at(0));
+        lossy.run(2 * SECOND);
+        let delivered = lossy.run(4 * SECOND)[0];
+        assert!(delivered * 100 <= lossy.capacity(4 * SECOND) * 30, "{mbit}, {round_trip}: {delivered}");
     }
-    for (mbit, rtt, queue) in [
-        (100, 20_000, 5),
-        (100, 20_000, 10),
-        (100, 20_000, 20),
-        (100, 20_000, 40),
-        (20, 20_000, 10),
-        (20, 20_000, 20),
-        (20, 50_000, 10),
-        (20, 50_000, 20),
-    ] {
-        for order in 0..2 {
-            let mut w = world(mbit, rtt, queue, 0);
-            let (a, b) = if order == 0 { (0, 5 * SECOND) } else { (5 * SECOND, 0) };
-            w.join(Box::new(Model::new(DATAGRAM)), at(a));
-            w.join(Box::new(Cubic::new(DATAGRAM)), at(b));
-            w.run(10 * SECOND);
-            let d = w.run(60 * SECOND);
-            println!(
-                "ZZ share {mbit} {rtt} q{queue} order{order}: model {}% cubic {}% ",
-                d[0] * 100 / w.capacity(60 * SECOND),
-                d[1] * 100 / w.capacity(60 * SECOND)
-            );
-        }
+}
+
+#[test]
+fn five_percent_of_random_loss_leaves_most() {
+    let mut lossy = world(100, 20_000, 10, 50);
+    lossy.join(Box::new(Model::new(DATAGRAM)), at(0));
+    lossy.run(2 * SECOND);
+    let delivered = lossy.run(12 * SECOND)[0];
+    assert!(delivered * 100 >= lossy.capacity(12 * SECOND) * 65, "{delivered}");
+}
+
+#[test]
+fn it_fills_a_link_and_hardly_queues_however_deep_the_queue_is() {
+    for tenths in [1, 5, 20, 100] {
+        let mut link = world(100, 20_000, tenths, 0);
+        link.join(Box::new(Model::new(DATAGRAM)), at(0));
+        link.run(2 * SECOND);
+        assert!(link.queue_max <= link.pipe() * 2, "{tenths}: {} queued at the start", link.queue_max);
+        (link.queue_max, link.flows[0].lost) = (0, 0);
+        let delivered = link.run(20 * SECOND)[0];
+        assert!(delivered * 100 >= link.capacity(20 * SECOND) * 95, "{tenths}: {delivered}");
+        assert!(link.queue_max * 2 < link.pipe(), "{tenths}: {} queued", link.queue_max);
+        assert!(link.flows[0].controller.window() <= link.pipe() * 5 / 2);
+        assert!(link.flows[0].lost * 100 < delivered, "{tenths}: {} lost", link.flows[0].lost);
     }
-    for (n, q) in [(2, 10), (2, 5), (2, 20), (4, 10), (3, 20), (2, 100)] {
-        let mut w = world(100, 20_000, q, 0);
-        for i in 0..n {
-            w.join(Box::new(Model::new(DATAGRAM)), at(i * 3 * SECOND));
-        }
-        w.run(10 * SECOND);
-        w.queue_max = 0;
-        let d = w.run(60 * SECOND);
-        println!(
-            "ZZ models q{q} {d:?} of {} queue {}%",
-            w.capacity(60 * SECOND),
-            w.queue_max * 100 / w.pipe()
-        );
+}
+
+#[test]
+fn it_shares_with_cubic_whoever_comes_first() {
+    for (tenths, model_at, cubic_at) in [(5, 0, 5), (5, 5, 0), (10, 0, 5), (10, 5, 0), (20, 0, 5), (20, 5, 0)]
+    {
+        let mut link = world(20, 20_000, tenths, 0);
+        link.join(Box::new(Model::new(DATAGRAM)), at(model_at * SECOND));
+        link.join(Box::new(Cubic::new(DATAGRAM)), at(cubic_at * SECOND));
+        link.run(20 * SECOND);
+        let delivered = link.run(60 * SECOND);
+        let (less, more) = (delivered[0].min(delivered[1]), delivered[0].max(delivered[1]));
+        assert!(more <= less * 2, "{tenths}, {model_at}: {delivered:?}");
+        assert!((less + more) * 100 >= link.capacity(60 * SECOND) * 95, "{delivered:?}");
     }
+}
+
+#[test]
+fn it_shares_with_its_like() {
+    for (mbit, tenths) in [(20, 5), (20, 50), (100, 10), (100, 50)] {
+        let mut link = world(mbit, 20_000, tenths, 0);
+        link.join(Box::new(Model::new(DATAGRAM)), at(0));
+        link.join(Box::new(Model::new(DATAGRAM)), at(3 * SECOND));
+        link.run(20 * SECOND);
+        let delivered = link.run(60 * SECOND);
+        let (less, more) = (delivered[0].min(delivered[1]), delivered[0].max(delivered[1]));
+        assert!(more <= less * 2, "{mbit}, {tenths}: {delivered:?}");
+    }
+}
+
+#[test]
+fn it_follows_a_link_that_gets_slower_and_faster() {
+    let mut link = world(100, 20_000, 20, 0);
+    link.join(Box::new(Model::new(DATAGRAM)), at(0));
+    link.run(5 * SECOND);
+    link.link.bytes_per_second /= 4;
+    link.run(8 * SECOND);
+    link.queue_max = 0;
+    let delivered = link.run(5 * SECOND)[0];
+    assert!(delivered * 100 >= link.capacity(5 * SECOND) * 90, "{delivered}");
+    assert!(link.queue_max <= link.pipe() * 3 / 2, "{}", link.queue_max);
+    link.link.bytes_per_second *= 4;
+    link.run(10 * SECOND);
+    let delivered = link.run(5 * SECOND)[0];
+    assert!(delivered * 100 >= link.capacity(5 * SECOND) * 90, "{delivered}");
+}
+
+#[test]
+fn it_comes_back_after_a_link_that_was_gone() {
+    let mut link = world(100, 20_000, 10, 0);
+    link.join(Box::new(Model::new(DATAGRAM)), at(0));
+    link.run(5 * SECOND);
+    link.link.loss_permille = 1_000;
+    link.run(3 * SECOND);
+    assert_eq!(link.flows[0].controller.window(), 4 * DATAGRAM);
+    link.link.loss_permille = 0;
+    link.run(3 * SECOND);
+    let delivered = link.run(2 * SECOND)[0];
+    assert!(delivered * 100 > link.capacity(2 * SECOND) * 90, "{delivered}");
+}
+
+fn sample(bytes_per_second: u64, prior_delivered: u64, limited: bool) -> RateSample {
+    let delivered = prior_delivered + 10_000;
+    RateSample {
+        bytes_per_second,
+        delivered,
+        prior_delivered,
+        prior_in_flight: 10_000,
+        rtt_micros: 10_000,
+        limited,
+    }
+}
+
+fn acknowledged(now: u64, delivery: RateSample) -> Acknowledged {
+    let limited = delivery.limited;
+    let (bytes, in_flight) = (10_000, 10_000);
+    Acknowledged { now: at(now), bytes, newest_sent: at(now), in_flight, limited, delivery: Some(delivery) }
+}
+
+#[test]
+fn an_application_that_sends_little_does_not_make_the_path_slow() {
+    let (mut model, rtt) = (Model::new(DATAGRAM), Rtt::new());
+    assert_eq!((model.rate(), model.window()), (None, 10 * DATAGRAM));
+    model.on_acknowledged(&acknowledged(10_000, sample(1_000_000, 0, false)), &rtt);
+    assert_eq!(model.rate(), Some(2_770_000));
+    for round in 1..1_000 {
+        model.on_acknowledged(&acknowledged(round * 10_000, sample(1_000, round * 10_000, true)), &rtt);
+    }
+    assert_eq!(model.bandwidth.bytes_per_second(), 1_000_000);
+    assert_eq!(model.phase, Phase::Startup, "nor does it end the start");
+}
+
+#[test]
+fn what_is_called_lost_too_early_ends_no_start() {
+    let (mut model, rtt) = (Model::new(DATAGRAM), Rtt::new());
+    for round in 0..2 {
+        let sample = sample(1_000_000, round * 10_000, false);
+        model.on_acknowledged(&acknowledged(10_000 + round, sample), &rtt);
+    }
+    let lost = Lost {
+        now: at(20_000),
+        bytes: 12_000,
+        newest_sent: at(15_000),
+        in_flight: 20_000,
+        persistent: false,
+    };
+    model.on_lost(&lost, &rtt);
+    assert!(model.phase == Phase::Drain && model.ceiling == Some(32_000));
+    model.on_spurious_loss(at(15_000));
+    assert!(model.phase == Phase::Startup && model.ceiling.is_none() && !model.full.reached);
+}
+
+#[test]
+fn a_little_loss_is_chance() {
+    let (mut model, rtt) = (Model::new(DATAGRAM), Rtt::new());
+    for round in 0..20 {
+        let sample = sample(1_000_000, round * 10_000, false);
+        model.on_acknowledged(&acknowledged(10_000 + round, sample), &rtt);
+    }
+    for now in [20_000, 30_000] {
+        let lost = Lost {
+            now: at(now),
+            bytes: DATAGRAM,
+            newest_sent: at(now),
+            in_flight: 10_000,
+            persistent: false,
+        };
+        model.on_lost(&lost, &rtt);
+    }
+    assert_eq!(model.ceiling, None);
 }
