@@ -16,3 +16,5 @@ pub(crate) mod mtu;
 pub(crate) mod pacer;
 pub(crate) mod ranges;
 pub(crate) mod rtt;
+#[cfg(test)]
+mod tests;

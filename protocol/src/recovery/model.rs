@@ -69,6 +69,7 @@ pub(crate) struct Model {
 /// What there was before the last excessive loss, and when and in which round that was.
 #[derive(Debug, Clone, Copy)]
 struct Yielded {
+    newest_sent: Moment,
     at: Moment,
     round: u64,
     ceiling: Option<u64>,
@@ -226,7 +227,14 @@ impl Model {
     /// Too much was lost for chance: less may be in flight, and a probe for more is over.
     fn yield_room(&mut self, lost: &Lost) {
         let Self { ceiling, phase, full, .. } = *self;
-        self.yielded = Some(Yielded { at: lost.now, round: self.rounds.count, ceiling, phase, full });
+        self.yielded = Some(Yielded {
+            newest_sent: lost.newest_sent,
+            at: lost.now,
+            round: self.rounds.count,
+            ceiling,
+            phase,
+            full,
+        });
         let before = lost.in_flight.saturating_add(lost.bytes);
         let kept = before.min(ceiling.unwrap_or(u64::MAX));
         self.ceiling = Some(kept.max(self.filling()));
@@ -285,7 +293,11 @@ impl Controller for Model {
     }
 
     fn on_spurious_loss(&mut self, newest_sent: Moment) {
-        let Some(yielded) = self.yielded.take_if(|yielded| newest_sent <= yielded.at) else { return };
+        let Some(yielded) =
+            self.yielded.take_if(|yielded| (yielded.newest_sent..=yielded.at).contains(&newest_sent))
+        else {
+            return;
+        };
         self.ceiling = yielded.ceiling;
         if yielded.phase == Phase::Startup {
             (self.phase, self.full) = (yielded.phase, yielded.full);
@@ -304,7 +316,7 @@ impl Controller for Model {
     fn rate(&self) -> Option<u64> {
         match self.bandwidth.bytes_per_second() {
             0 => None,
-            bandwidth => Some(percent(bandwidth, self.phase.rate_percent())),
+            bandwidth => Some(percent(bandwidth, self.phase.rate_percent()).max(1)),
         }
     }
 }

@@ -163,6 +163,9 @@ fn what_is_called_lost_too_early_ends_no_start() {
     };
     model.on_lost(&lost, &rtt);
     assert!(model.phase == Phase::Drain && model.ceiling == Some(32_000));
+    model.on_spurious_loss(at(14_999));
+    model.on_spurious_loss(at(20_001));
+    assert_eq!(model.phase, Phase::Drain, "those were others");
     model.on_spurious_loss(at(15_000));
     assert!(model.phase == Phase::Startup && model.ceiling.is_none() && !model.full.reached);
 }
