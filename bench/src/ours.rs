@@ -2,31 +2,34 @@
 //! full or there is nothing more to add, records are opened where they were read, and tensors go straight to the
 //! application's memory.
 
+mod clock;
+mod datagrams;
 mod direct;
+mod mover;
 mod party;
 mod resumed;
 mod tensors;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use bytes::Bytes;
-use sealane_protocol::Moment;
 use sealane_protocol::connection::{ChunkError, Connection, Event, SendError, Sink};
 use sealane_protocol::frame::{Frame, Sequence, StreamId, TensorHeader};
 use sealane_protocol::handshake::Suite;
-use sealane_protocol::record::InputBuffer;
 use sealane_types::Reason;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::carrier::{Carrier, Path};
 use crate::message::Inbox;
 use crate::wire::{Open, Side, Wire};
 use crate::world::{Who, World};
+use clock::Clock;
+use mover::{Mover, Stream};
 use party::Party;
 use tensors::Tensors;
 
+pub(crate) use datagrams::OverUdp;
 pub(crate) use direct::{Carry, Direct, Memory, drain};
 pub(crate) use resumed::Resumed;
 
@@ -45,10 +48,9 @@ pub(crate) struct Ours {
 
 /// One end of an established connection.
 #[derive(Debug)]
-pub(crate) struct Sealed {
-    carrier: Carrier,
+pub(crate) struct Sealed<M = Stream> {
+    mover: M,
     connection: Connection,
-    input: InputBuffer,
     clock: Clock,
     sent: u64,
     tensors: Tensors,
@@ -63,7 +65,7 @@ impl Ours {
             receiver: party(Who::Receiver)?,
             suite,
             quote_takes: Duration::ZERO,
-            clock: Clock(Instant::now()),
+            clock: Clock::start(),
         })
     }
 
@@ -101,10 +103,14 @@ impl Ours {
         }
     }
 
+    fn begin(&self, side: Side) -> Result<Connection> {
+        self.party(side).begin(side, self.clock.now())
+    }
+
     /// Brings a connection that has begun to its verdicts.
-    async fn establish(&self, carrier: Carrier, side: Side, connection: Connection) -> Result<Sealed> {
+    async fn establish<M: Mover>(&self, mover: M, side: Side, connection: Connection) -> Result<Sealed<M>> {
         let (clock, tensors) = (self.clock, Tensors::default());
-        let mut sealed = Sealed { carrier, connection, input: InputBuffer::new(), clock, sent: 0, tensors };
+        let mut sealed = Sealed { mover, connection, clock, sent: 0, tensors };
         sealed.establish(self.party(side), self.quote_takes).await?;
         let agreed = sealed.connection.suite();
         ensure!(agreed == Some(self.suite), "the handshake agreed on {agreed:?}");
@@ -124,41 +130,36 @@ impl Open for Ours {
     type Wire = Sealed;
 
     async fn open(&self, carrier: Carrier, side: Side) -> Result<Sealed> {
-        let connection = self.party(side).begin(side, self.clock.now())?;
-        self.establish(carrier, side, connection).await
+        let connection = self.begin(side)?;
+        self.establish(Stream::new(carrier), side, connection).await
     }
 }
 
-impl Wire for Sealed {
+impl<M: Mover> Wire for Sealed<M> {
     async fn put(&mut self, message: &Bytes) -> Result<()> {
         self.send(message).await
     }
 
     async fn flush(&mut self) -> Result<()> {
-        self.drain().await
+        self.drain(true).await
     }
 
     async fn take(&mut self, inbox: &mut Inbox, count: u64) -> Result<()> {
         while inbox.count() < count {
-            let read = self.carrier.read(self.input.space()).await?;
-            ensure!(read > 0, "the other end is gone");
-            self.input.filled(read);
-            let now = self.clock.now();
             let mut sink = self.tensors.filling(inbox);
-            let used = self.connection.handle_input(now, self.input.unread(), &mut sink)?;
-            self.input.consumed(used);
+            self.mover.take(&mut self.connection, self.clock, &mut sink).await?;
         }
-        Ok(())
+        self.mover.rest(&mut self.connection, self.clock).await
     }
 
     async fn echo(&mut self, inbox: &mut Inbox) -> Result<()> {
         self.take(inbox, inbox.count() + 1).await?;
         self.send(inbox.last()).await?;
-        self.drain().await
+        self.drain(true).await
     }
 }
 
-impl Sealed {
+impl<M: Mover> Sealed<M> {
     /// Shakes hands: bytes and answers until both sides have their verdict.
     async fn establish(&mut self, party: &Party, quote_takes: Duration) -> Result<()> {
         loop {
@@ -168,17 +169,18 @@ impl Sealed {
                 }
                 party.answer(event, &mut self.connection, self.clock.now())?;
             }
-            self.drain().await?;
+            self.drain(false).await?;
             if self.connection.is_established() {
-                self.input.widen();
+                self.mover.widen();
                 return Ok(());
             }
-            let read = self.carrier.read(self.input.space()).await?;
-            ensure!(read > 0, "the other end left during the handshake");
-            self.input.filled(read);
-            let used = self.connection.handle_input(self.clock.now(), self.input.unread(), &mut Nothing)?;
-            self.input.consumed(used);
+            self.hear(&mut Nothing).await?;
         }
+    }
+
+    /// Waits for the other end, and hands on what it said.
+    async fn hear(&mut self, sink: &mut (dyn Sink + Send)) -> Result<()> {
+        self.mover.take(&mut self.connection, self.clock, sink).await
     }
 
     /// Queues a tensor of bytes; drains whenever there is no room.
@@ -189,14 +191,14 @@ impl Sealed {
         let header = TensorHeader::of_bytes(STREAM, sequence, &length);
         while let Err(error) = self.connection.send(&Frame::Tensor(header)) {
             match error {
-                SendError::NoRoom => self.drain().await?,
+                SendError::NoRoom => self.drain(false).await?,
                 misuse => return Err(misuse.into()),
             }
         }
         let mut rest = message;
         while !rest.is_empty() {
             if !self.connection.has_room() {
-                self.drain().await?;
+                self.drain(false).await?;
             }
             let (offset, left) = (length - rest.len() as u64, rest.len() as u64);
             let fill = |space: &mut [u8]| {
@@ -205,7 +207,7 @@ impl Sealed {
             };
             match self.connection.send_chunk(STREAM, sequence, offset, left, fill) {
                 Ok(queued) => rest = &rest[queued..],
-                Err(ChunkError::Send(SendError::NoRoom)) => self.drain().await?,
+                Err(ChunkError::Send(SendError::NoRoom)) => self.drain(false).await?,
                 Err(ChunkError::Send(misuse)) => return Err(misuse.into()),
                 Err(ChunkError::Source(never)) => match never {},
             }
@@ -213,15 +215,8 @@ impl Sealed {
         Ok(())
     }
 
-    async fn drain(&mut self) -> Result<()> {
-        loop {
-            let output = self.connection.poll_output(self.clock.now());
-            if output.is_empty() {
-                return Ok(());
-            }
-            let written = self.carrier.write(output).await?;
-            self.connection.output_written(written);
-        }
+    async fn drain(&mut self, everything: bool) -> Result<()> {
+        self.mover.put(&mut self.connection, self.clock, everything).await
     }
 }
 
@@ -231,14 +226,5 @@ pub(crate) struct Nothing;
 impl Sink for Nothing {
     fn on_frame(&mut self, _: Frame<'_>) -> Result<(), Reason> {
         Err(Reason::Unspecified)
-    }
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Clock(Instant);
-
-impl Clock {
-    fn now(self) -> Moment {
-        Moment::from_micros(u64::try_from(self.0.elapsed().as_micros()).unwrap_or(u64::MAX))
     }
 }

@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, Result};
 
-use crate::carrier::Path;
+use crate::carrier::{Path, Plug};
 use crate::message::Payloads;
 use crate::remote::{self, Remote, Server};
 use crate::wire::{Done, End, Order, Side, Start};
@@ -25,7 +25,15 @@ enum Accepter {
 impl Pair {
     /// Connects both ends over `path`.
     pub(crate) fn connect<S: Start>(starter: &S, path: Path, payloads: &Payloads) -> Result<Self> {
-        let (one, other) = path.connect().context("connecting two ends")?;
+        Self::between(starter, path.connect().context("connecting two ends")?, payloads)
+    }
+
+    /// Connects both ends by what is there already.
+    pub(crate) fn between<S: Start>(
+        starter: &S,
+        (one, other): (Plug, Plug),
+        payloads: &Payloads,
+    ) -> Result<Self> {
         let dialler = End::start(starter.clone(), one, Side::Dialler, payloads.clone());
         let accepter = End::start(starter.clone(), other, Side::Accepter, payloads.clone());
         Self::of(dialler?, Accepter::Here(accepter?))

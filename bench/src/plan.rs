@@ -50,6 +50,8 @@ pub enum Suite {
     Stream,
     /// One way with each cipher, and there and back, over TCP: on this machine, or to a server
     Transport,
+    /// Datagrams: our engine over UDP beside QUIC and TCP.
+    Datagram,
     /// Python client to Python client through two sidecars
     Lane,
     /// A TCP connection that two sidecars carry
@@ -65,7 +67,7 @@ pub enum Suite {
 }
 
 impl Suite {
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Crypto,
         Self::Frame,
         Self::Handshake,
@@ -73,6 +75,7 @@ impl Suite {
         Self::Roundtrip,
         Self::Stream,
         Self::Transport,
+        Self::Datagram,
         Self::Lane,
         Self::Pair,
         Self::Transfer,
@@ -91,6 +94,7 @@ impl Suite {
             Self::Roundtrip => "roundtrip",
             Self::Stream => "stream",
             Self::Transport => "transport",
+            Self::Datagram => "datagram",
             Self::Lane => "lane",
             Self::Pair => "pair",
             Self::Transfer => "transfer",

@@ -1,6 +1,7 @@
 //! The rows that there are, and the ones that there are not yet.
 
 mod crypto;
+mod datagram;
 mod evidence;
 mod flood;
 mod frame;
@@ -27,6 +28,7 @@ pub(crate) fn run(suite: Suite, bench: &mut Bench<'_>) -> Ran {
         Suite::Roundtrip => roundtrip::run(bench),
         Suite::Stream => stream::run(bench),
         Suite::Transport => transport::run(bench),
+        Suite::Datagram => datagram::run(bench),
         Suite::Lane => lane::run(bench),
         Suite::Pair => pair::run(bench),
         Suite::Transfer => transfer::run(bench),

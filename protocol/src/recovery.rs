@@ -18,6 +18,8 @@ mod ranges;
 mod received;
 mod rtt;
 mod sent;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use controller::{Acknowledged, Controller, Lost};
 pub(crate) use cubic::Cubic;

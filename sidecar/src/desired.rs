@@ -111,6 +111,12 @@ impl Session {
         SessionKey { name: self.name.clone(), direction: self.direction }
     }
 
+    /// What carries it. Where nothing is said, what passes every network.
+    #[must_use]
+    pub fn carried_by(&self) -> Carrier {
+        self.carrier.unwrap_or(Carrier::Tcp)
+    }
+
     /// What the policy has to permit. Which port is reached is the receiving side's to ask, which reaches it.
     #[must_use]
     pub fn flow(&self) -> Flow {

@@ -23,7 +23,7 @@ pub mod door;
 pub mod evidence;
 mod gauges;
 pub mod handoff;
-mod link;
+pub mod link;
 mod metrics;
 pub mod node;
 mod policy;

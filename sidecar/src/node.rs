@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use sealane_collateral::Fetcher;
 use sealane_protocol::connection::Places;
+use sealane_protocol::datagram::Greeter;
 use sealane_protocol::keys::{MlKem768, RandomFailed, StaticKey};
 use sealane_types::{InvalidName, Namespace, PeerName, Provider};
 use tokio::net::TcpListener;
@@ -28,8 +29,10 @@ use crate::evidence::prover::{NoEvidence, Prover};
 use crate::evidence::{Platforms, ProviderInput};
 use crate::gauges::Gauges;
 use crate::handoff::{Lanes, Sessions, lanes};
+use crate::link::endpoint::Endpoint;
 use crate::link::gate::Gate;
 use crate::link::listen;
+use crate::link::udp::Socket;
 use crate::metrics::{self, Metrics};
 use crate::policy::PolicyKeeper;
 use crate::route::Router;
@@ -108,7 +111,7 @@ impl Node {
         let metrics = Arc::new(Metrics::new(clock.unix()));
         let collateral = keeper(config, &platforms, &clock, &metrics);
         let (peer, own_peer) = watch::channel(None);
-        let (address, listener) = listen(config.listen)?;
+        let (address, listener, endpoint) = listen(config.listen)?;
         let context = Arc::new(Context {
             pod: config.pod.clone(),
             static_key,
@@ -148,6 +151,7 @@ impl Node {
             gate: Arc::clone(&gate),
             draining: drained,
         };
+        tokio::spawn(acceptor.clone().run_datagrams(endpoint));
         tokio::spawn(acceptor.run(listener));
         let appraisal = Appraisal {
             own_static,
@@ -277,13 +281,15 @@ fn keeper(
     Arc::new(CollateralKeeper::new(roots, Arc::clone(clock), fetcher, metrics.collateral.clone()))
 }
 
-/// Opens the data port.
-fn listen(address: SocketAddr) -> Result<(SocketAddr, TcpListener), NodeError> {
+/// Opens the data port, for TCP and UDP.
+fn listen(address: SocketAddr) -> Result<(SocketAddr, TcpListener, Arc<Endpoint>), NodeError> {
     let refused = |source| NodeError::Listen { address, source };
-    let listener = listen::bind(address).map_err(refused)?;
+    let (listener, socket) = listen::bind_both(address).map_err(refused)?;
     let listener = TcpListener::from_std(listener).map_err(refused)?;
-    let address = listener.local_addr().map_err(refused)?;
-    Ok((address, listener))
+    let bound = listener.local_addr().map_err(refused)?;
+    let socket = Socket::new(socket).map_err(refused)?;
+    let endpoint = Endpoint::new(socket, Greeter::new(&mut SystemRandom)?);
+    Ok((bound, listener, Arc::new(endpoint)))
 }
 
 impl Shared {

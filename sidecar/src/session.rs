@@ -29,3 +29,4 @@ mod resumption;
 pub(crate) mod tickets;
 pub(crate) mod traffic;
 mod trust;
+mod wire;

@@ -1,9 +1,9 @@
 //! Connections that begin with a ticket of an earlier one.
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use sealane_protocol::limits::TICKETS_OF_ATTESTATION_MAX;
-use tokio::io::AsyncReadExt as _;
 
+use super::mover::Stream;
 use super::{Nothing, Ours, Sealed};
 use crate::carrier::Carrier;
 use crate::wire::{Open, Side};
@@ -31,13 +31,9 @@ impl Open for Resumed {
         for _ in 0..TICKETS_OF_ATTESTATION_MAX {
             receiver.issue(&mut accepted.connection, clock.now())?;
         }
-        accepted.drain().await?;
+        accepted.drain(true).await?;
         while sender.tickets() < TICKETS_OF_ATTESTATION_MAX as usize {
-            let read = dialled.carrier.read(dialled.input.space()).await?;
-            ensure!(read > 0, "the other end left without its tickets");
-            dialled.input.filled(read);
-            let used = dialled.connection.handle_input(clock.now(), dialled.input.unread(), &mut Nothing)?;
-            dialled.input.consumed(used);
+            dialled.hear(&mut Nothing).await?;
             while let Some(event) = dialled.connection.poll_event() {
                 sender.answer(event, &mut dialled.connection, clock.now())?;
             }
@@ -51,6 +47,6 @@ impl Open for Resumed {
             Side::Dialler => self.0.sender.resume(now)?,
             Side::Accepter => self.0.receiver.begin(side, now)?,
         };
-        self.0.establish(carrier, side, connection).await
+        self.0.establish(Stream::new(carrier), side, connection).await
     }
 }

@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, bail};
 use bytes::Bytes;
 use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn::{
-    ClientConfig, Connection, Endpoint, EndpointConfig, RecvStream, SendStream, ServerConfig, TokioRuntime,
+    ClientConfig, Connection, Endpoint, EndpointConfig, MtuDiscoveryConfig, RecvStream, SendStream, ServerConfig, TokioRuntime,
     TransportConfig, VarInt,
 };
 use tokio_rustls::rustls::crypto::aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256;
@@ -21,14 +21,25 @@ use crate::wire::{Side, Start, Wire};
 
 /// Bytes in flight: more than any path here holds.
 const WINDOW_BYTES: u32 = 8 << 20;
+/// What Ethernet carries under IPv4.
+const DATAGRAM_BYTES_MAX: u16 = 1_472;
 
 #[derive(Debug, Clone)]
-pub(crate) struct Quic(SharedTls);
+pub(crate) struct Quic {
+    shared: SharedTls,
+    /// Whether the kernel cuts datagrams.
+    segmented: bool,
+}
 
 impl Quic {
     /// With the certificate and key that were shared.
     pub(crate) const fn new(shared: SharedTls) -> Self {
-        Self(shared)
+        Self { shared, segmented: true }
+    }
+
+    /// A system call for each datagram that is sent.
+    pub(crate) fn unsegmented(self) -> Self {
+        Self { segmented: false, ..self }
     }
 }
 
@@ -49,8 +60,8 @@ impl Start for Quic {
     async fn start(&self, plug: Plug, side: Side) -> Result<Stream> {
         let Plug::Udp { socket, remote } = plug else { bail!("QUIC needs a UDP socket") };
         match side {
-            Side::Dialler => dial(&self.0, socket, remote).await,
-            Side::Accepter => accept(&self.0, socket).await,
+            Side::Dialler => dial(self, socket, remote).await,
+            Side::Accepter => accept(self, socket).await,
         }
     }
 }
@@ -60,21 +71,25 @@ fn initial() -> Result<Suite> {
     TLS13_AES_128_GCM_SHA256.tls13().and_then(|suite| suite.quic_suite()).context("AES-128-GCM for QUIC")
 }
 
-fn transport() -> Arc<TransportConfig> {
+fn transport(segmented: bool) -> Arc<TransportConfig> {
     let mut transport = TransportConfig::default();
     transport
         .stream_receive_window(VarInt::from_u32(WINDOW_BYTES))
         .receive_window(VarInt::from_u32(WINDOW_BYTES))
         .send_window(WINDOW_BYTES.into())
+        .enable_segmentation_offload(segmented)
         // Other contenders have their turn meanwhile.
         .max_idle_timeout(None);
+    let mut discovery = MtuDiscoveryConfig::default();
+    discovery.upper_bound(DATAGRAM_BYTES_MAX);
+    transport.mtu_discovery_config(Some(discovery));
     Arc::new(transport)
 }
 
-async fn dial(shared: &SharedTls, socket: UdpSocket, remote: SocketAddr) -> Result<Stream> {
-    let crypto = QuicClientConfig::with_initial(Arc::new(shared.client()?), initial()?)?;
+async fn dial(quic: &Quic, socket: UdpSocket, remote: SocketAddr) -> Result<Stream> {
+    let crypto = QuicClientConfig::with_initial(Arc::new(quic.shared.client()?), initial()?)?;
     let mut config = ClientConfig::new(Arc::new(crypto));
-    config.transport_config(transport());
+    config.transport_config(transport(quic.segmented));
     let endpoint = Endpoint::new(EndpointConfig::default(), None, socket, Arc::new(TokioRuntime))?;
     let connection = endpoint.connect_with(config, remote, SERVER)?.await?;
     let (mut send, receive) = connection.open_bi().await?;
@@ -83,10 +98,10 @@ async fn dial(shared: &SharedTls, socket: UdpSocket, remote: SocketAddr) -> Resu
     Ok(Stream { send, receive, _connection: connection, _endpoint: endpoint })
 }
 
-async fn accept(shared: &SharedTls, socket: UdpSocket) -> Result<Stream> {
-    let crypto = QuicServerConfig::with_initial(Arc::new(shared.server()?), initial()?)?;
+async fn accept(quic: &Quic, socket: UdpSocket) -> Result<Stream> {
+    let crypto = QuicServerConfig::with_initial(Arc::new(quic.shared.server()?), initial()?)?;
     let mut config = ServerConfig::with_crypto(Arc::new(crypto));
-    config.transport_config(transport());
+    config.transport_config(transport(quic.segmented));
     let endpoint = Endpoint::new(EndpointConfig::default(), Some(config), socket, Arc::new(TokioRuntime))?;
     let connection = endpoint.accept().await.context("the socket is closed")?.await?;
     let (send, mut receive) = connection.accept_bi().await?;

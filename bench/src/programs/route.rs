@@ -3,10 +3,12 @@
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
+use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use super::child;
 
@@ -36,6 +38,22 @@ impl Host {
     /// This machine by its loopback address.
     pub(crate) const fn local() -> Self {
         Self { address: IpAddr::V4(Ipv4Addr::LOCALHOST), namespace: None }
+    }
+
+    /// Does `work` on this host: sockets that it opens are of there, whoever uses them.
+    pub(crate) fn visit<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+        let Some(name) = &self.namespace else { return work() };
+        let namespace = fs::File::open(Path::new("/run/netns").join(name)).context("a network namespace")?;
+        // A namespace is entered by a thread, and this one does not come back.
+        let visited = std::thread::scope(|scope| {
+            let visit = scope.spawn(|| {
+                let kind = Some(LinkNameSpaceType::Network);
+                move_into_link_name_space(namespace.as_fd(), kind).context("entering a network namespace")?;
+                work()
+            });
+            visit.join()
+        });
+        visited.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 
     /// A command that will run on this host.

@@ -349,10 +349,10 @@ impl Engine {
             .or_else(|| self.put_mtu_probe(connection, now, space))
     }
 
-    /// Whether everything that the connection said has arrived.
+    /// Whether everything that the connection said has arrived, and the remote knows what has arrived of its.
     #[must_use]
     pub fn is_settled(&self) -> bool {
-        self.outgoing.is_settled() && !self.opening.is_waiting()
+        self.outgoing.is_settled() && !self.opening.is_waiting() && self.received.due().is_none()
     }
 
     /// Gives back memory that an idle connection has no use for.
@@ -396,8 +396,8 @@ impl Engine {
             self.fetch(connection, now, room);
         }
         let next = if may_send { self.outgoing.next(room, self.through) } else { None };
-        if next.is_none() && may_send {
-            self.recoverer.on_drained(true);
+        if next.is_none() {
+            self.recoverer.on_drained(may_send);
         }
         let pings = next.is_none() && self.recoverer.wants_probe();
         let acknowledges = self.received.is_due(now);

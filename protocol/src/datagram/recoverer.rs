@@ -130,7 +130,7 @@ impl Recoverer {
         }
     }
 
-    /// Whether what there was to say was all that held this side back.
+    /// Nothing more leaves now; whether because all was said.
     pub(super) fn on_drained(&mut self, said_all: bool) {
         self.limited = said_all && self.has_window(u64::from(self.mtu.current()));
         if self.limited {

@@ -111,12 +111,13 @@ impl Controller for Cubic {
     }
 
     fn on_spurious_loss(&mut self, newest_sent: Moment) {
-        let Some(undo) = self.undo.take_if(|undo| undo.recovery.is_none_or(|before| newest_sent > before))
-        else {
+        let of_last_event = self.is_of_recovery(newest_sent);
+        let Some(undo) = self.undo.take_if(|undo| {
+            of_last_event && undo.recovery.is_none_or(|of_event_before| newest_sent > of_event_before)
+        }) else {
             return;
         };
-        let reduced_at = self.recovery.unwrap_or_default();
-        if newest_sent <= reduced_at && undo.window > self.window {
+        if undo.window > self.window {
             (self.window, self.threshold) = (undo.window, undo.threshold);
             (self.recovery, self.growth) = (undo.recovery, undo.growth);
             self.growth.forget_epoch();

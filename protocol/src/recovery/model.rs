@@ -18,23 +18,24 @@ mod losses;
 mod phase;
 
 use estimate::{Bandwidth, Rounds, Shortest, pipe_bytes};
-use losses::Losses;
+use losses::{Losses, Verdict};
 use phase::{Full, Phase};
 
 /// A window never gets smaller (draft-ietf-ccwg-bbr, `MinPipeCwnd`).
 const MINIMUM_DATAGRAMS: u64 = 4;
 /// Timers and acknowledgements come in heaps of about so much: without it, a path that is shorter would run dry.
 const SLACK_MICROS: u64 = 1_000;
-/// A probe for more is over when so much of the pipe is in flight (draft-ietf-ccwg-bbr, section 5.3.3.6).
+/// A probe for more is over when so much of the pipe is in flight (draft-ietf-ccwg-bbr, `ProbeBW_UP`).
 const PROBED_PERCENT: u64 = 125;
-/// What a round of a probe without excessive loss makes of it.
-const RAISE_PERCENT: u64 = 125;
-/// Between probes, so much of the ceiling is used, and the rest is free for others (draft-ietf-ccwg-bbr, `Headroom`,
-/// which leaves 15 %: less than it needs next to CUBIC).
-const HEADROOM_PERCENT: u64 = 90;
+/// What a round of a probe without excessive loss makes of the ceiling.
+const RAISED_PERCENT: u64 = 125;
+/// What a whole cycle without it makes of the ceiling: who shared the path then may be gone.
+const QUIET_PERCENT: u64 = 150;
+/// Between probes, so much of the ceiling is used, and the rest is free for others (draft-ietf-ccwg-bbr, `Headroom`).
+const USED_PERCENT: u64 = 85;
 /// Rounds between two probes for more at most, or as many as the path holds datagrams: what Reno takes to ask for as
-/// much (draft-ietf-ccwg-bbr, section 5.3.3.3, which has 63: fewer hold their own against CUBIC in a deep queue).
-const CRUISE_ROUNDS: u64 = 34;
+/// much (draft-ietf-ccwg-bbr, `ProbeBW_CRUISE`, has 63, which these are with what they vary by).
+const CRUISE_ROUNDS: u64 = 50;
 /// Time between two probes for more at most.
 const CRUISE_MICROS: u64 = 2_000_000;
 /// By how much both vary, so that flows do not go on probing together.
@@ -60,12 +61,15 @@ pub(crate) struct Model {
     /// When the current cycle of probing began, and in which round.
     cycle_at: Moment,
     cycle_round: u64,
+    /// Nothing was on the way when something was sent, and nothing has arrived since.
+    was_idle: bool,
     yielded: Option<Yielded>,
 }
 
 /// What there was before the last excessive loss, and when and in which round that was.
 #[derive(Debug, Clone, Copy)]
 struct Yielded {
+    newest_sent: Moment,
     at: Moment,
     round: u64,
     ceiling: Option<u64>,
@@ -87,6 +91,7 @@ impl Model {
             ceiling: None,
             cycle_at: Moment::default(),
             cycle_round: 0,
+            was_idle: false,
             yielded: None,
         }
     }
@@ -112,12 +117,14 @@ impl Model {
                 self.full.on_round(self.bandwidth.bytes_per_second());
             }
         }
-        if forgotten && !matches!(self.phase, Phase::Empty { .. }) {
+        let was_idle = std::mem::take(&mut self.was_idle);
+        // After a pause the path is empty as it is.
+        if forgotten && !was_idle && !matches!(self.phase, Phase::Empty { .. }) {
             self.phase = Phase::Empty { until: None, round: 0 };
         }
         if let Phase::Up { since } = self.phase {
-            if round_begins {
-                self.raise_ceiling();
+            if round_begins && !sample.limited {
+                self.raise_ceiling(RAISED_PERCENT);
             }
             // One acknowledgement may name so much that hardly anything is left: what was there before counts as well.
             let reached = acknowledged.in_flight.max(sample.prior_in_flight);
@@ -169,6 +176,9 @@ impl Model {
     }
 
     fn begin_refill(&mut self) {
+        if self.yielded.is_none_or(|yielded| yielded.at < self.cycle_at) {
+            self.raise_ceiling(QUIET_PERCENT);
+        }
         self.losses.restart();
         self.phase = Phase::Refill { round: self.rounds.count };
     }
@@ -183,9 +193,8 @@ impl Model {
             || now.micros_since(self.cycle_at) >= CRUISE_MICROS.saturating_add(began % CRUISE_MICROS_SPREAD)
     }
 
-    /// A round of a probe went well: more may be in flight.
-    fn raise_ceiling(&mut self) {
-        self.ceiling = self.ceiling.map(|ceiling| percent(ceiling, RAISE_PERCENT).min(WINDOW_BYTES_MAX));
+    fn raise_ceiling(&mut self, to_percent: u64) {
+        self.ceiling = self.ceiling.map(|ceiling| percent(ceiling, to_percent).min(WINDOW_BYTES_MAX));
     }
 
     /// What fills the path however unevenly it is sent.
@@ -196,7 +205,7 @@ impl Model {
 
     /// What may be in flight between probes: below the ceiling others find room, but the path never runs dry.
     fn room_with_others(&self) -> u64 {
-        let below = self.ceiling.map_or(WINDOW_BYTES_MAX, |ceiling| percent(ceiling, HEADROOM_PERCENT));
+        let below = self.ceiling.map_or(WINDOW_BYTES_MAX, |ceiling| percent(ceiling, USED_PERCENT));
         below.max(self.filling())
     }
 
@@ -218,7 +227,14 @@ impl Model {
     /// Too much was lost for chance: less may be in flight, and a probe for more is over.
     fn yield_room(&mut self, lost: &Lost) {
         let Self { ceiling, phase, full, .. } = *self;
-        self.yielded = Some(Yielded { at: lost.now, round: self.rounds.count, ceiling, phase, full });
+        self.yielded = Some(Yielded {
+            newest_sent: lost.newest_sent,
+            at: lost.now,
+            round: self.rounds.count,
+            ceiling,
+            phase,
+            full,
+        });
         let before = lost.in_flight.saturating_add(lost.bytes);
         let kept = before.min(ceiling.unwrap_or(u64::MAX));
         self.ceiling = Some(kept.max(self.filling()));
@@ -239,7 +255,9 @@ impl Model {
 }
 
 impl Controller for Model {
-    fn on_sent(&mut self, _: Moment, _: u64, _: u64) {}
+    fn on_sent(&mut self, _: Moment, bytes: u64, in_flight: u64) {
+        self.was_idle |= in_flight <= bytes;
+    }
 
     fn on_acknowledged(&mut self, acknowledged: &Acknowledged, _: &Rtt) {
         self.losses.on_delivered(acknowledged.bytes);
@@ -260,18 +278,26 @@ impl Controller for Model {
             return;
         }
         let before = lost.in_flight.saturating_add(lost.bytes);
-        let excessive = self.losses.on_lost(lost.bytes, before, self.datagram_bytes);
-        let again = self.yielded.is_some_and(|yielded| yielded.round == self.rounds.count);
-        // A start that still delivers more every round has not filled the path, whatever is lost.
+        // A start that still delivers more every round has not filled the path, whatever is lost by chance.
         let early = self.phase == Phase::Startup && !self.full.is_near();
-        if excessive && !again && !early {
+        let yields = match self.losses.on_lost(lost.bytes, before, self.datagram_bytes) {
+            Verdict::Chance => false,
+            Verdict::Excessive => !early,
+            Verdict::Overwhelming => true,
+        };
+        let again = self.yielded.is_some_and(|yielded| yielded.round == self.rounds.count);
+        if yields && !again {
             self.yield_room(lost);
             self.window = self.window.min(self.target());
         }
     }
 
     fn on_spurious_loss(&mut self, newest_sent: Moment) {
-        let Some(yielded) = self.yielded.take_if(|yielded| newest_sent <= yielded.at) else { return };
+        let Some(yielded) =
+            self.yielded.take_if(|yielded| (yielded.newest_sent..=yielded.at).contains(&newest_sent))
+        else {
+            return;
+        };
         self.ceiling = yielded.ceiling;
         if yielded.phase == Phase::Startup {
             (self.phase, self.full) = (yielded.phase, yielded.full);
@@ -290,7 +316,7 @@ impl Controller for Model {
     fn rate(&self) -> Option<u64> {
         match self.bandwidth.bytes_per_second() {
             0 => None,
-            bandwidth => Some(percent(bandwidth, self.phase.rate_percent())),
+            bandwidth => Some(percent(bandwidth, self.phase.rate_percent()).max(1)),
         }
     }
 }

@@ -50,7 +50,7 @@ impl Mtu {
     }
 
     /// The size of a probe that is to be sent now; it counts as sent. The caller sends it when the window lets it, and
-    /// tells its end: a lost probe says nothing of congestion (RFC 9002, section 7.8 does not count it).
+    /// tells its end: a lost probe says nothing of congestion (RFC 9000, section 14.4).
     pub(crate) fn probe(&mut self, now: Moment) -> Option<u16> {
         if let State::Found { since } = &mut self.state {
             let since = *since.get_or_insert(now);

@@ -43,6 +43,8 @@ impl Pacer {
     /// Bytes that may leave now.
     pub(crate) fn room(&mut self, now: Moment) -> u64 {
         let Some(rate) = self.bytes_per_second else {
+            // Time without a rate fills nothing once there is one.
+            self.filled_at = self.filled_at.max(now);
             return u64::MAX;
         };
         let added = rate.saturating_mul(now.micros_since(self.filled_at));
@@ -88,6 +90,9 @@ mod tests {
         let mut pacer = Pacer::new(1_200);
         assert_eq!(pacer.room(at(0)), u64::MAX);
         assert_eq!(pacer.next(at(7), 1 << 40), at(7));
+        pacer.spent(60_000);
+        pacer.on_rate(1_000_000);
+        assert_eq!(pacer.room(at(100)), 65_536 - 60_000 + 100, "but counts what leaves meanwhile");
     }
 
     #[test]

@@ -3,3 +3,4 @@
 
 mod carrying;
 mod net;
+mod speed;

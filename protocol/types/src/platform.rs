@@ -146,6 +146,7 @@ words!(
     /// What moves sealed bytes.
     Carrier {
         Tcp,
+        Udp,
     }
 );
 

@@ -91,6 +91,9 @@ words!(
         // Collateral.
         /// A revocation list or TCB information is over and counts within the grace that the policy signs.
         CollateralStale,
+        // Carriers.
+        /// The policy does not list what would carry the session.
+        CarrierRefused,
     }
 );
 

@@ -5,14 +5,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sealane_protocol::connection::{AcceptSetup, Connection};
-use sealane_types::Reason;
+use sealane_protocol::datagram::Engine;
+use sealane_types::{PeerName, Reason};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
 use super::driver::drive;
 use super::inbound::{FindSession, Inbound};
+use super::wire::{Datagrams, Stream, Wire, tuning};
 use crate::context::{Context, SystemRandom, Wish};
 use crate::desired::Rekey;
+use crate::link::endpoint::Endpoint;
 use crate::link::gate::{Admission, Gate};
 use crate::link::tcp::Link;
 use crate::metrics::labels::TurnedAwayLabels;
@@ -21,6 +24,7 @@ use crate::metrics::labels::TurnedAwayLabels;
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// What accepting needs.
+#[derive(Clone)]
 pub(crate) struct Acceptor {
     pub(crate) context: Arc<Context>,
     pub(crate) sessions: Arc<dyn FindSession>,
@@ -47,18 +51,65 @@ impl Acceptor {
         }
     }
 
-    fn admit(&self, stream: TcpStream, source: SocketAddr) {
-        match self.gate.admit(source.ip(), self.context.clock.moment()) {
-            Ok(admission) => {
-                let (context, sessions) = (Arc::clone(&self.context), Arc::clone(&self.sessions));
-                tokio::spawn(async move { serve(&context, sessions, stream, admission).await });
+    /// Greets whoever sends datagrams until draining, and then gives connections what is theirs until none is left.
+    pub(crate) async fn run_datagrams(self, endpoint: Arc<Endpoint>) {
+        let mut draining = self.draining.clone();
+        let mut greets = true;
+        loop {
+            tokio::select! {
+                ready = endpoint.ready() => match ready {
+                    Ok(()) => self.receive(&endpoint, greets),
+                    Err(error) => {
+                        tracing::warn!(%error, "no datagrams can be received");
+                        tokio::time::sleep(PAUSE).await;
+                    }
+                },
+                () = drained(&mut draining), if greets => greets = false,
+                () = endpoint.deserted(), if !greets => return,
             }
-            Err(refused) => {
+        }
+    }
+
+    fn receive(&self, endpoint: &Arc<Endpoint>, greets: bool) {
+        let now = self.context.clock.moment();
+        endpoint.receive(now, |beginning, first| {
+            if !greets {
+                return;
+            }
+            let Some(admission) = self.gate(beginning.source()) else { return };
+            let (context, sessions, endpoint) =
+                (Arc::clone(&self.context), Arc::clone(&self.sessions), Arc::clone(endpoint));
+            let Some((connection, own)) = begin(&context, &admission) else { return };
+            let connection = connection.over_datagrams();
+            let remote = beginning.source();
+            let Ok(engine) = Engine::accept(&beginning, tuning(remote), &mut SystemRandom) else { return };
+            // At once, so that the rest of its flight finds it.
+            let subscription = endpoint.subscribe(&beginning, engine.id(), first);
+            let wire = Wire::Datagrams(Box::new(Datagrams::accepted(engine, subscription)));
+            tokio::spawn(async move { serve(&context, sessions, wire, connection, own, admission).await });
+        });
+    }
+
+    fn admit(&self, stream: TcpStream, source: SocketAddr) {
+        let Some(admission) = self.gate(source) else { return };
+        let (context, sessions) = (Arc::clone(&self.context), Arc::clone(&self.sessions));
+        tokio::spawn(async move {
+            let Some((connection, own)) = begin(&context, &admission) else { return };
+            let Ok(link) = Link::new(stream) else { return };
+            let wire = Wire::Stream(Stream::new(link));
+            serve(&context, sessions, wire, connection, own, admission).await;
+        });
+    }
+
+    fn gate(&self, source: SocketAddr) -> Option<Admission> {
+        let admitted = self.gate.admit(source.ip(), self.context.clock.moment());
+        admitted
+            .inspect_err(|refused| {
                 tracing::debug!(%source, "connection refused: {refused}");
                 let labels = TurnedAwayLabels::new(Reason::LimitExceeded, refused.as_str());
                 self.context.metrics.handshakes.turned_away.get_or_create(&labels).inc();
-            }
-        }
+            })
+            .ok()
     }
 }
 
@@ -67,28 +118,36 @@ async fn drained(draining: &mut watch::Receiver<bool>) {
     let _ = draining.wait_for(|draining| *draining).await;
 }
 
-/// Runs one accepted connection. Without a policy or a Peer there is nothing that it could be verified against.
-async fn serve(context: &Context, sessions: Arc<dyn FindSession>, stream: TcpStream, admission: Admission) {
+/// A connection that is accepted, by the Peer that this pod is. Without a policy or a Peer there is nothing that it could
+/// be verified against.
+fn begin(context: &Context, admission: &Admission) -> Option<(Connection, PeerName)> {
     let standing = context.policy.standing();
     let (Ok(held), Some(own)) = (standing.held(), context.own_peer()) else {
         let labels = TurnedAwayLabels::new(Reason::NotConfigured, "");
         context.metrics.handshakes.turned_away.get_or_create(&labels).inc();
-        return;
+        return None;
     };
     let mut local = context.local(held, own.clone(), Wish::default(), Rekey::default());
     if !admission.is_known() {
         local.places = context.places_of_strangers.clone();
     }
     let setup = AcceptSetup { local, audit: held.policy.document().auditors.is_some() };
-    drop(standing);
-    let (Ok(link), Ok(connection)) =
-        (Link::new(stream), Connection::accept(setup, &mut SystemRandom, context.clock.moment()))
-    else {
-        return;
-    };
+    let connection = Connection::accept(setup, &mut SystemRandom, context.clock.moment()).ok()?;
+    Some((connection, own))
+}
+
+/// Runs one accepted connection.
+async fn serve(
+    context: &Context,
+    sessions: Arc<dyn FindSession>,
+    wire: Wire,
+    connection: Connection,
+    own: PeerName,
+    admission: Admission,
+) {
     let (stop, stopped) = watch::channel(None);
     let namespace = context.pod.namespace().to_owned();
     let mut traffic = Inbound::new(sessions, own, namespace, admission, stop);
-    let ended = drive(context, link, connection, &mut traffic, None, stopped).await;
+    let ended = drive(context, wire, connection, &mut traffic, None, stopped).await;
     tracing::info!(reason = %ended.reason, established = ended.established, "an accepted connection is over");
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use sealane_protocol::handshake::Suite;
-use sealane_types::{PeerName, PodIdentity, Reason};
+use sealane_types::{Carrier, PeerName, PodIdentity, Reason};
 use tokio::sync::watch;
 
 /// A verified connection of a replica that dialled.
@@ -19,6 +19,7 @@ pub(crate) struct Arrival {
 /// What is known of it once it is established.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Connected {
+    pub(crate) carrier: Carrier,
     pub(crate) suite: Suite,
     pub(crate) handshake: Duration,
 }

@@ -1,5 +1,6 @@
 //! Keeps one replica connected: dials, runs the connection, waits, dials again.
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,15 +9,18 @@ use sealane_policy::{Flow, VerifiedPolicy};
 use sealane_protocol::connection::{ClosedBy, Connection, Introduction, Setup, StartError};
 use sealane_protocol::handshake::Kind;
 use sealane_protocol::ticket::Ticket;
-use sealane_types::{PeerName, Reason, SessionName};
+use sealane_types::{Carrier, PeerName, Reason, SessionName};
 use tokio::sync::{Notify, watch};
 
 use super::driver::{Ended, drive};
+use super::permission;
 use super::tickets::{Dialled, Turn};
 use super::traffic::Traffic;
+use super::wire::{Datagrams, Stream, Wire};
 use crate::context::{Context, SystemRandom, Wish};
 use crate::desired::Session;
 use crate::link::tcp::dial;
+use crate::link::udp::Socket;
 use crate::metrics::labels::OutcomeLabel;
 
 /// First wait after a connection that did not come about or broke.
@@ -83,8 +87,14 @@ impl Purpose {
 
 /// Starts the task that keeps a replica connected until it leaves or `stop` says so.
 pub(crate) fn start(context: Arc<Context>, kept: impl Keep, stop: watch::Receiver<Option<Reason>>) {
-    let dialer = Dialer { context, kept, stop, backoff: BACKOFF_MIN };
+    let dialer = Dialer { context, kept, stop, backoff: BACKOFF_MIN, attempts: 0 };
     tokio::spawn(dialer.run());
+}
+
+/// The other end, before a connection begins.
+enum Reached {
+    Stream(Stream),
+    Socket(Socket, SocketAddr),
 }
 
 struct Dialer<K> {
@@ -92,6 +102,7 @@ struct Dialer<K> {
     kept: K,
     stop: watch::Receiver<Option<Reason>>,
     backoff: Duration,
+    attempts: usize,
 }
 
 impl<K: Keep> Dialer<K> {
@@ -141,7 +152,8 @@ impl<K: Keep> Dialer<K> {
 
     /// One connection. A ticket that leads nowhere costs no wait: whoever restarted meanwhile has forgotten it, and a full
     /// handshake follows at once.
-    async fn attempt(&self) -> Result<Ended, (Reason, String)> {
+    async fn attempt(&mut self) -> Result<Ended, (Reason, String)> {
+        self.attempts = self.attempts.wrapping_add(1);
         let replica = Dialled { peer: self.kept.peer().clone(), id: self.kept.id().to_owned() };
         let tickets = &self.context.tickets;
         let mut turn = self.turn(&replica).await?;
@@ -165,18 +177,44 @@ impl<K: Keep> Dialer<K> {
     }
 
     async fn connect(&self, mut turn: Turn, resume: bool) -> Result<Ended, (Reason, String)> {
-        let (setup, purpose) = self.setup()?;
-        let dialled = dial(&self.kept.addresses()).await;
+        let (setup, purpose, carrier) = self.setup()?;
+        let dialled = self.reach(carrier).await;
         let outcome = if dialled.is_ok() { "connected" } else { "failed" };
         self.context.metrics.handshakes.dials.get_or_create(&OutcomeLabel { outcome }).inc();
-        let link =
+        let reached =
             dialled.map_err(|error| (Reason::Unreachable, format!("it cannot be reached: {error}")))?;
         let ticket = if resume { turn.ticket() } else { None };
-        let connection =
-            self.begin(setup, ticket).map_err(|error| (Reason::SuiteRefused, error.to_string()))?;
+        let cannot_begin = |error: StartError| (Reason::SuiteRefused, error.to_string());
+        let mut connection = self.begin(setup, ticket).map_err(cannot_begin)?;
+        let wire = match reached {
+            Reached::Stream(stream) => Wire::Stream(stream),
+            Reached::Socket(socket, remote) => {
+                connection = connection.over_datagrams();
+                let now = self.context.clock.moment();
+                let datagrams = Datagrams::dialling(socket, remote, &mut connection, now);
+                Wire::Datagrams(Box::new(datagrams.map_err(cannot_begin)?))
+            }
+        };
         let mut traffic = self.kept.traffic(purpose).ok_or_else(over)?;
         self.context.changed.notify_one();
-        Ok(drive(&self.context, link, connection, &mut *traffic, Some(turn), self.stop.clone()).await)
+        Ok(drive(&self.context, wire, connection, &mut *traffic, Some(turn), self.stop.clone()).await)
+    }
+
+    /// Dials. Datagrams need no answer before the handshake: an address that gives none is followed by the next one in the
+    /// next attempt.
+    async fn reach(&self, carrier: Carrier) -> io::Result<Reached> {
+        let addresses = self.kept.addresses();
+        match carrier {
+            Carrier::Tcp => dial(&addresses).await.map(|link| Reached::Stream(Stream::new(link))),
+            Carrier::Udp => {
+                let turn = self.attempts.checked_rem(addresses.len());
+                let remote = turn.and_then(|turn| addresses.get(turn)).copied();
+                let remote = remote.ok_or_else(|| {
+                    io::Error::new(io::ErrorKind::AddrNotAvailable, "no address is known")
+                })?;
+                Ok(Reached::Socket(Socket::towards(remote)?, remote))
+            }
+        }
     }
 
     fn begin(&self, setup: Setup, ticket: Option<Ticket>) -> Result<Connection, StartError> {
@@ -190,7 +228,7 @@ impl<K: Keep> Dialer<K> {
     }
 
     /// What to dial with, if policy and configuration let us.
-    fn setup(&self) -> Result<(Setup, Purpose), (Reason, String)> {
+    fn setup(&self) -> Result<(Setup, Purpose, Carrier), (Reason, String)> {
         let missing = || (Reason::NotConfigured, "this pod belongs to no Peer yet".to_owned());
         let own = self.context.own_peer().ok_or_else(missing)?;
         let standing = self.context.policy.standing();
@@ -200,6 +238,8 @@ impl<K: Keep> Dialer<K> {
         held.policy
             .permits(&session.name, &own, &remote, flow)
             .map_err(|error| (error.reason(), error.to_string()))?;
+        let carrier = permission::carrier(&held.policy, &session)
+            .map_err(|message| (Reason::CarrierRefused, message))?;
         let setup = Setup {
             local: self.context.local(held, own.clone(), Wish::of(&session), session.rekey),
             kind: Kind::Full,
@@ -207,7 +247,7 @@ impl<K: Keep> Dialer<K> {
             session: session.name.clone(),
         };
         let namespace = self.context.pod.namespace().to_owned();
-        Ok((setup, Purpose { session: session.name, flow, own, remote, namespace }))
+        Ok((setup, Purpose { session: session.name, flow, own, remote, namespace }, carrier))
     }
 }
 

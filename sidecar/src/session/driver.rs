@@ -7,15 +7,14 @@ use std::time::Duration;
 
 use sealane_protocol::Moment;
 use sealane_protocol::connection::{ClosedBy, Connection};
-use sealane_protocol::record::InputBuffer;
 use sealane_types::Reason;
 use tokio::sync::watch;
 
 use super::tickets::Turn;
 use super::traffic::Traffic;
 use super::trust::Trust;
+use super::wire::Wire;
 use crate::context::Context;
-use crate::link::tcp::{Link, Moved};
 
 /// Rounds before other tasks, and this connection's own policy and deadlines, get their turn.
 const ROUNDS_MAX: u32 = 32;
@@ -36,7 +35,7 @@ pub(crate) struct Ended {
 /// dialled.
 pub(crate) fn drive<'a>(
     context: &'a Context,
-    link: Link,
+    wire: Wire,
     connection: Connection,
     traffic: &'a mut dyn Traffic,
     turn: Option<Turn>,
@@ -44,7 +43,7 @@ pub(crate) fn drive<'a>(
 ) -> impl Future<Output = Ended> + 'a {
     // Out here, because an async function keeps room for its arguments beside what they are moved into, for as long as the
     // connection lives.
-    let mut driver = Driver::new(context, link, connection, traffic, turn);
+    let mut driver = Driver::new(context, wire, connection, traffic, turn);
     async move {
         driver.run(&mut stop).await;
         driver.traffic.over();
@@ -55,11 +54,10 @@ pub(crate) fn drive<'a>(
 
 struct Driver<'a> {
     context: &'a Context,
-    link: Link,
+    wire: Wire,
     connection: Connection,
     traffic: &'a mut dyn Traffic,
     trust: Trust<'a>,
-    input: InputBuffer,
     /// When bytes moved last, until the buffers were given back.
     moved: Option<Moment>,
     ended: Option<(ClosedBy, Reason)>,
@@ -69,20 +67,19 @@ struct Driver<'a> {
 impl<'a> Driver<'a> {
     fn new(
         context: &'a Context,
-        link: Link,
+        wire: Wire,
         connection: Connection,
         traffic: &'a mut dyn Traffic,
         turn: Option<Turn>,
     ) -> Self {
-        let trace = context.tracer.connection(traffic.role(), link.dialled());
+        let trace = context.tracer.connection(traffic.role(), wire.dialled());
         let resumes = connection.is_resumed();
         Self {
             context,
-            link,
+            trust: Trust::new(context, wire.carrier(), trace, turn, resumes),
+            wire,
             connection,
             traffic,
-            trust: Trust::new(context, trace, turn, resumes),
-            input: InputBuffer::new(),
             moved: None,
             ended: None,
             cut: false,
@@ -115,22 +112,24 @@ impl<'a> Driver<'a> {
                 () = sleep => self.on_timeout(),
                 () = tokio::task::yield_now(), if busy => {}
                 () = wake.notified(), if !busy => {}
-                ready = self.link.ready(writing), if !busy => if ready.is_err() { self.on_cut() },
+                ready = self.wire.ready(writing), if !busy => if ready.is_err() { self.on_cut() },
             }
         }
     }
 
     fn poll_timeout(&self) -> Option<Moment> {
         let idle = self.moved.map(|moved| moved.plus_micros(IDLE_MICROS));
-        [self.connection.poll_timeout(), idle].into_iter().flatten().min()
+        let wire = self.wire.poll_timeout(self.context.clock.moment());
+        [self.connection.poll_timeout(), wire, idle].into_iter().flatten().min()
     }
 
     fn on_timeout(&mut self) {
         let now = self.context.clock.moment();
         self.connection.handle_timeout(now);
+        self.wire.handle_timeout(&mut self.connection, now);
         if self.moved.is_some_and(|moved| now >= moved.plus_micros(IDLE_MICROS)) {
             self.moved = None;
-            self.input.release();
+            self.wire.release();
             self.connection.release_memory();
         }
     }
@@ -166,54 +165,37 @@ impl<'a> Driver<'a> {
         (put || taken, writing)
     }
 
+    /// Whether bytes left, and whether more wait for the link to have room.
     fn put(&mut self) -> (bool, bool) {
-        let now = self.context.clock.moment();
-        let mut moved = false;
-        loop {
-            let output = self.connection.poll_output(now);
-            if output.is_empty() || self.cut {
-                return (moved, false);
-            }
-            match self.link.put(output) {
-                Moved::Bytes(bytes) => self.connection.output_written(bytes),
-                Moved::Blocked => return (moved, true),
-                Moved::Cut => {
-                    self.on_cut();
-                    return (moved, false);
-                }
-            }
-            moved = true;
+        if self.cut {
+            return (false, false);
         }
+        let moved = self.wire.put(&mut self.connection, self.context.clock.moment());
+        if moved.cut {
+            self.on_cut();
+        }
+        (moved.any, moved.blocked)
     }
 
+    /// Whether bytes arrived. A connection that is over still hears which of its last ones did.
     fn take(&mut self) -> bool {
-        if self.cut || self.connection.is_closed() {
+        if self.cut || self.connection.is_closed() && self.wire.is_settled() {
             return false;
         }
-        match self.link.take(self.input.space()) {
-            Moved::Bytes(bytes) => self.input.filled(bytes),
-            Moved::Blocked => {
-                // The look itself took memory, which an idle connection gives back.
-                if self.moved.is_none() {
-                    self.input.release();
-                }
-                return false;
-            }
-            Moved::Cut => {
-                self.on_cut();
-                return false;
-            }
-        }
         let now = self.context.clock.moment();
-        match self.connection.handle_input(now, self.input.unread(), &mut *self.traffic) {
-            Ok(consumed) => self.input.consumed(consumed),
-            Err(fail) => {
-                tracing::debug!(role = self.traffic.role(), reason = %fail.reason(), "{fail}");
-                self.drain_events();
-                self.ended.get_or_insert((ClosedBy::Local, fail.reason()));
-            }
+        let (moved, handled) = self.wire.take(&mut self.connection, now, &mut *self.traffic);
+        if let Err(fail) = handled {
+            tracing::debug!(role = self.traffic.role(), reason = %fail.reason(), "{fail}");
+            self.drain_events();
+            self.ended.get_or_insert((ClosedBy::Local, fail.reason()));
         }
-        true
+        if moved.cut {
+            self.on_cut();
+        } else if !moved.any && self.moved.is_none() {
+            // The look itself took memory, which an idle connection gives back.
+            self.wire.release();
+        }
+        moved.any
     }
 
     fn drain_events(&mut self) {
@@ -223,7 +205,7 @@ impl<'a> Driver<'a> {
             self.ended = self.ended.or(over);
         }
         if self.trust.is_established() && !before {
-            self.input.widen();
+            self.wire.widen();
         }
     }
 
@@ -234,12 +216,22 @@ impl<'a> Driver<'a> {
         self.ended.get_or_insert((ClosedBy::Cut, Reason::LinkLost));
     }
 
-    /// Gives a closed connection the time to tell the remote why.
+    /// Gives a closed connection the time to tell the remote why, and to hear that it was heard where the link does not
+    /// see to that.
     async fn farewell(&mut self) {
         let flush = async {
-            while self.put().1 {
-                if self.link.ready(true).await.is_err() {
+            loop {
+                let (_, writing) = self.put();
+                if self.cut || !writing && self.wire.is_settled() {
                     return;
+                }
+                let now = self.context.clock.moment();
+                let due = self.wire.poll_timeout(now).map(|due| self.context.clock.until(due));
+                let waited = tokio::time::timeout(due.unwrap_or(FAREWELL), self.wire.ready(writing)).await;
+                match waited {
+                    Ok(Ok(())) => drop(self.take()),
+                    Ok(Err(_)) => return,
+                    Err(_) => self.wire.handle_timeout(&mut self.connection, self.context.clock.moment()),
                 }
             }
         };

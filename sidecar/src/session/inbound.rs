@@ -142,7 +142,8 @@ impl Traffic for Inbound {
     }
 
     fn established(&mut self, connection: &Established<'_>) -> Result<(), Reason> {
-        let known = Connected { suite: connection.suite, handshake: connection.handshake };
+        let Established { carrier, suite, handshake, .. } = *connection;
+        let known = Connected { carrier, suite, handshake };
         self.accepted()?.established(known);
         self.admission = None;
         Ok(())

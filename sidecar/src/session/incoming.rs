@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use sealane_protocol::frame::Open;
 use sealane_protocol::handshake::Suite;
-use sealane_types::{Carrier, PeerName, PodIdentity, Reason};
+use sealane_types::{PeerName, PodIdentity, Reason};
 use tokio::sync::{Notify, Semaphore, watch};
 
 use self::hub::{Hub, ReceiverId};
@@ -183,7 +183,7 @@ impl Receiving {
             bytes: self.bytes.load(Ordering::Relaxed),
             tensors: self.tensors.load(Ordering::Relaxed),
             forwarded: 0,
-            carrier: Carrier::Tcp,
+            carrier: connected.first().map_or_else(|| inner.session.carried_by(), |one| one.carrier),
             cipher: suite.map(|suite| suite.cipher),
             post_quantum: suite.is_some_and(Suite::post_quantum),
             handshake_micros: u64::try_from(median).unwrap_or(u64::MAX),

@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sealane_protocol::frame::StreamId;
-use sealane_types::{Carrier, Delivery, PeerName, Reason};
+use sealane_types::{Delivery, PeerName, Reason};
 use tokio::sync::{mpsc, watch};
 
 use self::association::{Association, LaneLink};
@@ -242,7 +242,7 @@ impl Sending {
             bytes: self.bytes.load(Ordering::Relaxed),
             tensors: self.tensors.load(Ordering::Relaxed),
             forwarded: 0,
-            carrier: Carrier::Tcp,
+            carrier: phases.iter().find_map(Phase::carrier).unwrap_or_else(|| inner.session.carried_by()),
             cipher: suite.map(|suite| suite.cipher),
             post_quantum: suite.is_some_and(|suite| suite.post_quantum()),
             handshake_micros: handshakes.get(handshakes.len() / 2).copied().unwrap_or(0),

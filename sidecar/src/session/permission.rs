@@ -1,6 +1,7 @@
 //! Whether policy and configuration permit a session, as far as this side can tell before anybody is connected.
 
-use sealane_types::{PeerName, Reason};
+use sealane_policy::VerifiedPolicy;
+use sealane_types::{Carrier, PeerName, Reason};
 
 use super::phase::Phase;
 use super::readiness::{Readiness, is_refusal};
@@ -20,6 +21,9 @@ pub(crate) fn forbidden(context: &Context, session: &Session) -> Option<Readines
     let Some(own) = context.own_peer() else {
         return Some(Readiness::waiting(Reason::NotConfigured, "this pod belongs to no Peer yet"));
     };
+    if let Err(message) = carrier(&held.policy, session) {
+        return Some(Readiness::refused(Reason::CarrierRefused, message));
+    }
     let refused = |peer: &PeerName| {
         let (from, to) = match session.direction {
             Direction::Sending => (&own, peer),
@@ -29,6 +33,16 @@ pub(crate) fn forbidden(context: &Context, session: &Session) -> Option<Readines
     };
     let error = session.remotes.iter().find_map(|remote| refused(&remote.peer))?;
     Some(Readiness::refused(error.reason(), error.to_string()))
+}
+
+/// What carries a session, if the policy lists it. No other one takes its place.
+pub(super) fn carrier(policy: &VerifiedPolicy, session: &Session) -> Result<Carrier, String> {
+    let carrier = session.carried_by();
+    if policy.document().floors.carriers.contains(&carrier) {
+        Ok(carrier)
+    } else {
+        Err(format!("the policy does not list carrier {carrier}"))
+    }
 }
 
 /// Whether one of the replicas of `peer` that are dialled is connected, or why none is.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sealane_attestation::VerifiedPeer;
 use sealane_protocol::handshake::Suite;
-use sealane_types::Reason;
+use sealane_types::{Carrier, Reason};
 
 use super::traffic::Established;
 
@@ -21,6 +21,7 @@ pub(crate) enum Phase {
     /// With why the last attempt ended.
     Waiting(Option<(Reason, String)>),
     Established {
+        carrier: Carrier,
         suite: Suite,
         handshake: Duration,
         degraded: Vec<Reason>,
@@ -31,7 +32,8 @@ impl Phase {
     /// Of a connection that has just been established.
     pub(crate) fn of(connection: &Established<'_>) -> Self {
         let degraded = degraded(connection.peer);
-        Self::Established { suite: connection.suite, handshake: connection.handshake, degraded }
+        let Established { carrier, suite, handshake, .. } = *connection;
+        Self::Established { carrier, suite, handshake, degraded }
     }
 
     /// The replica was judged again, and this is degraded about it now. What is about the connection stays.
@@ -51,6 +53,13 @@ impl Phase {
             Self::Established { handshake, .. } => {
                 Some(u64::try_from(handshake.as_micros()).unwrap_or(u64::MAX))
             }
+            Self::Waiting(_) => None,
+        }
+    }
+
+    pub(crate) fn carrier(&self) -> Option<Carrier> {
+        match self {
+            Self::Established { carrier, .. } => Some(*carrier),
             Self::Waiting(_) => None,
         }
     }

@@ -85,6 +85,7 @@ pub(crate) const fn is_refusal(reason: Reason) -> bool {
             | Reason::CollateralMissing
             | Reason::CollateralExpired
             | Reason::SuiteRefused
+            | Reason::CarrierRefused
             | Reason::PostQuantumRequired
     )
 }

@@ -8,7 +8,7 @@ use sealane_policy::VerifiedPolicy;
 use sealane_protocol::connection::{Connection, Introduction, Sink};
 use sealane_protocol::handshake::Suite;
 use sealane_protocol::record::Rekey;
-use sealane_types::Reason;
+use sealane_types::{Carrier, Reason};
 use tokio::sync::Notify;
 
 use crate::desired::Direction;
@@ -57,6 +57,7 @@ pub(crate) trait Traffic: Sink + Send {
 pub(crate) struct Established<'a> {
     pub(crate) introduction: &'a Introduction,
     pub(crate) peer: &'a VerifiedPeer,
+    pub(crate) carrier: Carrier,
     pub(crate) suite: Suite,
     /// From the first byte, evidence included.
     pub(crate) handshake: Duration,

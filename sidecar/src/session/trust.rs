@@ -11,7 +11,7 @@ use sealane_attestation::binding::Purpose;
 use sealane_protocol::Moment;
 use sealane_protocol::connection::{ClosedBy, Connection, Event};
 use sealane_protocol::handshake::Suite;
-use sealane_types::Reason;
+use sealane_types::{Carrier, Reason};
 use tokio::sync::watch;
 use tokio::time::Interval;
 
@@ -51,6 +51,7 @@ pub(super) enum News {
 /// What one connection has to do with policy and evidence.
 pub(super) struct Trust<'a> {
     context: &'a Context,
+    carrier: Carrier,
     standing: watch::Receiver<Standing>,
     answers: FuturesUnordered<BoxFuture<'static, Answer>>,
     recheck: Interval,
@@ -73,6 +74,7 @@ pub(super) struct Trust<'a> {
 impl<'a> Trust<'a> {
     pub(super) fn new(
         context: &'a Context,
+        carrier: Carrier,
         trace: ConnectionTrace,
         turn: Option<Turn>,
         resumes: bool,
@@ -82,6 +84,7 @@ impl<'a> Trust<'a> {
         standing.mark_changed();
         Self {
             context,
+            carrier,
             standing,
             answers: FuturesUnordered::new(),
             recheck: tokio::time::interval(RECHECK),
@@ -307,6 +310,9 @@ impl<'a> Trust<'a> {
         let standing = self.standing.borrow().clone();
         let held = standing.held()?;
         let introduction = connection.introduction().ok_or(Reason::FrameMalformed)?;
+        if !held.policy.document().floors.carriers.contains(&self.carrier) {
+            return Err(Reason::CarrierRefused);
+        }
         traffic.permitted(&held.policy, introduction)?;
         Ok(Arc::clone(held))
     }
@@ -329,7 +335,8 @@ impl<'a> Trust<'a> {
             self.auditing.answered(self.context.clock.moment());
             return Ok(());
         };
-        traffic.established(&Established { introduction, peer, suite, handshake })?;
+        let carrier = self.carrier;
+        traffic.established(&Established { introduction, peer, carrier, suite, handshake })?;
         (self.established, self.degraded) = (true, degraded(peer));
         let labels = SessionLabels::new(&introduction.session, traffic.direction());
         self.counts.established(traffic.role(), labels, handshake);

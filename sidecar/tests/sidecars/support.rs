@@ -23,7 +23,7 @@ use sealane_sidecar::handoff::Lanes;
 use sealane_sidecar::node::{Node, NodeError};
 use sealane_simulated::{Guest, Installation, MEASUREMENT, Material, Request, host_data};
 use sealane_types::{
-    Delivery, PodIdentity, Provider as ProviderWord, RootSource, Roots, SignedChain, SimulatedForm,
+    Carrier, Delivery, PodIdentity, Provider as ProviderWord, RootSource, Roots, SignedChain, SimulatedForm,
     UnixSeconds,
 };
 use serde_json::{Value, json};
@@ -208,6 +208,8 @@ pub(crate) struct Plan {
     pub(crate) delivery: Delivery,
     /// Where the other side is; a receiver needs none.
     pub(crate) remotes: Vec<SocketAddr>,
+    /// What carries its sessions.
+    pub(crate) carrier: Option<Carrier>,
     pub(crate) platforms: Platforms,
     /// Where it asks for its configuration; without, it has one from the start.
     pub(crate) control: Option<Control>,
@@ -236,6 +238,11 @@ pub(crate) fn loopback() -> SocketAddr {
     ([127, 1, 0, HOSTS.fetch_add(1, Ordering::Relaxed)], 0).into()
 }
 
+/// TCP, unless the environment names another carrier for all that these tests start.
+fn carrier() -> Option<Carrier> {
+    std::env::var("SEALANE_TEST_CARRIER").ok().map(|word| word.parse().unwrap())
+}
+
 impl Plan {
     pub(crate) fn receiver() -> Self {
         Self {
@@ -248,6 +255,7 @@ impl Plan {
             chain: signed(&document(1), &[1, 2]),
             delivery: Delivery::RoundRobin,
             remotes: vec![],
+            carrier: carrier(),
             traces: None,
             collateral: None,
             fetch: None,
@@ -297,7 +305,7 @@ impl Plan {
                 Some(forward) => Kind::Forward(forward),
                 None => Kind::Stream { delivery: self.delivery, fanout: 16 },
             },
-            carrier: None,
+            carrier: self.carrier,
             cipher: None,
             preferred: None,
             rekey: Rekey::default(),

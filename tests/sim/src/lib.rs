@@ -8,6 +8,8 @@
 //!
 //! `tests/connection.rs` runs it with proptest, which makes a failure small and keeps it. `PROPTEST_CASES` says how often.
 //!
+//! `datagrams` is another network, for what speaks datagrams.
+//!
 //! Deliberately absent: what the sidecar's shell adds on top, such as the choice of replicas and the answers to an
 //! application that dies with tensors in its hands.
 #![allow(
@@ -19,6 +21,7 @@
 )]
 
 mod assertions;
+pub mod datagrams;
 mod network;
 mod process;
 mod reference;

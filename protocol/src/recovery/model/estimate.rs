@@ -85,3 +85,56 @@ pub(super) fn pipe_bytes(bandwidth: u64, micros: u64) -> u64 {
     let bytes = u128::from(bandwidth).saturating_mul(u128::from(micros)) / 1_000_000;
     u64::try_from(bytes).map_or(WINDOW_BYTES_MAX, |bytes| bytes.min(WINDOW_BYTES_MAX))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(bytes_per_second: u64, limited: bool) -> RateSample {
+        RateSample {
+            bytes_per_second,
+            delivered: 0,
+            prior_delivered: 0,
+            prior_in_flight: 0,
+            rtt_micros: 1,
+            limited,
+        }
+    }
+
+    #[test]
+    fn a_rate_is_remembered_for_two_cycles() {
+        let mut bandwidth = Bandwidth::default();
+        bandwidth.update(&sample(300, false));
+        bandwidth.update(&sample(100, false));
+        bandwidth.end_cycle();
+        bandwidth.update(&sample(200, false));
+        assert_eq!(bandwidth.bytes_per_second(), 300);
+        bandwidth.end_cycle();
+        assert_eq!(bandwidth.bytes_per_second(), 200);
+        for _ in 0..3 {
+            bandwidth.update(&sample(100, true));
+            bandwidth.end_cycle();
+        }
+        assert_eq!(bandwidth.bytes_per_second(), 200, "a limited sender shows nothing");
+        bandwidth.update(&sample(250, true));
+        assert_eq!(bandwidth.bytes_per_second(), 250, "but that there is more");
+    }
+
+    #[test]
+    fn the_shortest_round_trip_is_forgotten_after_ten_seconds() {
+        let at = Moment::from_micros;
+        let mut shortest = Shortest::default();
+        assert!(!shortest.update(at(0), 50) && !shortest.update(at(SHORTEST_MICROS_MAX), 70));
+        assert_eq!(shortest.micros(), Some(50));
+        assert!(shortest.update(at(SHORTEST_MICROS_MAX + 1), 70));
+        assert_eq!(shortest.micros(), Some(70));
+        shortest.renew(at(SHORTEST_MICROS_MAX * 2));
+        assert!(!shortest.update(at(SHORTEST_MICROS_MAX * 3), 80));
+    }
+
+    #[test]
+    fn a_pipe_never_exceeds_the_largest_window() {
+        assert_eq!(pipe_bytes(12_500_000, 20_000), 250_000);
+        assert_eq!(pipe_bytes(u64::MAX, u64::MAX), WINDOW_BYTES_MAX);
+    }
+}

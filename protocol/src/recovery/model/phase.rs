@@ -2,7 +2,7 @@
 
 use crate::Moment;
 
-/// The rate grew by less than this much per round, in percent (draft-ietf-ccwg-bbr, section 5.3.1.2) …
+/// The rate grew by less than this much per round, in percent (draft-ietf-ccwg-bbr, `StartupFullBwThresh`) …
 const GROWTH_PERCENT: u64 = 125;
 /// … for so many rounds: the path is full.
 const EVEN_ROUNDS: u32 = 3;
@@ -26,7 +26,7 @@ pub(super) enum Phase {
 }
 
 impl Phase {
-    /// At which rate to send, in percent of that at which the path delivers (draft-ietf-ccwg-bbr, section 5.1). One less
+    /// At which rate to send, in percent of that at which the path delivers (draft-ietf-ccwg-bbr, `pacing_gain`). One less
     /// than the whole, so that queues drain in the long run.
     pub(super) const fn rate_percent(self) -> u64 {
         match self {

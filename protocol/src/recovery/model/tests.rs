@@ -8,6 +8,7 @@ fn at(micros: u64) -> Moment {
     Moment::from_micros(micros)
 }
 
+/// A queue of so many tenths of what the path holds.
 fn world(mbit: u64, round_trip_micros: u64, queue_pipes_tenths: u64, loss_permille: u64) -> Bottleneck {
     let bytes_per_second = mbit * 125_000;
     let queue_bytes = bytes_per_second * round_trip_micros / 1_000_000 * queue_pipes_tenths / 10;
@@ -57,22 +58,23 @@ fn it_fills_a_link_and_hardly_queues_however_deep_the_queue_is() {
 
 #[test]
 fn it_shares_with_cubic_whoever_comes_first() {
-    for (tenths, model_at, cubic_at) in [(5, 0, 5), (5, 5, 0), (10, 0, 5), (10, 5, 0), (20, 0, 5), (20, 5, 0)]
-    {
-        let mut link = world(20, 20_000, tenths, 0);
-        link.join(Box::new(Model::new(DATAGRAM)), at(model_at * SECOND));
-        link.join(Box::new(Cubic::new(DATAGRAM)), at(cubic_at * SECOND));
-        link.run(20 * SECOND);
-        let delivered = link.run(60 * SECOND);
-        let (less, more) = (delivered[0].min(delivered[1]), delivered[0].max(delivered[1]));
-        assert!(more <= less * 2, "{tenths}, {model_at}: {delivered:?}");
-        assert!((less + more) * 100 >= link.capacity(60 * SECOND) * 95, "{delivered:?}");
+    for (mbit, tenths) in [(20, 5), (20, 10), (20, 40), (100, 10), (100, 20)] {
+        for (model_at, cubic_at) in [(0, 5), (5, 0)] {
+            let mut link = world(mbit, 20_000, tenths, 0);
+            link.join(Box::new(Model::new(DATAGRAM)), at(model_at * SECOND));
+            link.join(Box::new(Cubic::new(DATAGRAM)), at(cubic_at * SECOND));
+            link.run(20 * SECOND);
+            let delivered = link.run(60 * SECOND);
+            let (less, more) = (delivered[0].min(delivered[1]), delivered[0].max(delivered[1]));
+            assert!(more <= less * 2, "{mbit}, {tenths}, {model_at}: {delivered:?}");
+            assert!((less + more) * 100 >= link.capacity(60 * SECOND) * 95, "{delivered:?}");
+        }
     }
 }
 
 #[test]
 fn it_shares_with_its_like() {
-    for (mbit, tenths) in [(20, 5), (20, 50), (100, 10), (100, 50)] {
+    for (mbit, tenths) in [(20, 5), (20, 50), (50, 10), (100, 10), (100, 50)] {
         let mut link = world(mbit, 20_000, tenths, 0);
         link.join(Box::new(Model::new(DATAGRAM)), at(0));
         link.join(Box::new(Model::new(DATAGRAM)), at(3 * SECOND));
@@ -161,6 +163,9 @@ fn what_is_called_lost_too_early_ends_no_start() {
     };
     model.on_lost(&lost, &rtt);
     assert!(model.phase == Phase::Drain && model.ceiling == Some(32_000));
+    model.on_spurious_loss(at(14_999));
+    model.on_spurious_loss(at(20_001));
+    assert_eq!(model.phase, Phase::Drain, "those were others");
     model.on_spurious_loss(at(15_000));
     assert!(model.phase == Phase::Startup && model.ceiling.is_none() && !model.full.reached);
 }
@@ -183,4 +188,31 @@ fn a_little_loss_is_chance() {
         model.on_lost(&lost, &rtt);
     }
     assert_eq!(model.ceiling, None);
+}
+
+#[test]
+fn the_path_is_emptied_every_ten_seconds_but_not_after_a_pause() {
+    let (mut model, rtt) = (Model::new(DATAGRAM), Rtt::new());
+    let longer =
+        |prior_delivered| RateSample { rtt_micros: 11_000, ..sample(1_000_000, prior_delivered, false) };
+    model.on_acknowledged(&acknowledged(10_000, sample(1_000_000, 0, false)), &rtt);
+    model.on_sent(at(11 * SECOND), DATAGRAM, DATAGRAM);
+    model.on_acknowledged(&acknowledged(11 * SECOND, longer(10_000)), &rtt);
+    assert_eq!((model.phase, model.shortest.micros()), (Phase::Startup, Some(11_000)));
+    model.on_sent(at(22 * SECOND), DATAGRAM, 2 * DATAGRAM);
+    model.on_acknowledged(&acknowledged(22 * SECOND, longer(20_000)), &rtt);
+    assert_eq!(model.phase, Phase::Empty { until: None, round: 0 });
+    assert_eq!(model.window(), 5_500.max(4 * DATAGRAM));
+}
+
+#[test]
+fn a_start_that_drowns_the_path_ends_at_once_and_one_on_a_lossy_path_does_not() {
+    for (lost_bytes, phase) in [(9_600, Phase::Startup), (60_000, Phase::Drain)] {
+        let (mut model, rtt) = (Model::new(DATAGRAM), Rtt::new());
+        model.on_acknowledged(&acknowledged(10_000, sample(1_000_000, 0, false)), &rtt);
+        let (bytes, in_flight) = (lost_bytes, 60_000);
+        let lost = Lost { now: at(20_000), bytes, newest_sent: at(15_000), in_flight, persistent: false };
+        model.on_lost(&lost, &rtt);
+        assert_eq!(model.phase, phase);
+    }
 }

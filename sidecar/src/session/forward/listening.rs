@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use sealane_attestation::binding::Role;
-use sealane_types::{Carrier, Reason};
+use sealane_types::Reason;
 use tokio::sync::{Notify, OwnedSemaphorePermit, watch};
 use tokio_util::task::AbortOnDropHandle;
 
@@ -171,7 +171,7 @@ impl Listening {
             bytes: self.tally.bytes(),
             tensors: 0,
             forwarded: self.tally.forwarded(),
-            carrier: Carrier::Tcp,
+            carrier: phases.iter().find_map(Phase::carrier).unwrap_or_else(|| inner.session.carried_by()),
             cipher: suite.map(|suite| suite.cipher),
             post_quantum: suite.is_some_and(|suite| suite.post_quantum()),
             handshake_micros: handshakes.get(handshakes.len() / 2).copied().unwrap_or(0),

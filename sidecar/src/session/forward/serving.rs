@@ -10,7 +10,7 @@ use sealane_protocol::connection::{Connection, Sink};
 use sealane_protocol::frame::Frame;
 use sealane_protocol::handshake::Suite;
 use sealane_protocol::record::Rekey;
-use sealane_types::{Carrier, PeerName, PodIdentity, Reason};
+use sealane_types::{PeerName, PodIdentity, Reason};
 use tokio::sync::{Notify, watch};
 
 use super::address::Address;
@@ -143,7 +143,7 @@ impl Serving {
             bytes: self.tally.bytes(),
             tensors: 0,
             forwarded: self.tally.forwarded(),
-            carrier: Carrier::Tcp,
+            carrier: known.first().map_or_else(|| inner.session.carried_by(), |known| known.carrier),
             cipher: suite.map(|suite| suite.cipher),
             post_quantum: suite.is_some_and(Suite::post_quantum),
             handshake_micros: u64::try_from(median).unwrap_or(u64::MAX),

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use sealane_protocol::handshake::{KeyExchange, Suite};
-use sealane_types::{Cipher, Delivery, Dtype};
+use sealane_types::{Carrier, Cipher, Delivery, Dtype};
 
 use super::super::Entry;
 use super::super::ledger::Ledger;
@@ -20,6 +20,7 @@ fn process(number: u8) -> ReplicaId {
 
 fn established() -> Phase {
     Phase::Established {
+        carrier: Carrier::Tcp,
         suite: Suite::new(KeyExchange::Hybrid, Cipher::Aes256Gcm),
         handshake: Duration::ZERO,
         degraded: Vec::new(),

@@ -1,0 +1,119 @@
+//! How one connection's bytes get to the remote and back, whatever carries them.
+
+mod datagrams;
+mod stream;
+
+use std::io;
+use std::time::Duration;
+
+use sealane_protocol::Moment;
+use sealane_protocol::connection::{Connection, Fail, Sink};
+use sealane_types::Carrier;
+
+pub(super) use datagrams::{Datagrams, tuning};
+pub(super) use stream::Stream;
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub(super) enum Wire {
+    Stream(Stream),
+    Datagrams(Box<Datagrams>),
+}
+
+/// What an attempt to move bytes did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Moved {
+    /// Whether any bytes moved.
+    pub(super) any: bool,
+    /// Whether some wait for the carrier to have room.
+    pub(super) blocked: bool,
+    /// Whether the other side is gone.
+    pub(super) cut: bool,
+}
+
+impl Moved {
+    pub(super) const NOTHING: Self = Self { any: false, blocked: false, cut: false };
+}
+
+impl Wire {
+    pub(super) const fn carrier(&self) -> Carrier {
+        match self {
+            Self::Stream(_) => Carrier::Tcp,
+            Self::Datagrams(_) => Carrier::Udp,
+        }
+    }
+
+    /// How long dialling took; none for a link that was accepted.
+    pub(super) fn dialled(&self) -> Option<Duration> {
+        match self {
+            Self::Stream(stream) => stream.dialled(),
+            Self::Datagrams(datagrams) => datagrams.dialled(),
+        }
+    }
+
+    /// Lets what `connection` has to say leave.
+    pub(super) fn put(&mut self, connection: &mut Connection, now: Moment) -> Moved {
+        match self {
+            Self::Stream(stream) => stream.put(connection, now),
+            Self::Datagrams(datagrams) => datagrams.put(connection, now),
+        }
+    }
+
+    /// Gives `connection` what has arrived.
+    pub(super) fn take(
+        &mut self,
+        connection: &mut Connection,
+        now: Moment,
+        sink: &mut dyn Sink,
+    ) -> (Moved, Result<(), Fail>) {
+        match self {
+            Self::Stream(stream) => stream.take(connection, now, sink),
+            Self::Datagrams(datagrams) => datagrams.take(connection, now, sink),
+        }
+    }
+
+    /// Waits until something has arrived, or there is room if `writing`. Cancel safe.
+    pub(super) async fn ready(&mut self, writing: bool) -> io::Result<()> {
+        match self {
+            Self::Stream(stream) => stream.ready(writing).await,
+            Self::Datagrams(datagrams) => datagrams.ready(writing).await,
+        }
+    }
+
+    /// When [`Self::handle_timeout`] is due.
+    pub(super) fn poll_timeout(&self, now: Moment) -> Option<Moment> {
+        match self {
+            Self::Stream(_) => None,
+            Self::Datagrams(datagrams) => datagrams.poll_timeout(now),
+        }
+    }
+
+    pub(super) fn handle_timeout(&mut self, connection: &mut Connection, now: Moment) {
+        if let Self::Datagrams(datagrams) = self {
+            datagrams.handle_timeout(connection, now);
+        }
+    }
+
+    /// Whether the remote, or the kernel for it, has everything that was said.
+    pub(super) fn is_settled(&self) -> bool {
+        match self {
+            Self::Stream(_) => true,
+            Self::Datagrams(datagrams) => datagrams.is_settled(),
+        }
+    }
+
+    /// The remote is verified.
+    pub(super) const fn widen(&mut self) {
+        if let Self::Stream(stream) = self {
+            stream.widen();
+        }
+    }
+
+    /// Gives back what an idle connection does not need. `looked`: after a look that found nothing.
+    pub(super) fn release(&mut self) {
+        match self {
+            Self::Stream(stream) => stream.release(),
+            Self::Datagrams(datagrams) => datagrams.release(),
+        }
+    }
+}
