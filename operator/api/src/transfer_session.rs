@@ -57,7 +57,8 @@ pub struct TransferSessionSpec {
     /// A TCP port of `to` that pods of `from` reach on 127.0.0.1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forward: Option<Forward>,
-    /// What moves the sealed bytes.
+    /// What moves the sealed bytes. Auto is TCP. With Udp the data port has to be open for UDP too, between the nodes and in
+    /// every NetworkPolicy; nothing takes its place where it is not.
     #[serde(default)]
     pub carrier: CarrierChoice,
     /// How records are sealed. Auto takes what Benchmarks recommend for the session's nodes, or follows the node's CPU where
@@ -130,6 +131,7 @@ pub enum CarrierChoice {
     #[default]
     Auto,
     Tcp,
+    Udp,
 }
 
 impl CarrierChoice {
@@ -139,6 +141,7 @@ impl CarrierChoice {
         match self {
             Self::Auto => "Auto",
             Self::Tcp => "Tcp",
+            Self::Udp => "Udp",
         }
     }
 }

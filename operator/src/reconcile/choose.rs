@@ -52,7 +52,8 @@ pub type Choices = BTreeMap<SessionName, Choice>;
 /// What the pools are of the nodes on which a Peer's replicas run, or why not all of them are known.
 type Pools<'a> = Result<Vec<&'a Arc<Figures>>, String>;
 
-/// Chooses for every session whose cipher is `Auto`. While there is one carrier, a cipher that is named leaves no choice.
+/// Chooses for every session whose cipher is `Auto`. Nothing is chosen among carriers, so a cipher that
+/// is named leaves no choice.
 #[must_use]
 pub fn choose(valid: &Valid) -> Choices {
     let of_session = |name: &SessionName| {
@@ -114,8 +115,9 @@ fn permitted(valid: &Valid, shape: &SessionShape) -> Result<Vec<Transport>, Stri
     let policy = policy.ok_or_else(|| format!("TrustPolicy `{}` is not verified", shape.policy))?;
     let floors = &policy.document().floors;
     let carried = |carrier| match shape.terms.carrier {
-        CarrierChoice::Auto => true,
-        CarrierChoice::Tcp => carrier == Carrier::Tcp,
+        // What sidecars take for Auto: they are recommended no carrier yet.
+        CarrierChoice::Auto | CarrierChoice::Tcp => carrier == Carrier::Tcp,
+        CarrierChoice::Udp => carrier == Carrier::Udp,
     };
     Ok(Transport::all()
         .filter(|one| {

@@ -133,6 +133,7 @@ fn ports(host_network: bool, context: &InjectionContext<'_>) -> Value {
     }
     json!([
         {"name": "sealane-data", "containerPort": context.settings.data_port, "protocol": "TCP"},
+        {"name": "sealane-udp", "containerPort": context.settings.data_port, "protocol": "UDP"},
         {"name": "sealane-admin", "containerPort": context.settings.admin_port, "protocol": "TCP"},
     ])
 }

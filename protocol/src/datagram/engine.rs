@@ -46,6 +46,8 @@ pub struct Engine {
     told: u64,
     /// The answer to a challenge.
     response: Option<(SocketAddr, [u8; 8])>,
+    /// Whether the path had no room for what there may be to say.
+    held: bool,
     /// Random numbers for challenges, drawn when the engine began: it has no source of its own.
     tokens: [u8; 32],
     token: usize,
@@ -105,6 +107,7 @@ impl Engine {
             through: STREAM_WINDOW_BYTES_MIN,
             told: STREAM_WINDOW_BYTES_MIN,
             response: None,
+            held: false,
             tokens,
             token: 0,
         })
@@ -317,9 +320,8 @@ impl Engine {
     /// When [`Self::handle_timeout`] must be called and [`Self::poll_transmit`] may have something, at the latest.
     #[must_use]
     pub fn poll_timeout(&self, now: Moment) -> Option<Moment> {
-        let waits = self.outgoing.has_lost() || self.outgoing.unsent() > 0 && !self.is_starved();
-        let paced =
-            if waits { self.recoverer.next_send(now, wide(self.recoverer.datagram_bytes())) } else { None };
+        let datagram = wide(self.recoverer.datagram_bytes());
+        let paced = if self.held { self.recoverer.next_send(now, datagram) } else { None };
         let timeout = self.recoverer.timeout(self.is_starved());
         let all = [self.opening.poll_timeout(), self.received.due(), self.path.due(), paced, timeout];
         all.into_iter().flatten().min()
@@ -397,6 +399,7 @@ impl Engine {
         }
         let next = if may_send { self.outgoing.next(room, self.through) } else { None };
         if next.is_none() {
+            self.held = !may_send;
             self.recoverer.on_drained(may_send);
         }
         let pings = next.is_none() && self.recoverer.wants_probe();

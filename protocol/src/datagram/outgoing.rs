@@ -35,11 +35,6 @@ impl Outgoing {
         self.kept.is_empty()
     }
 
-    /// Whether something has to be sent again.
-    pub(super) fn has_lost(&self) -> bool {
-        !self.lost.is_empty()
-    }
-
     /// The next bytes to be sent, `length_max` at most and none from `through` on: first what was lost.
     pub(super) fn next(&self, length_max: u64, through: u64) -> Option<Range<u64>> {
         let lost = self.lost.first();

@@ -2,5 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod carrying;
+mod keeping;
 mod net;
+mod opening;
 mod speed;

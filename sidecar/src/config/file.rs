@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use sealane_collateral::Sources;
 use sealane_types::{
-    Cipher, Delivery, ForwardPort, PeerName, PodIdentity, PolicyName, Provider, RootSource, Roots,
+    Carrier, Cipher, Delivery, ForwardPort, PeerName, PodIdentity, PolicyName, Provider, RootSource, Roots,
     SessionName, SignedChain, SimulatedForm,
 };
 use serde::Deserialize;
@@ -93,6 +93,7 @@ struct FileSession {
     fanout: Option<u32>,
     /// Makes it a forwarded TCP port.
     forward: Option<FileForward>,
+    carrier: Option<Carrier>,
     cipher: Option<Cipher>,
     /// How often keys are replaced; the remote refuses keys that are older than twice its own interval.
     rekey_seconds: Option<u64>,
@@ -239,7 +240,7 @@ fn session(session: FileSession) -> Result<Session, ConfigError> {
         name: session.name,
         direction: session.direction,
         kind,
-        carrier: None,
+        carrier: session.carrier,
         cipher: session.cipher,
         preferred: None,
         rekey: Rekey { seconds: session.rekey_seconds.unwrap_or(REKEY_SECONDS), ..Rekey::default() },

@@ -21,6 +21,14 @@ const TURN: u64 = 1 << 32;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ConnectionId(pub(crate) [u8; 8]);
 
+impl ConnectionId {
+    /// As it is on the wire.
+    #[must_use]
+    pub const fn bytes(self) -> [u8; 8] {
+        self.0
+    }
+}
+
 /// Counts the packets of a direction from 0; none is used twice, whatever it carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct PacketNumber(pub(crate) u64);
