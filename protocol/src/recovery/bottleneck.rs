@@ -19,6 +19,8 @@ pub(super) struct Link {
     pub(super) round_trip_micros: u64,
     pub(super) queue_bytes: u64,
     pub(super) loss_permille: u64,
+    /// Acknowledgements arrive in heaps, so many microseconds apart.
+    pub(super) heap_micros: u64,
 }
 
 pub(super) struct Flow {
@@ -31,6 +33,8 @@ pub(super) struct Flow {
     in_flight: u64,
     /// An event for the next departure is under way.
     armed: bool,
+    /// Something came since it last sent.
+    heard: bool,
     acknowledged_at: Moment,
     starts: Moment,
     pub(super) delivered: u64,
@@ -88,6 +92,7 @@ impl Bottleneck {
             next: 0,
             in_flight: 0,
             armed: true,
+            heard: false,
             acknowledged_at: starts,
             starts,
             delivered: 0,
@@ -114,6 +119,7 @@ impl Bottleneck {
                 Event::Acknowledged { flow, number } => self.acknowledge(flow, number),
                 Event::Timeout { flow } => self.time_out(flow),
             }
+            self.answer();
         }
         self.now = until;
         self.flows.iter().zip(before).map(|(flow, before)| flow.delivered - before).collect()
@@ -132,6 +138,18 @@ impl Bottleneck {
     fn at(&mut self, at: Moment, event: Event) {
         self.events_ever += 1;
         self.events.push(Reverse((at, self.events_ever, event)));
+    }
+
+    /// Who heard something sends, once all that comes at this moment has come.
+    fn answer(&mut self) {
+        if self.events.peek().is_some_and(|Reverse((at, ..))| *at == self.now) {
+            return;
+        }
+        for index in 0..self.flows.len() {
+            if std::mem::take(&mut self.flows[index].heard) {
+                self.send(index);
+            }
+        }
     }
 
     fn send(&mut self, index: usize) {
@@ -188,8 +206,9 @@ impl Bottleneck {
         self.random ^= self.random >> 7;
         self.random ^= self.random << 17;
         let survives = self.random % 1_000 >= self.link.loss_permille;
-        let back = Moment::from_micros(self.busy_until.div_ceil(1_000) + self.link.round_trip_micros);
-        survives.then_some(back)
+        let back = self.busy_until.div_ceil(1_000) + self.link.round_trip_micros;
+        let heap = self.link.heap_micros.max(1);
+        survives.then_some(Moment::from_micros(back.div_ceil(heap) * heap))
     }
 
     fn acknowledge(&mut self, index: usize, number: u64) {
@@ -213,7 +232,7 @@ impl Bottleneck {
             delivery,
         };
         flow.controller.on_acknowledged(&acknowledged, &flow.rtt);
-        self.send(index);
+        flow.heard = true;
     }
 
     /// Nothing was acknowledged for a second: all that is on the way is lost.

@@ -4,6 +4,9 @@
 //! divided by the time since, is a lower bound of what the path carries. The time is the longer of that between the
 //! datagrams' departures and that between their acknowledgements: acknowledgements that come in a heap would otherwise
 //! make the path look faster than it is.
+//!
+//! For the same reason a sender takes in all acknowledgements that have come before it sends again: a datagram that
+//! leaves between two of one heap would count the second as delivered in its own time.
 
 use super::rtt::Rtt;
 use crate::Moment;

@@ -5,8 +5,7 @@
 //! Startup → Drain → Down → Cruise → Refill → Up → Down …        Empty, every ten seconds, from anywhere
 //! ```
 //!
-//! Smaller than the draft: one ceiling for what is in flight stands for its long-term and short-term bounds, and what
-//! aggregates acknowledgements is allowed for by a millisecond of the rate.
+//! Smaller than the draft: one ceiling for what is in flight stands for its long-term and short-term bounds.
 
 use super::controller::{Acknowledged, Controller, INITIAL_DATAGRAMS, Lost, WINDOW_BYTES_MAX};
 use super::delivery::RateSample;
@@ -17,7 +16,7 @@ mod estimate;
 mod losses;
 mod phase;
 
-use estimate::{Bandwidth, Rounds, Shortest, pipe_bytes};
+use estimate::{Bandwidth, Heaps, Rounds, Shortest, pipe_bytes};
 use losses::{Losses, Verdict};
 use phase::{Full, Phase};
 
@@ -25,6 +24,8 @@ use phase::{Full, Phase};
 const MINIMUM_DATAGRAMS: u64 = 4;
 /// Timers and acknowledgements come in heaps of about so much: without it, a path that is shorter would run dry.
 const SLACK_MICROS: u64 = 1_000;
+/// Heaps further apart are not made up for, and the length of the path counts: on a long one, twice the pipe is enough.
+const HEAP_MICROS_MAX: u64 = 5_000;
 /// A probe for more is over when so much of the pipe is in flight (draft-ietf-ccwg-bbr, `ProbeBW_UP`).
 const PROBED_PERCENT: u64 = 125;
 /// What a round of a probe without excessive loss makes of the ceiling.
@@ -54,6 +55,7 @@ pub(crate) struct Model {
     bandwidth: Bandwidth,
     shortest: Shortest,
     rounds: Rounds,
+    heaps: Heaps,
     full: Full,
     losses: Losses,
     /// More in flight was too much. None: nothing was yet.
@@ -86,6 +88,7 @@ impl Model {
             bandwidth: Bandwidth::default(),
             shortest: Shortest::default(),
             rounds: Rounds::default(),
+            heaps: Heaps::default(),
             full: Full::default(),
             losses: Losses::default(),
             ceiling: None,
@@ -111,6 +114,13 @@ impl Model {
         let round_begins = self.rounds.update(sample);
         self.bandwidth.update(sample);
         let forgotten = self.shortest.update(now, sample.rtt_micros);
+        if self.full.reached {
+            // Before, what looks like a heap is a rate that is not known yet.
+            let micros_max = HEAP_MICROS_MAX.saturating_sub(self.shortest.micros().unwrap_or(0));
+            let rate = self.bandwidth.bytes_per_second();
+            let heap_max = pipe_bytes(rate, micros_max).min(self.window);
+            self.heaps.update(now, acknowledged.bytes, rate, heap_max, self.rounds.count);
+        }
         if round_begins {
             self.losses.on_round(self.datagram_bytes);
             if !sample.limited {
@@ -197,10 +207,14 @@ impl Model {
         self.ceiling = self.ceiling.map(|ceiling| percent(ceiling, to_percent).min(WINDOW_BYTES_MAX));
     }
 
-    /// What fills the path however unevenly it is sent.
+    /// What has to be on its way beyond the pipe, because acknowledgements come unevenly.
+    fn slack(&self) -> u64 {
+        self.heaps.bytes().max(pipe_bytes(self.bandwidth.bytes_per_second(), SLACK_MICROS))
+    }
+
+    /// What fills the path however unevenly acknowledgements come.
     fn filling(&self) -> u64 {
-        let slack = pipe_bytes(self.bandwidth.bytes_per_second(), SLACK_MICROS);
-        self.pipe().saturating_add(slack).max(self.minimum())
+        self.pipe().saturating_add(self.slack()).max(self.minimum())
     }
 
     /// What may be in flight between probes: below the ceiling others find room, but the path never runs dry.
@@ -212,13 +226,12 @@ impl Model {
     /// What the window grows to, and falls to at once.
     fn target(&self) -> u64 {
         let share = percent(self.pipe(), self.phase.window_percent());
-        let slack = pipe_bytes(self.bandwidth.bytes_per_second(), SLACK_MICROS);
         let ceiling = self.ceiling.unwrap_or(WINDOW_BYTES_MAX);
         let target = match self.phase {
             Phase::Empty { .. } => share.min(ceiling),
-            Phase::Down | Phase::Cruise => share.saturating_add(slack).min(self.room_with_others()),
+            Phase::Down | Phase::Cruise => share.saturating_add(self.slack()).min(self.room_with_others()),
             Phase::Startup | Phase::Drain | Phase::Refill { .. } | Phase::Up { .. } => {
-                share.saturating_add(slack).min(ceiling)
+                share.saturating_add(self.slack()).min(ceiling)
             }
         };
         target.clamp(self.minimum(), WINDOW_BYTES_MAX)

@@ -9,7 +9,13 @@ fn at(micros: u64) -> Moment {
 
 /// 100 Mbit/s, 20 ms, and a queue of so many bytes.
 fn link(queue_bytes: u64) -> Link {
-    Link { bytes_per_second: 12_500_000, round_trip_micros: 20_000, queue_bytes, loss_permille: 0 }
+    Link {
+        bytes_per_second: 12_500_000,
+        round_trip_micros: 20_000,
+        queue_bytes,
+        loss_permille: 0,
+        heap_micros: 0,
+    }
 }
 
 fn path() -> Rtt {

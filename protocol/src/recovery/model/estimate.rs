@@ -7,6 +7,10 @@ use crate::recovery::delivery::RateSample;
 /// The shortest round trip is forgotten after so long (draft-ietf-ccwg-bbr, `MinRTTFilterLen`).
 const SHORTEST_MICROS_MAX: u64 = 10_000_000;
 
+/// Heaps of acknowledgements are remembered for so many rounds, and at most twice as many (draft-ietf-ccwg-bbr,
+/// `ExtraAckedFilterLen`).
+const HEAP_ROUNDS: u64 = 5;
+
 /// Largest delivery rate of this cycle of probing and the one before, in bytes per second.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Bandwidth {
@@ -80,6 +84,38 @@ impl Rounds {
     }
 }
 
+/// How much comes at once beyond what the rate makes expect: acknowledgements are held back by receivers, radios and
+/// busy machines, and meanwhile so much more has to be on its way (draft-ietf-ccwg-bbr, `extra_acked`).
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Heaps {
+    since: Moment,
+    delivered: u64,
+    /// The largest of these rounds, and of as many before.
+    current: u64,
+    before: u64,
+    /// The round in which `current` began.
+    round: u64,
+}
+
+impl Heaps {
+    /// `bytes` were acknowledged; no heap is larger than the `window`.
+    pub(super) fn update(&mut self, now: Moment, bytes: u64, bandwidth: u64, window: u64, round: u64) {
+        if round.saturating_sub(self.round) >= HEAP_ROUNDS {
+            (self.before, self.current, self.round) = (self.current, 0, round);
+        }
+        let mut expected = pipe_bytes(bandwidth, now.micros_since(self.since));
+        if self.delivered <= expected {
+            (self.since, self.delivered, expected) = (now, 0, 0);
+        }
+        self.delivered = self.delivered.saturating_add(bytes);
+        self.current = self.current.max(self.delivered.saturating_sub(expected).min(window));
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.current.max(self.before)
+    }
+}
+
 /// What is on a path of this rate and length when nothing queues.
 pub(super) fn pipe_bytes(bandwidth: u64, micros: u64) -> u64 {
     let bytes = u128::from(bandwidth).saturating_mul(u128::from(micros)) / 1_000_000;
@@ -130,6 +166,25 @@ mod tests {
         assert_eq!(shortest.micros(), Some(70));
         shortest.renew(at(SHORTEST_MICROS_MAX * 2));
         assert!(!shortest.update(at(SHORTEST_MICROS_MAX * 3), 80));
+    }
+
+    #[test]
+    fn heaps_are_what_comes_beyond_the_rate() {
+        let mut heaps = Heaps::default();
+        for millis in 1..=100 {
+            heaps.update(Moment::from_micros(millis * 1_000), 1_000, 1_000_000, 50_000, 0);
+        }
+        assert_eq!(heaps.bytes(), 1_000, "one datagram is none");
+        for number in 1..=10 {
+            heaps.update(Moment::from_micros(100_000 + number), 1_000, 1_000_000, 50_000, 5);
+        }
+        assert_eq!(heaps.bytes(), 10_990);
+        heaps.update(Moment::from_micros(200_000), 90_000, 1_000_000, 50_000, 5);
+        assert_eq!(heaps.bytes(), 50_000);
+        heaps.update(Moment::from_micros(300_000), 1_000, 1_000_000, 50_000, 10);
+        assert_eq!(heaps.bytes(), 50_000);
+        heaps.update(Moment::from_micros(400_000), 1_000, 1_000_000, 50_000, 15);
+        assert_eq!(heaps.bytes(), 1_000, "forgotten");
     }
 
     #[test]

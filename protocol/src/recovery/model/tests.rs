@@ -12,7 +12,7 @@ fn at(micros: u64) -> Moment {
 fn world(mbit: u64, round_trip_micros: u64, queue_pipes_tenths: u64, loss_permille: u64) -> Bottleneck {
     let bytes_per_second = mbit * 125_000;
     let queue_bytes = bytes_per_second * round_trip_micros / 1_000_000 * queue_pipes_tenths / 10;
-    Bottleneck::new(Link { bytes_per_second, round_trip_micros, queue_bytes, loss_permille })
+    Bottleneck::new(Link { bytes_per_second, round_trip_micros, queue_bytes, loss_permille, heap_micros: 0 })
 }
 
 #[test]
@@ -214,5 +214,23 @@ fn a_start_that_drowns_the_path_ends_at_once_and_one_on_a_lossy_path_does_not() 
         let lost = Lost { now: at(20_000), bytes, newest_sent: at(15_000), in_flight, persistent: false };
         model.on_lost(&lost, &rtt);
         assert_eq!(model.phase, phase);
+    }
+}
+
+#[test]
+fn acknowledgements_in_heaps_do_not_starve_short_paths() {
+    for (mbit, round_trip, tenths, heap) in [
+        (10_000, 50, 40, 1_000),
+        (1_000, 100, 200, 2_000),
+        (1_000, 100, 200, 5_000),
+        (100, 20_000, 10, 10_000),
+    ] {
+        let mut link = world(mbit, round_trip, tenths, 0);
+        link.link.heap_micros = heap;
+        link.join(Box::new(Model::new(DATAGRAM)), at(0));
+        let time = if mbit >= 1_000 { SECOND / 4 } else { 5 * SECOND };
+        link.run(time);
+        let delivered = link.run(time)[0];
+        assert!(delivered * 100 >= link.capacity(time) * 85, "{mbit}, {heap}: {delivered}");
     }
 }

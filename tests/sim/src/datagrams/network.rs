@@ -68,6 +68,7 @@ impl<N: Node> Network<N> {
         LinkId(self.links.len() - 1)
     }
 
+    /// It is asked for nothing until something arrives, or until [`Self::act`].
     pub fn add_node(&mut self, address: SocketAddr, node: N) -> NodeId {
         let place = Place { node, address, armed: None, woken: (Moment::default(), 0) };
         self.nodes.push(place);
