@@ -112,6 +112,12 @@ fn roundtrip() {
 }
 
 #[test]
+fn datagram() {
+    let outcome = run(Suite::Datagram, &[], PathBuf::new());
+    assert_rows(&outcome, &["P4/1472@quinn", "P4/1472@tcp", "P4-nogso/1472@quinn"]);
+}
+
+#[test]
 fn transport() {
     let outcome = run(Suite::Transport, &["transport"], PathBuf::new());
     let peers = ["plaintext", "rustls-buffered", "quinn", "confidential-ml-transport"];

@@ -37,11 +37,11 @@
 //! | `Closed` | drain the output, close the carrier |
 //!
 //! The initiator proves first, so a responder quotes for nobody unproved. `transfer` holds the state of one
-//! stream on top: [`transfer::Outbound`] and [`transfer::Inbound`].
+//! stream on top: [`transfer::Outbound`] and [`transfer::Inbound`]. Over a carrier that keeps no order a
+//! [`datagram::Engine`] takes the place of the carrier's bytes.
 //!
 //! Deliberately absent: I/O, time, an RNG, policy verification and evidence appraisal (their results are handed
-//! in), and whatever has no wire format yet: datagrams and joins get their seams in [`handshake::Kind`] and the label
-//! table alone.
+//! in), and joins, which have their seams in [`handshake::Kind`] and the label table alone.
 #![cfg_attr(
     not(test),
     deny(clippy::indexing_slicing, clippy::arithmetic_side_effects, clippy::cast_possible_truncation)

@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use sealane_protocol::Moment;
 use sealane_protocol::connection::{Connection, Sink};
 use sealane_protocol::datagram::{Congestion, Engine, Greeter, Greeting, Tuning};
-use sealane_sidecar::link::udp::{Moved, Socket, datagram_bytes_max};
+use sealane_sidecar::link::udp::{Moved, Put, Socket, Unsent, datagram_bytes_max};
 
 use super::clock::Clock;
 use super::mover::Mover;
@@ -33,6 +33,7 @@ pub(crate) struct Datagrams {
     socket: Socket,
     engine: Engine,
     segmented: bool,
+    unsent: Option<Unsent>,
 }
 
 impl OverUdp {
@@ -56,7 +57,7 @@ impl Start for OverUdp {
             }
             Side::Accepter => accept(&self.ours, &socket, &mut connection, tuning).await?,
         };
-        let mover = Datagrams { socket, engine, segmented: self.segmented };
+        let mover = Datagrams { socket, engine, segmented: self.segmented, unsent: None };
         self.ours.establish(mover, side, connection).await
     }
 }
@@ -101,15 +102,20 @@ impl Datagrams {
     /// Sends what may leave now. Whether the kernel had room for all of it.
     fn transmit(&mut self, connection: &mut Connection, now: Moment) -> bool {
         loop {
-            let Self { socket, engine, segmented } = self;
-            let moved = socket.put(|space, segments| {
-                let segments = if *segmented { segments } else { 1 };
-                let transmit = engine.poll_transmit(connection, now, space, segments)?;
-                Some((transmit.to, transmit.bytes, transmit.segment))
-            });
-            match moved {
-                Some(Moved::Blocked) => return false,
-                Some(Moved::Done | Moved::Refused) => {}
+            let Self { socket, engine, segmented, unsent } = self;
+            let put = match unsent.take() {
+                Some(unsent) => Some(socket.put_again(unsent)),
+                None => socket.put(|space, most| {
+                    let most = if *segmented { most } else { 1 };
+                    engine.poll_transmit(connection, now, space, most)
+                }),
+            };
+            match put {
+                Some(Put::Blocked(rest)) => {
+                    *unsent = Some(rest);
+                    return false;
+                }
+                Some(Put::Done | Put::Refused) => {}
                 None => return true,
             }
         }

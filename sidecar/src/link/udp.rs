@@ -4,7 +4,8 @@ use std::cell::RefCell;
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use quinn_udp::{RecvMeta, Transmit, UdpSockRef, UdpSocketState};
+use quinn_udp::{RecvMeta, UdpSockRef, UdpSocketState};
+use sealane_protocol::datagram::Transmit;
 use tokio::io::{Interest, Ready};
 
 /// Bytes of one segmented send or of what the kernel joined: what a UDP length can say.
@@ -12,7 +13,7 @@ const SEGMENTED_BYTES_MAX: usize = 65_507;
 /// What the kernel joins into one buffer at most.
 const JOINED_BYTES_MAX: usize = 65_536;
 /// Buffers that one receiving call fills.
-const BUFFERS: usize = 8;
+const BUFFERS: usize = 32;
 /// What the kernel keeps for a connection that is busy elsewhere; it gives less where it may not give so much.
 const BUFFER_BYTES: usize = 8 << 20;
 /// IP and UDP headers.
@@ -20,6 +21,8 @@ const HEADERS_V4: u16 = 28;
 const HEADERS_V6: u16 = 48;
 /// The MTU where the kernel does not say: Ethernet's.
 const MTU: u16 = 1_500;
+/// Jumbo frames are the largest that networks carry; what only this machine would gains nothing over segments.
+const MTU_MAX: u16 = 9_000;
 
 /// How a system call went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +33,24 @@ pub enum Moved {
     Blocked,
     /// Nobody listens there, as far as an unauthenticated message of the network says so.
     Refused,
+}
+
+/// What became of datagrams.
+#[derive(Debug)]
+pub enum Put {
+    Done,
+    /// See [`Moved::Refused`].
+    Refused,
+    /// The kernel has no room for them yet; [`Socket::ready`] tells when.
+    Blocked(Unsent),
+}
+
+/// Datagrams that wait for room.
+#[derive(Debug)]
+pub struct Unsent {
+    to: SocketAddr,
+    contents: Vec<u8>,
+    segment: usize,
 }
 
 /// What one buffer was filled with: datagrams of one source and, but for the last, of one size.
@@ -85,20 +106,35 @@ impl Socket {
         self.io.local_addr()
     }
 
-    /// Lets `fill` put datagrams into `space` and say where they go, their bytes, and the bytes of each; sends what it
-    /// put. `None`: there was nothing to send.
-    pub fn put(&self, fill: impl FnOnce(&mut [u8], usize) -> Option<(SocketAddr, usize, usize)>) -> Option<Moved> {
+    /// Lets `fill` put datagrams into a space of this thread, given how many of them the kernel takes at once, and sends
+    /// them. `None`: there was nothing to send.
+    pub fn put(&self, fill: impl FnOnce(&mut [u8], usize) -> Option<Transmit>) -> Option<Put> {
         SPACE.with_borrow_mut(|space| {
             space.resize(SEGMENTED_BYTES_MAX, 0);
-            let (destination, bytes, segment) = fill(space, self.state.max_gso_segments())?;
-            Some(self.send(destination, space.get(..bytes).unwrap_or_default(), segment))
+            let Transmit { to, bytes, segment } = fill(space, self.state.max_gso_segments())?;
+            let contents = space.get(..bytes).unwrap_or_default();
+            Some(match self.send(to, contents, segment) {
+                Moved::Done => Put::Done,
+                Moved::Refused => Put::Refused,
+                Moved::Blocked => Put::Blocked(Unsent { to, contents: contents.to_vec(), segment }),
+            })
         })
+    }
+
+    /// Sends again what had no room.
+    #[must_use]
+    pub fn put_again(&self, unsent: Unsent) -> Put {
+        match self.send(unsent.to, &unsent.contents, unsent.segment) {
+            Moved::Done => Put::Done,
+            Moved::Refused => Put::Refused,
+            Moved::Blocked => Put::Blocked(unsent),
+        }
     }
 
     /// Sends datagrams of `segment` bytes, the last of which may have fewer.
     pub fn send(&self, destination: SocketAddr, contents: &[u8], segment: usize) -> Moved {
         let segment_size = (segment < contents.len()).then_some(segment);
-        let transmit = Transmit { destination, ecn: None, contents, segment_size, src_ip: None };
+        let transmit = quinn_udp::Transmit { destination, ecn: None, contents, segment_size, src_ip: None };
         let sent =
             self.io.try_io(Interest::WRITABLE, || self.state.try_send(UdpSockRef::from(&self.io), &transmit));
         moved(sent)
@@ -196,7 +232,7 @@ fn moved(result: io::Result<()>) -> Moved {
 #[must_use]
 pub fn datagram_bytes_max(remote: SocketAddr) -> u16 {
     let headers = if remote.ip().to_canonical().is_ipv4() { HEADERS_V4 } else { HEADERS_V6 };
-    mtu_towards(remote).unwrap_or(MTU).saturating_sub(headers)
+    mtu_towards(remote).unwrap_or(MTU).min(MTU_MAX).saturating_sub(headers)
 }
 
 /// What the kernel knows about the way there; it sends nothing to find out.

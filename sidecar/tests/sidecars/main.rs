@@ -6,6 +6,7 @@
 mod client;
 mod collateral;
 mod control;
+mod datagrams;
 mod faults;
 mod file;
 mod flow;

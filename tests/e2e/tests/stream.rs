@@ -62,7 +62,15 @@ fn workload(app: &str, node: &'static str, program: &str) -> Workload {
 }
 
 async fn ready_pair(sandbox: &Sandbox, sender: &str, receiver: &str) -> Result<()> {
-    sandbox.apply(session("lane", "left", "right")).await?;
+    carried_by(sandbox, "Auto", sender, receiver).await
+}
+
+async fn carried_by(sandbox: &Sandbox, carrier: &str, sender: &str, receiver: &str) -> Result<()> {
+    let mut objects = session("lane", "left", "right");
+    for object in objects.iter_mut().filter(|object| object["kind"] == "TransferSession") {
+        object["spec"]["carrier"] = carrier.into();
+    }
+    sandbox.apply(objects).await?;
     let trust = sandbox.policy(Signing::Quorum, |_| {}).await?;
     sandbox.apply(vec![trust]).await?;
     sandbox.start(&workload("right", "node2", receiver)).await?;
@@ -84,6 +92,19 @@ async fn e2e_tensors_of_every_kind_arrive_whole() -> Result<()> {
     let session = sandbox.read("transfersession/lane").await?;
     ensure!(session["status"]["phase"] == "Complete", "{session:#}");
     ensure!(session["status"]["postQuantum"] == true, "{session:#}");
+    sandbox.remove().await
+}
+
+#[tokio::test]
+async fn e2e_tensors_of_every_kind_arrive_whole_over_udp() -> Result<()> {
+    let sandbox = Cluster::connect()?.sandbox("datagrams").await?;
+    carried_by(&sandbox, "Udp", SENDER, RECEIVER).await?;
+    let log = sandbox.finish("right").await?;
+    ensure!(log.contains("took 23 tensors"), "{log}");
+    sandbox.finish("left").await?;
+    sandbox.condition("transfersession/lane", "Complete", "True").await?;
+    let session = sandbox.read("transfersession/lane").await?;
+    ensure!(session["status"]["carrier"] == "Udp", "{session:#}");
     sandbox.remove().await
 }
 

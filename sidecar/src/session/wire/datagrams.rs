@@ -11,16 +11,23 @@ use sealane_protocol::datagram::{Congestion, Engine, Tuning};
 use super::Moved;
 use crate::context::SystemRandom;
 use crate::link::endpoint::Subscription;
-use crate::link::udp::{self, Socket, datagram_bytes_max};
+use crate::link::udp::{self, Put, Socket, Unsent, datagram_bytes_max};
 
 /// Batches of datagrams that are handed on before others have their turn.
 const BATCHES_MAX: u32 = 8;
+
+/// Refusals in a row, without a datagram between them, that are believed.
+const REFUSALS_MAX: u32 = 3;
 
 /// See the module's documentation.
 #[derive(Debug)]
 pub(in crate::session) struct Datagrams {
     engine: Engine,
     port: Port,
+    /// What the kernel had no room for.
+    unsent: Option<Unsent>,
+    /// How often in a row the network said that nobody listens at the other end, which anybody may say for it.
+    refusals: u32,
 }
 
 #[derive(Debug)]
@@ -43,12 +50,12 @@ impl Datagrams {
         now: Moment,
     ) -> Result<Self, StartError> {
         let engine = Engine::initiate(connection, remote, tuning(remote), &mut SystemRandom, now)?;
-        Ok(Self { engine, port: Port::Own(socket) })
+        Ok(Self { engine, port: Port::Own(socket), unsent: None, refusals: 0 })
     }
 
     /// Of the side that is dialled.
     pub(in crate::session) const fn accepted(engine: Engine, subscription: Subscription) -> Self {
-        Self { engine, port: Port::Shared(subscription) }
+        Self { engine, port: Port::Shared(subscription), unsent: None, refusals: 0 }
     }
 
     /// Nothing is dialled before the handshake.
@@ -60,23 +67,30 @@ impl Datagrams {
     }
 
     pub(super) fn put(&mut self, connection: &mut Connection, now: Moment) -> Moved {
-        let Self { engine, port } = self;
+        let Self { engine, port, unsent, refusals } = self;
         let socket = match port {
             Port::Own(socket) => socket,
             Port::Shared(subscription) => &*subscription.socket,
         };
         let mut moved = Moved::NOTHING;
         loop {
-            let put = socket.put(|space, datagrams_max| {
-                let transmit = engine.poll_transmit(connection, now, space, datagrams_max)?;
-                Some((transmit.to, transmit.bytes, transmit.segment))
-            });
+            let put = match unsent.take() {
+                Some(unsent) => Some(socket.put_again(unsent)),
+                None => socket.put(|space, most| engine.poll_transmit(connection, now, space, most)),
+            };
             match put {
                 None => return moved,
-                Some(udp::Moved::Done) => moved.any = true,
-                // What had no room is lost, and repeated.
-                Some(udp::Moved::Blocked) => return Moved { any: true, blocked: true, ..moved },
-                Some(udp::Moved::Refused) => return Moved { cut: true, ..moved },
+                Some(Put::Done) => moved.any = true,
+                Some(Put::Blocked(rest)) => {
+                    *unsent = Some(rest);
+                    return Moved { blocked: true, ..moved };
+                }
+                Some(Put::Refused) => {
+                    *refusals = refusals.saturating_add(1);
+                    if *refusals >= REFUSALS_MAX {
+                        return Moved { cut: true, ..moved };
+                    }
+                }
             }
         }
     }
@@ -87,7 +101,7 @@ impl Datagrams {
         now: Moment,
         sink: &mut dyn Sink,
     ) -> (Moved, Result<(), Fail>) {
-        let Self { engine, port } = self;
+        let Self { engine, port, refusals, .. } = self;
         let mut handled = Ok(());
         let mut each = |from, datagram: &mut [u8]| {
             if handled.is_ok() {
@@ -99,7 +113,10 @@ impl Datagrams {
             Port::Own(socket) => match socket.take(each) {
                 udp::Moved::Done => moved.any = true,
                 udp::Moved::Blocked => {}
-                udp::Moved::Refused => moved.cut = true,
+                udp::Moved::Refused => {
+                    *refusals = refusals.saturating_add(1);
+                    moved.cut = *refusals >= REFUSALS_MAX;
+                }
             },
             Port::Shared(subscription) => {
                 for _ in 0..BATCHES_MAX {
@@ -108,6 +125,9 @@ impl Datagrams {
                     moved.any = true;
                 }
             }
+        }
+        if moved.any {
+            *refusals = 0;
         }
         (moved, handled)
     }

@@ -1,0 +1,104 @@
+//! Sessions over UDP. What every session does is tried over it with `SEALANE_TEST_CARRIER=Udp` for all of these tests; here
+//! is what is different.
+
+use std::time::Duration;
+
+use sealane_sidecar::handoff::{LaneFailure, Turn};
+use sealane_types::{Carrier, Reason};
+use serde_json::{Value, json};
+
+use crate::client::{Receiver, parcel, passing_on, sender};
+use crate::support::{LIMIT, Plan, Sidecar, document, signed, within};
+use crate::trust::refused_for;
+
+const UDP: Option<Carrier> = Some(Carrier::Udp);
+
+fn pair() -> (Sidecar, Sidecar) {
+    let receiver = Plan { carrier: UDP, ..Plan::receiver() }.start();
+    let sender = Plan { carrier: UDP, ..Plan::sender(&[receiver.address]) }.start();
+    (sender, receiver)
+}
+
+/// A policy whose owners permit only these carriers.
+fn listing(epoch: u64, carriers: &[&str]) -> Value {
+    let mut document = document(epoch);
+    document["floors"] = json!({"carriers": carriers});
+    document
+}
+
+#[tokio::test]
+async fn tensors_of_every_size_cross_udp() {
+    let (from, to) = pair();
+    let (lane, events) = sender(&from.lanes).await;
+    let _events = passing_on(events);
+    let mut receiver = Receiver::open(&to.lanes, 64 << 20).await;
+    let sizes = [0_u64, 1, 1536, 65_536, 65_537, (1 << 20) + 1, 24 << 20, 3];
+    let put = async {
+        for (sequence, length) in sizes.iter().enumerate() {
+            lane.offer(parcel(sequence as u64, *length)).await.unwrap();
+        }
+        lane.close().await.unwrap();
+    };
+    let take = async {
+        for (sequence, length) in sizes.iter().enumerate() {
+            let delivery = receiver.tensor().await;
+            assert_eq!((delivery.sequence.0, delivery.length), (sequence as u64, *length));
+            receiver.take(&delivery);
+        }
+        assert_eq!(receiver.turn().await, Turn::End);
+    };
+    within("put and take", async { tokio::join!(put, take) }).await;
+}
+
+/// A sidecar that comes back tells old packets that it knows nothing of them: nobody waits for silence.
+#[tokio::test]
+async fn a_restarted_receiver_is_found_long_before_silence_would_tell() {
+    let (from, to) = pair();
+    let (lane, events) = sender(&from.lanes).await;
+    let _events = passing_on(events);
+    let mut receiver = Receiver::open(&to.lanes, 8 << 20).await;
+    lane.offer(parcel(0, 1000)).await.unwrap();
+    assert_eq!(receiver.next_taken().await, 0);
+    within("taken", lane.flush()).await.unwrap();
+    drop(receiver);
+    let began = std::time::Instant::now();
+    let to = to.kill().start();
+    let mut receiver = Receiver::open(&to.lanes, 8 << 20).await;
+    lane.offer(parcel(1, 1000)).await.unwrap();
+    assert_eq!(receiver.next_taken().await, 1);
+    assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
+}
+
+#[tokio::test]
+async fn a_carrier_that_the_policy_does_not_list_is_refused_and_no_other_takes_its_place() {
+    let chain = signed(&listing(1, &["Tcp"]), &[1, 2]);
+    let receiver = Plan { chain: chain.clone(), carrier: UDP, ..Plan::receiver() }.start();
+    let from = Plan { chain, carrier: UDP, ..Plan::sender(&[receiver.address]) }.start();
+    let error = refused_for(&from, Reason::CarrierRefused).await;
+    assert_eq!(error.failure, LaneFailure::Refused, "{error}");
+}
+
+/// The side that is dialled looks for itself: who dials may hold an older policy, or be configured as he likes.
+#[tokio::test]
+async fn who_is_dialled_refuses_a_carrier_that_its_policy_does_not_list() {
+    let chain = signed(&listing(2, &["Tcp"]), &[1, 2]);
+    let receiver = Plan { chain, carrier: UDP, ..Plan::receiver() }.start();
+    let from = Plan { carrier: UDP, ..Plan::sender(&[receiver.address]) }.start();
+    refused_for(&from, Reason::CarrierRefused).await;
+    let only_udp = signed(&listing(2, &["Udp"]), &[1, 2]);
+    let receiver = Plan { chain: only_udp, carrier: UDP, ..Plan::receiver() }.start();
+    let from = Plan { carrier: Some(Carrier::Tcp), ..Plan::sender(&[receiver.address]) }.start();
+    refused_for(&from, Reason::CarrierRefused).await;
+}
+
+#[tokio::test]
+async fn a_policy_that_no_longer_lists_the_carrier_ends_its_connections() {
+    let (from, to) = pair();
+    let (lane, events) = sender(&from.lanes).await;
+    let _events = passing_on(events);
+    let mut receiver = Receiver::open(&to.lanes, 8 << 20).await;
+    lane.offer(parcel(0, 1000)).await.unwrap();
+    assert_eq!(receiver.next_taken().await, 0);
+    to.propose(signed(&listing(2, &["Tcp"]), &[1, 2]));
+    tokio::time::timeout(LIMIT, refused_for(&from, Reason::CarrierRefused)).await.unwrap();
+}
