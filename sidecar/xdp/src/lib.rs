@@ -1,3 +1,65 @@
-//! x
-#![allow(dead_code)]
-mod limits; mod memory; mod ring; mod sys;
+//! UDP payloads between network interfaces and the memory of this process, through AF_XDP: past the kernel's stack.
+//!
+//! Invariants:
+//! - This is the only crate with unsafe code. It stands in `sys`, `memory`, `ring` and `umem`; each says what it relies on,
+//!   and everything above is safe code that cannot break it.
+//! - A frame is in one place, and no packet, descriptor or index of the kernel, however hostile, makes it be in two, or
+//!   this process read or write beyond what it mapped.
+//! - What lies in UMEM is what is on the wire. Callers put ciphertext there and open what comes; the kernel, and whoever
+//!   shares the interface, may read and write it.
+//!
+//! Deliberately absent: Sealane's protocol, a runtime, retransmission, pacing and back-pressure. So are VLAN tags, IP
+//! options, fragments and extension headers, and UDP checksums of what is received: those who send over a veth leave them
+//! unfilled, and what is sealed needs none. The kernel's UDP socket on the same port is the caller's; it receives what
+//! no queue takes.
+//!
+//! ```no_run
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use sealane_xdp::{Options, Resolution, Resolver, open};
+//!
+//! let mut opened = open(&Options::new("eth0", vec!["10.0.0.1".parse()?], 4789))?;
+//! let link = opened.links.first_mut().ok_or("no queue")?;
+//! let found = Resolver::open()?.resolve(&opened.interface, 4789, "10.0.0.2:4789".parse()?)?;
+//! if let Resolution::Route(route) = found {
+//!     link.send(&route, 5, |payload| payload.copy_from_slice(b"hello"))?;
+//!     link.flush()?;
+//! }
+//! link.receive(64, |arrival| drop(arrival.payload));
+//! # Ok(())
+//! # }
+//! ```
+
+mod capabilities;
+mod interface;
+pub mod limits;
+mod link;
+mod memory;
+mod mode;
+mod neighbour;
+mod netlink;
+mod next_hop;
+mod open;
+mod options;
+mod packet;
+mod program;
+mod queue;
+mod resolver;
+mod ring;
+mod route;
+mod socket;
+mod sys;
+mod umem;
+
+pub use capabilities::{Capabilities, DropError, drop_capabilities, held_by_any_thread};
+pub use interface::{Interface, InterfaceError, InterfaceIndex};
+pub use link::{Arrival, Counters, FlushError, Link, SendError};
+pub use mode::Mode;
+pub use next_hop::{NextHop, NextHopError};
+pub use open::{OpenError, Opened, Reason, Refused, open};
+pub use options::{Options, OptionsError};
+pub use packet::MacAddress;
+pub use program::{ProgramError, VerifierLog};
+pub use queue::QueueId;
+pub use resolver::{Resolution, ResolveError, Resolver};
+pub use route::{Route, RouteError};
+pub use socket::SocketError;

@@ -57,5 +57,8 @@ const _: () = {
     assert!(FRAME_BYTES_DEFAULT >= FRAME_BYTES_MIN);
     assert!(RING_SLOTS_DEFAULT.is_power_of_two() && RING_SLOTS_DEFAULT <= RING_SLOTS_MAX);
     assert!(FRAMES_DEFAULT <= FRAMES_MAX);
-    assert!(PACKET_FRAMES_MAX * FRAME_BYTES_DEFAULT as usize >= PACKET_BYTES_MAX, "the longest packet can be sent");
+    assert!(
+        PACKET_FRAMES_MAX * FRAME_BYTES_DEFAULT as usize >= PACKET_BYTES_MAX,
+        "the longest packet can be sent"
+    );
 };

@@ -16,3 +16,6 @@ mod shared;
 pub(crate) use consumer::Consumer;
 pub(crate) use mapped::{Mapped, Offsets};
 pub(crate) use producer::Producer;
+
+#[cfg(test)]
+pub(crate) use mapped::tests::pair;

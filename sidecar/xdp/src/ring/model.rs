@@ -5,8 +5,9 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU32, Ordering};
 use loom::thread;
 
+use super::consumer::Consumer;
+use super::producer::Producer;
 use super::shared::{Index, Shared};
-use super::{Consumer, Producer};
 
 impl Index for AtomicU32 {
     fn load(&self, order: Ordering) -> u32 {
@@ -58,7 +59,8 @@ unsafe impl Shared for Arc<Watched> {
     }
 }
 
-/// Passes `items` through a ring of `slots`, `batch` of them between two publications, from an index on.
+/// Lets a producer try to push `items`, and a consumer try to take as many, `batch` of them between two publications and
+/// releases, from an index on. Nobody waits, so that the interleavings end; what is left is taken in the end.
 fn pass(slots: usize, items: u32, batch: u32, begin: u32) {
     loom::model(move || {
         let ring = Arc::new(Watched {
@@ -69,41 +71,41 @@ fn pass(slots: usize, items: u32, batch: u32, begin: u32) {
         let mut producer = Producer::new(Arc::clone(&ring)).beginning_at(begin);
         let mut consumer = Consumer::new(ring).beginning_at(begin);
         let filling = thread::spawn(move || {
-            for item in 0..items {
-                while producer.push(item).is_err() {
-                    producer.publish();
-                    thread::yield_now();
+            let mut pushed = 0;
+            for attempt in 1..=items {
+                if producer.push(pushed) {
+                    pushed += 1;
                 }
-                if (item + 1) % batch == 0 {
+                if attempt % batch == 0 {
                     producer.publish();
                 }
             }
             producer.publish();
+            pushed
         });
-        let mut expected = 0;
-        while expected < items {
-            match consumer.pop() {
-                Some(item) => {
-                    assert_eq!(item, expected, "items pass in order and whole");
-                    expected += 1;
-                    if expected % batch == 0 {
-                        consumer.release();
-                    }
-                }
-                None => {
-                    consumer.release();
-                    thread::yield_now();
-                }
+        let mut taken = 0;
+        for attempt in 1..=items {
+            if let Some(item) = consumer.pop() {
+                assert_eq!(item, taken, "items pass in order and whole");
+                taken += 1;
+            }
+            if attempt % batch == 0 {
+                consumer.release();
             }
         }
-        filling.join().unwrap();
+        let pushed = filling.join().unwrap();
+        while let Some(item) = consumer.pop() {
+            assert_eq!(item, taken, "items pass in order and whole");
+            taken += 1;
+        }
+        assert_eq!(taken, pushed, "nothing is lost and nothing made up");
     });
 }
 
 #[test]
 fn every_item_passes_once_and_in_order() {
     pass(1, 3, 1, 0);
-    pass(2, 4, 1, 0);
+    pass(2, 3, 1, 0);
 }
 
 #[test]

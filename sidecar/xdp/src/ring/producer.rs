@@ -14,9 +14,11 @@ pub(crate) struct Producer<S: Shared> {
     free: u32,
 }
 
-/// The ring has no free slot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Full;
+/// A slot that can be written. Dropped unwritten, it stays free.
+#[derive(Debug)]
+pub(crate) struct Slot<'a, S: Shared> {
+    producer: &'a mut Producer<S>,
+}
 
 impl<S: Shared> Producer<S> {
     /// The only producer of `shared`, which nobody has written to yet.
@@ -34,18 +36,12 @@ impl<S: Shared> Producer<S> {
         self.free
     }
 
-    /// Writes an item, which the other side does not see before [`Self::publish`].
-    pub(crate) fn push(&mut self, item: S::Item) -> Result<(), Full> {
+    /// The next free slot, or none if the ring is full.
+    pub(crate) fn slot(&mut self) -> Option<Slot<'_, S>> {
         if self.free == 0 && self.free() == 0 {
-            return Err(Full);
+            return None;
         }
-        let slot = self.written & (self.shared.slots() - 1);
-        // SAFETY: the mask keeps the slot below the count, a power of two. There is one producer, it is borrowed
-        // mutably, and an honest consumer reads no slot that it gave back.
-        unsafe { self.shared.put(slot, item) };
-        self.written = self.written.wrapping_add(1);
-        self.free -= 1;
-        Ok(())
+        Some(Slot { producer: self })
     }
 
     /// Shows the other side what was written.
@@ -65,10 +61,28 @@ impl<S: Shared> Producer<S> {
     }
 }
 
+impl<S: Shared> Slot<'_, S> {
+    /// Writes an item, which the other side does not see before [`Producer::publish`].
+    pub(crate) fn write(self, item: S::Item) {
+        let producer = self.producer;
+        let slot = producer.written & (producer.shared.slots() - 1);
+        // SAFETY: the mask keeps the slot below the count, a power of two. There is one producer, it is borrowed
+        // mutably, and an honest consumer reads no slot that it gave back.
+        unsafe { producer.shared.put(slot, item) };
+        producer.written = producer.written.wrapping_add(1);
+        producer.free -= 1;
+    }
+}
+
 #[cfg(test)]
 impl<S: Shared> Producer<S> {
     /// As after so many items.
     pub(crate) fn beginning_at(self, written: u32) -> Self {
         Self { written, free: 0, ..self }
+    }
+
+    /// Whether there was room.
+    pub(crate) fn push(&mut self, item: S::Item) -> bool {
+        self.slot().map(|slot| slot.write(item)).is_some()
     }
 }

@@ -1,0 +1,127 @@
+//! Opening links: one mode after the other, until one works.
+
+use std::io;
+use std::sync::Arc;
+
+use crate::capabilities::Capabilities;
+use crate::interface::{Interface, InterfaceError};
+use crate::link::{Link, Parts};
+use crate::mode::{self, Mode};
+use crate::options::{Options, OptionsError, Plan};
+use crate::program::{Program, ProgramError};
+use crate::socket::{Socket, SocketError};
+use crate::umem::Umem;
+
+/// Links that are open, and how that came.
+#[derive(Debug)]
+pub struct Opened {
+    /// One for each queue, in the order of the options.
+    pub links: Vec<Link>,
+    pub interface: Interface,
+    pub mode: Mode,
+    /// Frames of each queue.
+    pub frames: u32,
+    /// The modes that come before this one, and why it is none of them.
+    pub refused: Vec<Refused>,
+}
+
+/// A mode that was not taken.
+#[derive(Debug)]
+pub struct Refused {
+    pub mode: Mode,
+    pub reason: Reason,
+}
+
+/// Why a mode was not taken.
+#[derive(Debug, thiserror::Error)]
+pub enum Reason {
+    /// It was not tried, because of what it does to others.
+    #[error("a native program slows TCP down on this driver")]
+    HarmsTcp,
+    #[error(transparent)]
+    Program(#[from] ProgramError),
+    #[error(transparent)]
+    Socket(#[from] SocketError),
+}
+
+/// Why no link was opened. Other carriers do without one.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error(transparent)]
+    Options(#[from] OptionsError),
+    #[error(transparent)]
+    Interface(#[from] InterfaceError),
+    /// Environment: the thread may not.
+    #[error("missing: {0}")]
+    Missing(Capabilities),
+    /// Environment: the thread's capabilities cannot be read.
+    #[error("capabilities cannot be read")]
+    Capabilities(#[source] io::Error),
+    /// Environment: another program holds the interface. It is left alone.
+    #[error("another XDP program holds the interface")]
+    Occupied,
+    /// Environment: no mode works; why not, for each.
+    #[error("no mode works on this interface")]
+    Refused(Vec<Refused>),
+}
+
+/// Opens a link for each queue, in the first mode that works for all of them, and steers packets to them.
+///
+/// It works in the network namespace of the calling thread, and needs [`Capabilities::NEEDED`].
+pub fn open(options: &Options) -> Result<Opened, OpenError> {
+    let held = Capabilities::held().map_err(OpenError::Capabilities)?;
+    let missing = held.lacks();
+    if !missing.is_empty() {
+        return Err(OpenError::Missing(missing));
+    }
+    let interface = Interface::named(&options.interface)?;
+    let plan = Plan::new(options, &interface, held.contains(Capabilities::IPC_LOCK))?;
+    let mut refused = Vec::new();
+    let modes = options.modes.as_deref();
+    for mode in modes.unwrap_or(&mode::ORDER).iter().copied() {
+        // Who names the modes knows what they do.
+        if modes.is_none() && mode.harms(&interface.driver) {
+            refused.push(Refused { mode, reason: Reason::HarmsTcp });
+            continue;
+        }
+        match attempt(&plan, &interface, mode) {
+            Ok(links) => return Ok(Opened { links, interface, mode, frames: plan.frames, refused }),
+            Err(Reason::Program(ProgramError::Occupied)) => return Err(OpenError::Occupied),
+            Err(reason) => refused.push(Refused { mode, reason }),
+        }
+    }
+    Err(OpenError::Refused(refused))
+}
+
+/// Opens every link in one mode, or none.
+fn attempt(plan: &Plan, interface: &Interface, mode: Mode) -> Result<Vec<Link>, Reason> {
+    let fragments = plan.jumbo && (mode != Mode::ZeroCopy || spans_frames(plan, interface));
+    let entries = plan.map_entries();
+    let program = Program::attach(interface.index, &plan.listen, entries, mode, fragments)?;
+    let program = Arc::new(program);
+    let mut links = Vec::with_capacity(plan.queues.len());
+    for queue in plan.queues.iter().copied() {
+        let (umem, frames) = Umem::new(plan.frames, plan.frame_bytes).map_err(SocketError::Memory)?;
+        let (socket, rings) = Socket::open(&umem, plan.ring_slots)?;
+        let program = Arc::clone(&program);
+        let parts =
+            Parts { program, socket, rings, umem, frames, queue, mode, mtu: interface.mtu, fragments };
+        // Frames are on the fill ring before the first packet comes.
+        let link = Link::new(parts);
+        link.bind(interface.index, fragments)?;
+        links.push(link);
+    }
+    // Packets come only when every queue is ready for them.
+    for link in &links {
+        link.steer()?;
+    }
+    Ok(links)
+}
+
+/// Whether the interface's longest packet is longer than a frame less what the kernel leaves free at its beginning
+/// (`XDP_PACKET_HEADROOM`). Few drivers have packets of several frames without a copy: they are not asked to in vain.
+fn spans_frames(plan: &Plan, interface: &Interface) -> bool {
+    const HEADROOM_BYTES: u32 = 256;
+    const ETHERNET_HEADER_BYTES: u32 = 14;
+    interface.mtu.saturating_add(ETHERNET_HEADER_BYTES + HEADROOM_BYTES) > plan.frame_bytes
+}
