@@ -22,8 +22,8 @@ use crate::sys::bpf;
 /// An attached program.
 #[derive(Debug)]
 pub(crate) struct Program {
-    /// Closing it detaches the program.
-    _link: OwnedFd,
+    /// Closing it detaches the program, also when the process dies.
+    link: OwnedFd,
     sockets: OwnedFd,
 }
 
@@ -80,12 +80,20 @@ impl Program {
                 _ => ProgramError::Attach(error),
             }
         })?;
-        Ok(Self { _link: link, sockets })
+        Ok(Self { link, sockets })
     }
 
     /// Sends the packets of a queue to a socket that is bound to it, until the socket is closed.
     pub(crate) fn steer(&self, queue: QueueId, socket: BorrowedFd<'_>) -> Result<(), ProgramError> {
         bpf::update_sockets(self.sockets.as_fd(), queue.number(), socket).map_err(ProgramError::Steer)
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // The next mode that is tried shall not find this program in its way. Where the call is not allowed any more,
+        // closing the link does the same, a little later.
+        let _ = bpf::detach(self.link.as_fd());
     }
 }
 

@@ -20,6 +20,11 @@ impl<S: Shared> Consumer<S> {
         Self { shared, taken: 0, ready: 0 }
     }
 
+    /// How many items the ring holds at most.
+    pub(crate) fn slots(&self) -> u32 {
+        self.shared.slots()
+    }
+
     /// Reads the next item. Its slot is the producer's again after [`Self::release`].
     pub(crate) fn pop(&mut self) -> Option<S::Item> {
         if self.ready == 0 {

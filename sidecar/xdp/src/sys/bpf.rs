@@ -9,6 +9,7 @@ const MAP_CREATE: c_long = 0;
 const MAP_UPDATE_ELEMENT: c_long = 2;
 const PROGRAM_LOAD: c_long = 5;
 const LINK_CREATE: c_long = 28;
+const LINK_DETACH: c_long = 34;
 
 /// `BPF_MAP_TYPE_XSKMAP`
 const MAP_TYPE_SOCKETS: u32 = 17;
@@ -96,6 +97,15 @@ struct CreateLink {
 // SAFETY: a prefix of the part for BPF_LINK_CREATE, up to `flags`, and without pointers.
 unsafe impl Attribute for CreateLink {}
 
+#[repr(C)]
+#[derive(Debug)]
+struct DetachLink {
+    link: u32,
+}
+
+// SAFETY: the part for BPF_LINK_DETACH, without pointers.
+unsafe impl Attribute for DetachLink {}
+
 /// A map from a queue's number to the AF_XDP socket that takes its packets.
 pub(crate) fn create_socket_map(entries_max: u32, name: Name) -> io::Result<OwnedFd> {
     owned(call(
@@ -161,6 +171,13 @@ pub(crate) fn load(
 pub(crate) fn attach(program: BorrowedFd<'_>, interface: u32, flags: u32) -> io::Result<OwnedFd> {
     let program = program.as_raw_fd().cast_unsigned();
     owned(call(LINK_CREATE, &CreateLink { program, interface, attach_type: ATTACH_TYPE_XDP, flags })?)
+}
+
+/// Detaches what [`attach`] attached, before this returns. Closing the descriptor alone does so later, in the kernel's
+/// background work.
+pub(crate) fn detach(link: BorrowedFd<'_>) -> io::Result<()> {
+    call(LINK_DETACH, &DetachLink { link: link.as_raw_fd().cast_unsigned() })?;
+    Ok(())
 }
 
 /// Pads a name with zeros; one is always left at its end.
