@@ -1,8 +1,8 @@
 //! UDP payloads between network interfaces and the memory of this process, through AF_XDP: past the kernel's stack.
 //!
 //! Invariants:
-//! - This is the only crate with unsafe code. It stands in `sys`, `memory`, `ring` and `umem`; each says what it relies on,
-//!   and everything above is safe code that cannot break it.
+//! - This is the only crate with unsafe code. It stands in `sys`, `memory`, `ring` and `umem`; each says what it relies on.
+//!   In everything above it is forbidden.
 //! - A frame is in one place, and no packet, descriptor or index of the kernel, however hostile, makes it be in two, or
 //!   this process read or write beyond what it mapped.
 //! - What lies in UMEM is what is on the wire. Callers put ciphertext there and open what comes; the kernel, and whoever
@@ -29,26 +29,45 @@
 //! # }
 //! ```
 
-mod capabilities;
-mod interface;
-pub mod limits;
-mod link;
+// The floors with unsafe code.
 mod memory;
-mod mode;
-mod neighbour;
-mod netlink;
-mod next_hop;
-mod open;
-mod options;
-mod packet;
-mod program;
-mod queue;
-mod resolver;
 mod ring;
-mod route;
-mod socket;
 mod sys;
 mod umem;
+
+// What stands on them, in which there is none.
+#[forbid(unsafe_code)]
+mod capabilities;
+#[forbid(unsafe_code)]
+mod interface;
+#[forbid(unsafe_code)]
+pub mod limits;
+#[forbid(unsafe_code)]
+mod link;
+#[forbid(unsafe_code)]
+mod mode;
+#[forbid(unsafe_code)]
+mod neighbour;
+#[forbid(unsafe_code)]
+mod netlink;
+#[forbid(unsafe_code)]
+mod next_hop;
+#[forbid(unsafe_code)]
+mod open;
+#[forbid(unsafe_code)]
+mod options;
+#[forbid(unsafe_code)]
+mod packet;
+#[forbid(unsafe_code)]
+mod program;
+#[forbid(unsafe_code)]
+mod queue;
+#[forbid(unsafe_code)]
+mod resolver;
+#[forbid(unsafe_code)]
+mod route;
+#[forbid(unsafe_code)]
+mod socket;
 
 pub use capabilities::{Capabilities, DropError, drop_capabilities, held_by_any_thread};
 pub use interface::{Interface, InterfaceError, InterfaceIndex};

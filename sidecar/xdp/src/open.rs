@@ -93,9 +93,34 @@ pub fn open(options: &Options) -> Result<Opened, OpenError> {
     Err(OpenError::Refused(refused))
 }
 
-/// Opens every link in one mode, or none.
+impl Reason {
+    /// Whether the kernel or the driver did not know what was asked of it.
+    fn is_unsupported(&self) -> bool {
+        let error = match self {
+            Self::Program(ProgramError::Verifier { source, .. } | ProgramError::Attach(source)) => source,
+            Self::Socket(SocketError::Bind(source)) => source,
+            _ => return false,
+        };
+        matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP))
+    }
+}
+
+/// Opens every link in one mode, with packets that span frames if they are wanted and can be had.
 fn attempt(plan: &Plan, interface: &Interface, mode: Mode) -> Result<Vec<Link>, Reason> {
-    let fragments = plan.jumbo && (mode != Mode::ZeroCopy || spans_frames(plan, interface));
+    let needed = spans_frames(plan, interface);
+    // Few drivers have them without a copy: those are not asked in vain.
+    if !plan.jumbo || (mode == Mode::ZeroCopy && !needed) {
+        return set_up(plan, interface, mode, false);
+    }
+    match set_up(plan, interface, mode, true) {
+        // Kernels before 6.6 have none, and do without where every packet fits a frame.
+        Err(reason) if !needed && reason.is_unsupported() => set_up(plan, interface, mode, false),
+        result => result,
+    }
+}
+
+/// Opens every link, or none.
+fn set_up(plan: &Plan, interface: &Interface, mode: Mode, fragments: bool) -> Result<Vec<Link>, Reason> {
     let entries = plan.map_entries();
     let program = Program::attach(interface.index, &plan.listen, entries, mode, fragments)?;
     let program = Arc::new(program);
@@ -119,9 +144,34 @@ fn attempt(plan: &Plan, interface: &Interface, mode: Mode) -> Result<Vec<Link>, 
 }
 
 /// Whether the interface's longest packet is longer than a frame less what the kernel leaves free at its beginning
-/// (`XDP_PACKET_HEADROOM`). Few drivers have packets of several frames without a copy: they are not asked to in vain.
+/// (`XDP_PACKET_HEADROOM`).
 fn spans_frames(plan: &Plan, interface: &Interface) -> bool {
     const HEADROOM_BYTES: u32 = 256;
     const ETHERNET_HEADER_BYTES: u32 = 14;
     interface.mtu.saturating_add(ETHERNET_HEADER_BYTES + HEADROOM_BYTES) > plan.frame_bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_unknown_to_the_kernel_is_tried_in_another_way() {
+        let error = io::Error::from_raw_os_error;
+        assert!(Reason::from(SocketError::Bind(error(libc::EINVAL))).is_unsupported());
+        assert!(Reason::from(ProgramError::Attach(error(libc::EOPNOTSUPP))).is_unsupported());
+        assert!(!Reason::from(SocketError::Bind(error(libc::EBUSY))).is_unsupported());
+        assert!(!Reason::from(SocketError::Open(error(libc::EINVAL))).is_unsupported());
+        assert!(!Reason::HarmsTcp.is_unsupported());
+    }
+
+    #[test]
+    fn a_packet_has_less_than_a_frame() {
+        let plan = |mtu| {
+            let interface = crate::route::tests::interface(mtu);
+            let options = Options::new("test", vec![[10, 0, 0, 1].into()], 1);
+            spans_frames(&Plan::new(&options, &interface, true).unwrap(), &interface)
+        };
+        assert_eq!((plan(1500), plan(3826), plan(3827), plan(9000)), (false, false, true, true));
+    }
 }

@@ -48,6 +48,8 @@ pub enum OptionsError {
     Ring,
     #[error("the interface has no such queue, or it is named twice")]
     Queues,
+    #[error("there is no mode to try")]
+    Modes,
 }
 
 impl Options {
@@ -107,6 +109,9 @@ impl Plan {
         if queues.is_empty() || distinct.len() != queues.len() || !queues.iter().all(known) {
             return Err(OptionsError::Queues);
         }
+        if options.modes.as_ref().is_some_and(Vec::is_empty) {
+            return Err(OptionsError::Modes);
+        }
         let mut frames = options.frames;
         if !locked {
             let all = UNLOCKED_UMEM_BYTES_MAX / bytes as usize / queues.len();
@@ -149,6 +154,7 @@ mod tests {
             OptionsError::Addresses
         );
         assert_eq!(refused(|options| options.port = 0), OptionsError::Port);
+        assert_eq!(refused(|options| options.modes = Some(Vec::new())), OptionsError::Modes);
         for bytes in [0, 1024, 3000, 8192] {
             assert_eq!(refused(|options| options.frame_bytes = bytes), OptionsError::Frames);
         }

@@ -147,23 +147,17 @@ impl Umem {
     }
 
     /// Writes a packet as the kernel does.
-    ///
-    /// # Safety
-    /// The frame is lent, and nobody else plays the kernel.
-    pub(crate) unsafe fn write_as_kernel(&mut self, address: u64, bytes: &[u8]) {
+    pub(crate) fn write_as_kernel(&mut self, address: u64, bytes: &[u8]) {
         let begin = address as usize;
-        // SAFETY: the caller is the only one to touch the frame.
+        // SAFETY: the memory of a test is registered with no kernel, and the borrow of `self` keeps others out.
         let place = unsafe { self.region.slice(begin..begin + bytes.len()) };
         place.unwrap().copy_from_slice(bytes);
     }
 
     /// Reads a packet as the kernel does.
-    ///
-    /// # Safety
-    /// The frame is lent, and nobody else plays the kernel.
-    pub(crate) unsafe fn read_as_kernel(&mut self, address: u64, length: u32) -> Vec<u8> {
+    pub(crate) fn read_as_kernel(&mut self, address: u64, length: u32) -> Vec<u8> {
         let begin = address as usize;
-        // SAFETY: the caller is the only one to touch the frame.
+        // SAFETY: the memory of a test is registered with no kernel, and the borrow of `self` keeps others out.
         unsafe { self.region.slice(begin..begin + length as usize) }.unwrap().to_vec()
     }
 }

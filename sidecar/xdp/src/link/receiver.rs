@@ -174,8 +174,7 @@ mod tests {
             let mut pieces = packet.chunks(piece).peekable();
             while let Some(bytes) = pieces.next() {
                 let address = self.kernel_fill.pop().expect("a frame to receive into") + 256;
-                // SAFETY: the test is the only thread, and the receiver has lent the frame.
-                unsafe { self.umem.write_as_kernel(address, bytes) };
+                self.umem.write_as_kernel(address, bytes);
                 let options = if pieces.peek().is_some() { CONTINUES } else { 0 };
                 let descriptor = Descriptor { address, length: bytes.len() as u32, options };
                 assert!(self.kernel_receive.push(descriptor));
