@@ -3,7 +3,6 @@
 use std::ffi::c_int;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::interface::InterfaceIndex;
@@ -161,5 +160,5 @@ fn map<T>(
     };
     let bytes = Mapped::<T>::bytes(offsets, slots).ok_or(SocketError::Layout)?;
     let region = Region::of_socket(socket, page, bytes).map_err(SocketError::Rings)?;
-    Ok(Mapped::new(Arc::new(region), offsets, slots)?)
+    Ok(Mapped::new(region, offsets, slots)?)
 }

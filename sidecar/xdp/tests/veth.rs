@@ -267,14 +267,30 @@ fn a_missing_capability_is_named() {
 }
 
 #[test]
-fn without_locked_memory_a_link_is_smaller_and_works() {
+fn with_nothing_but_the_needed_capabilities_a_link_is_smaller_and_works() {
     let wire = Wire::new(1500, 2);
-    let opened = wire.here.within(|| {
-        // Memory is unlimited for who may administer everything.
-        drop_capabilities(Capabilities::IPC_LOCK.union(Capabilities::SYS_ADMIN)).unwrap();
+    let mut first = wire.here.within(|| {
+        drop_capabilities(Capabilities::ALL.without(Capabilities::NEEDED)).unwrap();
         open(&options(&wire.here)).unwrap()
     });
-    assert_eq!((opened.frames, opened.links.len()), (512, 2));
+    assert_eq!((first.frames, first.links.len()), (512, 2));
+    let (to, payload) = (wire.there.end(wire.there.four), b"few frames are enough");
+    let socket = kernel_socket(&wire.there, to);
+    let route = resolved(&wire.here, &first.interface, to);
+    send(&mut first.links[0], &route, payload);
+    assert_eq!(kernel_receive(&socket).0, payload);
+}
+
+/// A veth passes what the kernel would segment late, and AF_XDP does not tell where.
+#[test]
+fn what_a_kernel_segments_late_comes_as_one_payload() {
+    let wire = Wire::new(1500, 1);
+    let (mut here, _) = link(&wire.here);
+    let socket = kernel_socket(&wire.there, wire.there.end(wire.there.four));
+    let (segment, to) = (1000_i32, wire.here.end(wire.here.four));
+    traffic::segment(&socket, segment);
+    socket.send_to(&[5; 3000], to).unwrap();
+    assert_eq!(receive(&mut here).payload, [5; 3000]);
 }
 
 #[test]

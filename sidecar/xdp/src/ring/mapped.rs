@@ -26,7 +26,7 @@ pub(crate) struct Mapped<T> {
     flags: NonNull<AtomicU32>,
     items: NonNull<T>,
     slots: u32,
-    /// Keeps the memory behind the pointers.
+    /// Keeps the memory behind the pointers. Shared only by tests, which play the kernel.
     _region: Arc<Region>,
 }
 
@@ -34,10 +34,15 @@ pub(crate) struct Mapped<T> {
 unsafe impl<T: Send> Send for Mapped<T> {}
 
 impl<T> Mapped<T> {
-    /// Holds what the kernel says about the layout against the memory that it mapped.
+    /// Holds what the kernel says about the layout against the memory that it mapped. The memory goes in whole: of this
+    /// process, nobody else has a side of the ring.
     ///
     /// `slots` must be a power of two.
-    pub(crate) fn new(region: Arc<Region>, offsets: Offsets, slots: u32) -> Result<Self, OutOfBounds> {
+    pub(crate) fn new(region: Region, offsets: Offsets, slots: u32) -> Result<Self, OutOfBounds> {
+        Self::over(Arc::new(region), offsets, slots)
+    }
+
+    fn over(region: Arc<Region>, offsets: Offsets, slots: u32) -> Result<Self, OutOfBounds> {
         if !slots.is_power_of_two() {
             return Err(OutOfBounds);
         }
@@ -122,14 +127,14 @@ pub(crate) mod tests {
     /// Both sides of a ring in ordinary memory, and the ring itself for a test that plays a hostile kernel.
     pub(crate) fn pair<T: Copy>(slots: u32) -> (Producer<Mapped<T>>, Consumer<Mapped<T>>, Mapped<T>) {
         let region = Arc::new(Region::anonymous(Mapped::<T>::bytes(OFFSETS, slots).unwrap()).unwrap());
-        let ring = || Mapped::new(Arc::clone(&region), OFFSETS, slots).unwrap();
+        let ring = || Mapped::over(Arc::clone(&region), OFFSETS, slots).unwrap();
         (Producer::new(ring()), Consumer::new(ring()), ring())
     }
 
     #[test]
     fn a_layout_outside_of_the_memory_is_refused() {
         let region = Arc::new(Region::anonymous(192 + 8 * 8).unwrap());
-        let attempt = |offsets, slots| Mapped::<u64>::new(Arc::clone(&region), offsets, slots).is_ok();
+        let attempt = |offsets, slots| Mapped::<u64>::over(Arc::clone(&region), offsets, slots).is_ok();
         assert!(attempt(OFFSETS, 8));
         assert!(!attempt(OFFSETS, 16), "items beyond the end");
         assert!(!attempt(OFFSETS, 6), "not a power of two");

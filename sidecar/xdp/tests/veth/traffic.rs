@@ -1,6 +1,7 @@
 //! Packets over a wire, and waiting for them until a deadline.
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
 use sealane_xdp::{Interface, Link, Opened, Options, Resolution, Resolver, Route, SendError, open};
@@ -91,6 +92,15 @@ pub(crate) fn kernel_socket(end: &End, address: SocketAddr) -> UdpSocket {
     let socket = end.within(|| UdpSocket::bind(address)).expect("a socket");
     socket.set_read_timeout(Some(DEADLINE)).expect("a timeout");
     socket
+}
+
+/// Has a socket send datagrams of so many bytes out of each longer one: `UDP_SEGMENT` (linux/udp.h).
+pub(crate) fn segment(socket: &UdpSocket, bytes: i32) {
+    const UDP_SEGMENT: i32 = 103;
+    let (pointer, length) = ((&raw const bytes).cast(), size_of::<i32>() as libc::socklen_t);
+    // SAFETY: the pointer and the length are those of `bytes`, which outlives the call.
+    let result = unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_UDP, UDP_SEGMENT, pointer, length) };
+    assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
 }
 
 /// What a socket of the kernel receives next.
