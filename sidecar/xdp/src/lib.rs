@@ -5,8 +5,8 @@
 //!   In everything above it is forbidden.
 //! - A frame is in one place, and no packet, descriptor or index of the kernel, however hostile, makes it be in two, or
 //!   this process read or write beyond what it mapped.
-//! - What lies in UMEM is what is on the wire. Callers put ciphertext there and open what comes; the kernel, and whoever
-//!   shares the interface, may read and write it.
+//! - What lies in UMEM is what is on the wire: ciphertext. The kernel, and whoever shares the interface, may read it. What
+//!   was received cannot be opened in place, and callers seal before they write.
 //!
 //! Deliberately absent: Sealane's protocol, a runtime, retransmission, pacing and back-pressure. So are VLAN tags, IP
 //! options, fragments and extension headers, and UDP checksums of what is received: those who send over a veth leave them

@@ -127,8 +127,9 @@ impl Link {
         count
     }
 
-    /// Writes a packet with a payload of `payload_bytes` to be sent by the next [`Self::flush`]. `write` is given zeros or
-    /// bytes of earlier packets, and has to write all of them.
+    /// Writes a packet with a payload of `payload_bytes` to be sent by the next [`Self::flush`]. `write` is given the place
+    /// in the frame, with zeros or bytes of earlier packets, and has to write all of it: with what is sealed already, since
+    /// the place is not this process's alone.
     pub fn send(
         &mut self,
         route: &Route,

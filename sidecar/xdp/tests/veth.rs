@@ -182,6 +182,27 @@ fn waiting_ends_when_something_comes() {
 }
 
 #[test]
+fn an_interface_that_is_down_is_told_and_may_come_up_again() {
+    let wire = Wire::new(1500, 1);
+    let (mut here, interface) = link(&wire.here);
+    let (mut there, _) = link(&wire.there);
+    let route = resolved(&wire.here, &interface, wire.there.end(wire.there.four));
+    wire.here.ip(&["link", "set", "va", "down"]);
+    here.send(&route, 4, |payload| payload.copy_from_slice(b"wait")).unwrap();
+    assert_eq!(here.flush().unwrap_err().0.raw_os_error(), Some(libc::ENETDOWN));
+    assert!(here.is_sending());
+    wire.here.ip(&["link", "set", "va", "up"]);
+    until("the interface is up", || {
+        // What is sent before both ends have a carrier is lost.
+        let up = wire.there.ip(&["link", "show", "dev", "vb"]).contains("LOWER_UP");
+        (up && here.flush().is_ok() && !here.is_sending()).then_some(())
+    });
+    send(&mut here, &route, b"again");
+    let came = receive(&mut there).payload;
+    assert!(came == b"wait" || came == b"again", "{came:?}");
+}
+
+#[test]
 fn a_veth_gets_no_native_program_and_the_reason_is_told() {
     let wire = Wire::new(1500, 1);
     let opened = opened(&wire.here, &options(&wire.here));

@@ -26,7 +26,7 @@ pub(super) enum Gathered<'a> {
     /// The packet goes on.
     More,
     /// It is whole.
-    Packet(&'a mut [u8]),
+    Packet(&'a [u8]),
     /// It has ended, and was too long or lacks a part.
     Cut,
 }
@@ -57,7 +57,7 @@ impl Gather {
             return Gathered::More;
         }
         self.state = State::Between;
-        Gathered::Packet(&mut self.bytes[..end])
+        Gathered::Packet(&self.bytes[..end])
     }
 
     /// Gives the packet up of which a piece could not be had.
@@ -77,7 +77,7 @@ mod tests {
         assert_eq!(gather.add(b"one ", true), Gathered::More);
         assert!(!gather.is_between());
         assert_eq!(gather.add(b"two ", true), Gathered::More);
-        assert_eq!(gather.add(b"three", false), Gathered::Packet(&mut b"one two three".to_owned()));
+        assert_eq!(gather.add(b"three", false), Gathered::Packet(b"one two three"));
         assert!(gather.is_between());
     }
 
@@ -92,7 +92,7 @@ mod tests {
         assert_eq!(gather.add(b"next", true), Gathered::More);
         assert_eq!(gather.skip(true), Gathered::More);
         assert_eq!(gather.add(b"end", false), Gathered::Cut);
-        assert_eq!(gather.add(b"whole", false), Gathered::Packet(&mut b"whole".to_owned()));
+        assert_eq!(gather.add(b"whole", false), Gathered::Packet(b"whole"));
         let mut none = Gather::new(false);
         assert_eq!(none.add(b"x", true), Gathered::More);
         assert_eq!(none.add(b"y", false), Gathered::Cut);

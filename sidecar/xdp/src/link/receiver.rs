@@ -16,8 +16,9 @@ pub struct Arrival<'a> {
     /// Who sent it on this Ethernet: the peer, or the last router. Anybody can write it; it is worth as much as what
     /// authenticates the payload.
     pub source_mac: MacAddress,
-    /// In the frame itself, or in memory of the link if it spans frames. It can be opened in place.
-    pub payload: &'a mut [u8],
+    /// In the frame itself, or in memory of the link if it spans frames. It cannot be written: what is opened belongs in
+    /// memory that is the caller's alone.
+    pub payload: &'a [u8],
 }
 
 /// What came of descriptors and packets.
@@ -115,7 +116,7 @@ impl Receiver {
         match packet::parse(packet) {
             Ok(Parsed { source_mac, from, to, payload }) => {
                 self.counters.received += 1;
-                each(Arrival { from, to, source_mac, payload: &mut packet[payload] });
+                each(Arrival { from, to, source_mac, payload: &packet[payload] });
             }
             Err(_) => self.counters.malformed += 1,
         }
@@ -246,7 +247,7 @@ mod tests {
             for (address, length, options) in descriptors {
                 if !bench.kernel_receive.push(Descriptor { address, length, options }) {
                     bench.kernel_receive.publish();
-                    bench.receiver.receive(&mut bench.umem, 3, |arrival| arrival.payload.fill(0xff));
+                    bench.receiver.receive(&mut bench.umem, 3, |arrival| assert!(arrival.payload.len() < 4096));
                 }
             }
             bench.kernel_receive.publish();
