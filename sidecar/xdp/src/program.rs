@@ -126,13 +126,109 @@ fn encoding(error: AssembleError) -> ProgramError {
     ProgramError::Encoding(error.into())
 }
 
+/// These need `CAP_BPF`, `CAP_NET_ADMIN` and `CAP_NET_RAW`, as the tests over veth do.
 #[cfg(test)]
+#[cfg(not(miri))]
 mod tests {
     use super::*;
+    use crate::packet::{Head, MacAddress};
+    use crate::sys::socket;
 
-    /// Needs `CAP_BPF` and `CAP_NET_ADMIN`, as the tests over veth do.
+    /// `XDP_PASS` and `XDP_REDIRECT` of `enum xdp_action` (linux/bpf.h)
+    const PASS: u32 = 2;
+    const REDIRECT: u32 = 4;
+
+    /// A loaded program whose queue 0 has a socket, and what it looks for.
+    struct Loaded {
+        program: OwnedFd,
+        _sockets: OwnedFd,
+        _socket: OwnedFd,
+    }
+
+    impl Loaded {
+        fn new(addresses: &[&str], with_socket: bool) -> Self {
+            let addresses = addresses.iter().map(|address| address.parse().unwrap()).collect();
+            let sockets = bpf::create_socket_map(1, bpf::name("test")).unwrap();
+            let code = steering::program(&Listen { addresses, port: 4789 }, sockets.as_raw_fd()).unwrap();
+            let program = load(&code, bpf::PROGRAM_HAS_FRAGMENTS).unwrap();
+            let socket = socket::open(libc::AF_XDP, libc::SOCK_RAW, 0).unwrap();
+            if with_socket {
+                bpf::update_sockets(sockets.as_fd(), 0, socket.as_fd()).unwrap();
+            }
+            Self { program, _sockets: sockets, _socket: socket }
+        }
+
+        fn action(&self, packet: &[u8]) -> u32 {
+            bpf::tests::run(self.program.as_fd(), packet)
+        }
+    }
+
+    fn packet(to: &str) -> Vec<u8> {
+        let to: std::net::SocketAddr = to.parse().unwrap();
+        let from = if to.is_ipv4() { "10.0.0.9:4789" } else { "[fd00::9]:4789" }.parse().unwrap();
+        let mac = |last| MacAddress::new([2, 0, 0, 0, 0, last]);
+        let head = Head::new(mac(1), from, mac(2), to).unwrap();
+        let mut bytes = vec![0; head.bytes() + 8];
+        head.write(&mut bytes).unwrap();
+        bytes
+    }
+
     #[test]
-    #[cfg_attr(miri, ignore = "Miri has no bpf(2)")]
+    fn takes_what_is_for_one_of_its_addresses_and_its_port() {
+        let loaded = Loaded::new(&["10.0.0.1", "10.0.0.200", "fd00::1", "fd00:ff::c8"], true);
+        for to in ["10.0.0.1:4789", "10.0.0.200:4789", "[fd00::1]:4789", "[fd00:ff::c8]:4789"] {
+            assert_eq!(loaded.action(&packet(to)), REDIRECT, "{to}");
+        }
+        let others = [
+            "10.0.0.2:4789",
+            "10.0.0.201:4789",
+            "10.0.0.1:4788",
+            "10.0.0.1:46354",
+            "[fd00::2]:4789",
+            "[fd01::1]:4789",
+            "[fd00:0:1::1]:4789",
+            "[fd00::1:0:1]:4789",
+            "[fd00:ff::1]:4789",
+            "[fd00::1]:4788",
+        ];
+        for to in others {
+            assert_eq!(loaded.action(&packet(to)), PASS, "{to}");
+        }
+        let without = Loaded::new(&["10.0.0.1"], false);
+        assert_eq!(without.action(&packet("10.0.0.1:4789")), PASS, "no socket");
+        let four = Loaded::new(&["10.0.0.1"], true);
+        assert_eq!(four.action(&packet("[fd00::1]:4789")), PASS, "no IPv6 address");
+    }
+
+    #[test]
+    fn passes_what_it_cannot_tell_for_sure() {
+        let loaded = Loaded::new(&["10.0.0.1", "fd00::1"], true);
+        let (four, six) = (packet("10.0.0.1:4789"), packet("[fd00::1]:4789"));
+        let cases = [
+            (&four, 12, 0x81, "a VLAN tag"),
+            (&four, 14, 0x46, "options"),
+            (&four, 14, 0x65, "version 6 in IPv4"),
+            (&four, 20, 0x20, "more fragments"),
+            (&four, 21, 0x01, "a later fragment"),
+            (&four, 23, 6, "TCP"),
+            (&six, 14, 0x40, "version 4 in IPv6"),
+            (&six, 20, 44, "a fragment header"),
+            (&six, 20, 6, "TCP"),
+        ];
+        for (packet, at, value, what) in cases {
+            let mut changed = packet.clone();
+            changed[at] = value;
+            assert_eq!(loaded.action(&changed), PASS, "{what}");
+        }
+        for (packet, bytes) in [(&four, 42), (&six, 62)] {
+            assert_eq!(loaded.action(&packet[..bytes]), REDIRECT, "headers alone");
+            for length in 14..bytes {
+                assert_eq!(loaded.action(&packet[..length]), PASS, "{length} bytes");
+            }
+        }
+    }
+
+    #[test]
     fn a_program_that_the_verifier_refuses_says_why() {
         // "exit" alone returns what was never set.
         let error = load(&[[0x95, 0, 0, 0, 0, 0, 0, 0]], 0).unwrap_err();

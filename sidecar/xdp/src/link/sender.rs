@@ -212,6 +212,8 @@ mod tests {
         route: Route,
         kernel_transmit: Consumer<Mapped<Descriptor>>,
         kernel_completion: Producer<Mapped<u64>>,
+        /// The completion ring, for a kernel that makes up its index.
+        hostile: Mapped<u64>,
         wakes: usize,
     }
 
@@ -219,12 +221,12 @@ mod tests {
         let (umem, frames) = Umem::new(FRAMES, FRAME_BYTES).unwrap();
         let (ring, kernel_transmit, kernel) = pair(8);
         kernel.ask_for_wakeup();
-        let (kernel_completion, completion, _) = pair(8);
+        let (kernel_completion, completion, hostile) = pair(8);
         let sender = Sender::new(ring, completion, frames, FRAME_BYTES, mtu, true);
         let mac = packet::MacAddress::new([2, 0, 0, 0, 0, 2]);
         let (from, to) = ("10.0.0.1:1".parse().unwrap(), "10.0.0.2:2".parse().unwrap());
         let route = Route::to(&interface(mtu), from, to, mac).unwrap();
-        Bench { umem, sender, route, kernel_transmit, kernel_completion, wakes: 0 }
+        Bench { umem, sender, route, kernel_transmit, kernel_completion, hostile, wakes: 0 }
     }
 
     impl Bench {
@@ -337,6 +339,9 @@ mod tests {
         assert_eq!(bench.sender.reap(&mut bench.umem), 0);
         assert_eq!(bench.sender.rejected(), 3);
         assert_eq!(bench.sender.free.len(), FRAMES as usize - 1);
+        bench.hostile.claim_produced(1 << 31);
+        assert_eq!(bench.sender.reap(&mut bench.umem), 0, "it ends");
+        assert_eq!(bench.sender.rejected(), 3 + 8);
     }
 
     #[test]

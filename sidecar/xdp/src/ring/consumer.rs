@@ -56,3 +56,18 @@ impl<S: Shared> Consumer<S> {
         Self { taken, ready: 0, ..self }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::mapped::tests::pair;
+
+    #[test]
+    fn a_hostile_producer_has_written_a_ring_at_most() {
+        for claimed in [9, 1 << 20, u32::MAX] {
+            let (_, mut consumer, ring) = pair::<u64>(8);
+            ring.claim_produced(claimed);
+            assert!(consumer.pop().is_some());
+            assert_eq!(consumer.ready, 7, "{claimed}");
+        }
+    }
+}

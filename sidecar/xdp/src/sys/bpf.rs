@@ -205,3 +205,42 @@ fn owned(descriptor: c_long) -> io::Result<OwnedFd> {
     // SAFETY: bpf(2) has just made this descriptor, so nobody else owns it; bpf sets close-on-exec itself.
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    const PROGRAM_TEST_RUN: c_long = 10;
+
+    /// The part for `BPF_PROG_TEST_RUN`.
+    #[repr(C)]
+    struct TestRun {
+        program: u32,
+        result: u32,
+        input_bytes: u32,
+        output_bytes: u32,
+        input: u64,
+        output: u64,
+        repeat: u32,
+        duration: u32,
+    }
+
+    /// Runs an XDP program on a packet, as from queue 0, and returns its action.
+    pub(crate) fn run(program: BorrowedFd<'_>, packet: &[u8]) -> u32 {
+        let mut attribute = TestRun {
+            program: program.as_raw_fd().cast_unsigned(),
+            result: u32::MAX,
+            input_bytes: u32::try_from(packet.len()).unwrap(),
+            output_bytes: 0,
+            input: packet.as_ptr().expose_provenance() as u64,
+            output: 0,
+            repeat: 1,
+            duration: 0,
+        };
+        let pointer = &raw mut attribute;
+        // SAFETY: the kernel reads the packet behind `input`, writes no packet, and writes the attribute's own fields.
+        let result = unsafe { libc::syscall(libc::SYS_bpf, PROGRAM_TEST_RUN, pointer, size_of::<TestRun>()) };
+        assert_eq!(result, 0, "{}", io::Error::last_os_error());
+        attribute.result
+    }
+}
