@@ -182,7 +182,7 @@ fn waiting_ends_when_something_comes() {
 }
 
 #[test]
-fn an_interface_that_is_down_is_told_and_may_come_up_again() {
+fn an_interface_that_is_down_or_gone_is_told() {
     let wire = Wire::new(1500, 1);
     let (mut here, interface) = link(&wire.here);
     let (mut there, _) = link(&wire.there);
@@ -200,6 +200,10 @@ fn an_interface_that_is_down_is_told_and_may_come_up_again() {
     send(&mut here, &route, b"again");
     let came = receive(&mut there).payload;
     assert!(came == b"wait" || came == b"again", "{came:?}");
+    wire.here.ip(&["link", "del", "va"]);
+    here.send(&route, 4, |payload| payload.copy_from_slice(b"gone")).unwrap();
+    here.flush().unwrap_err();
+    assert!(!matches!(here.wait(std::time::Duration::from_millis(1)), Ok(true)));
 }
 
 #[test]

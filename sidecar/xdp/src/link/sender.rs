@@ -97,11 +97,12 @@ impl Sender {
             return Err(SendError::TooLong);
         }
         let bytes = head.bytes() + payload_bytes;
+        // At most `PACKET_FRAMES_MAX`, since the payload is not too long.
         let frames = bytes.div_ceil(umem.frame_bytes() as usize);
         if self.free.len() < frames {
             self.reap(umem);
         }
-        if self.free.len() < frames || (self.ring.free() as usize) < frames {
+        if self.free.len() < frames || !self.ring.has_room(frames as u32) {
             return Err(SendError::Full);
         }
         if frames == 1 {

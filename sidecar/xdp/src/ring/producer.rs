@@ -36,12 +36,14 @@ impl<S: Shared> Producer<S> {
         self.free
     }
 
+    /// Whether so many slots can be written now. It looks at shared memory only if it must.
+    pub(crate) fn has_room(&mut self, count: u32) -> bool {
+        self.free >= count || self.free() >= count
+    }
+
     /// The next free slot, or none if the ring is full.
     pub(crate) fn slot(&mut self) -> Option<Slot<'_, S>> {
-        if self.free == 0 && self.free() == 0 {
-            return None;
-        }
-        Some(Slot { producer: self })
+        if self.has_room(1) { Some(Slot { producer: self }) } else { None }
     }
 
     /// Shows the other side what was written.

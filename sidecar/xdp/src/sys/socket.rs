@@ -85,13 +85,16 @@ pub(crate) fn nudge(socket: BorrowedFd<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// Waits until something can be received; false when `timeout` has passed or a signal came first.
+/// Waits until something can be received; false when `timeout` has passed or a signal came first. A socket that only has
+/// an error to tell is an error: who waits for it would not wait.
 pub(crate) fn wait(socket: BorrowedFd<'_>, timeout: Duration) -> io::Result<bool> {
     let mut entry = libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     let milliseconds = c_int::try_from(timeout.as_millis()).unwrap_or(c_int::MAX);
     // SAFETY: one entry is passed, and it outlives the call.
     match checked(unsafe { libc::poll(&raw mut entry, 1, milliseconds) }) {
-        Ok(ready) => Ok(ready > 0),
+        Ok(0) => Ok(false),
+        Ok(_) if entry.revents & libc::POLLIN != 0 => Ok(true),
+        Ok(_) => Err(io::ErrorKind::NetworkDown.into()),
         Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(false),
         Err(error) => Err(error),
     }
