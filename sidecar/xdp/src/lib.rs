@@ -21,7 +21,8 @@
 //! let link = opened.links.first_mut().ok_or("no queue")?;
 //! let found = Resolver::open()?.resolve(&opened.interface, 4789, "10.0.0.2:4789".parse()?)?;
 //! if let Resolution::Route(route) = found {
-//!     link.send(&route, 5, |payload| payload.copy_from_slice(b"hello"))?;
+//!     let sealed = [0; 32];
+//!     link.send(&route, sealed.len(), |payload| payload.copy_from_slice(&sealed))?;
 //!     link.flush()?;
 //! }
 //! link.receive(64, |arrival| drop(arrival.payload));

@@ -1,5 +1,7 @@
 //! Opening links: one mode after the other, until one works.
 
+use std::error::Error;
+use std::fmt;
 use std::io;
 use std::sync::Arc;
 
@@ -93,6 +95,19 @@ pub fn open(options: &Options) -> Result<Opened, OpenError> {
     Err(OpenError::Refused(refused))
 }
 
+/// With everything that is behind the reason, as a status tells it.
+impl fmt::Display for Refused {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}: {}", self.mode, self.reason)?;
+        let mut behind = self.reason.source();
+        while let Some(error) = behind {
+            write!(formatter, ": {error}")?;
+            behind = error.source();
+        }
+        Ok(())
+    }
+}
+
 impl Reason {
     /// Whether the kernel or the driver did not know what was asked of it.
     fn is_unsupported(&self) -> bool {
@@ -163,6 +178,16 @@ mod tests {
         assert!(!Reason::from(SocketError::Bind(error(libc::EBUSY))).is_unsupported());
         assert!(!Reason::from(SocketError::Open(error(libc::EINVAL))).is_unsupported());
         assert!(!Reason::HarmsTcp.is_unsupported());
+    }
+
+    #[test]
+    fn a_refused_mode_is_told_in_one_line() {
+        let error = io::Error::from_raw_os_error(libc::EOPNOTSUPP);
+        let refused = Refused { mode: Mode::ZeroCopy, reason: SocketError::Bind(error).into() };
+        let text = "ZeroCopy: the socket cannot be bound to the queue: Operation not supported (os error 95)";
+        assert_eq!(refused.to_string(), text);
+        let refused = Refused { mode: Mode::Native, reason: Reason::HarmsTcp };
+        assert_eq!(refused.to_string(), "Native: a native program slows TCP down on this driver");
     }
 
     #[test]

@@ -8,7 +8,8 @@
 
 mod consumer;
 mod mapped;
-#[cfg(all(test, loom))]
+#[cfg(test)]
+#[cfg(loom)]
 mod model;
 mod producer;
 mod shared;

@@ -207,6 +207,7 @@ fn owned(descriptor: c_long) -> io::Result<OwnedFd> {
 }
 
 #[cfg(test)]
+#[cfg(not(miri))]
 pub(crate) mod tests {
     use super::*;
 
