@@ -148,7 +148,8 @@ mod tests {
     impl Loaded {
         fn new(addresses: &[&str], with_socket: bool) -> Self {
             let addresses = addresses.iter().map(|address| address.parse().unwrap()).collect();
-            let sockets = bpf::create_socket_map(1, bpf::name("test")).unwrap();
+            let sockets =
+                bpf::create_socket_map(1, bpf::name("test")).expect("root, and a kernel with AF_XDP");
             let code = steering::program(&Listen { addresses, port: 4789 }, sockets.as_raw_fd()).unwrap();
             let program = load(&code, bpf::PROGRAM_HAS_FRAGMENTS).unwrap();
             let socket = socket::open(libc::AF_XDP, libc::SOCK_RAW, 0).unwrap();

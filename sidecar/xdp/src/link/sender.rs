@@ -126,6 +126,8 @@ impl Sender {
         mut wake: impl FnMut() -> io::Result<()>,
     ) -> Result<(), FlushError> {
         self.ring.publish();
+        // A driver does not send what it could not complete: its ring must not stay full.
+        self.reap(umem);
         for _ in 0..self.attempts_max {
             if self.ring.is_drained() || !self.ring.needs_wakeup() {
                 break;
@@ -219,10 +221,14 @@ mod tests {
     }
 
     fn bench(mtu: u32) -> Bench {
+        bench_with_slots(mtu, 8)
+    }
+
+    fn bench_with_slots(mtu: u32, slots: u32) -> Bench {
         let (umem, frames) = Umem::new(FRAMES, FRAME_BYTES).unwrap();
-        let (ring, kernel_transmit, kernel) = pair(8);
+        let (ring, kernel_transmit, kernel) = pair(slots);
         kernel.ask_for_wakeup();
-        let (kernel_completion, completion, hostile) = pair(8);
+        let (kernel_completion, completion, hostile) = pair(slots);
         let sender = Sender::new(ring, completion, frames, FRAME_BYTES, mtu, true);
         let mac = packet::MacAddress::new([2, 0, 0, 0, 0, 2]);
         let (from, to) = ("10.0.0.1:1".parse().unwrap(), "10.0.0.2:2".parse().unwrap());
@@ -277,6 +283,19 @@ mod tests {
         }
         assert_eq!(bench.sender.sent(), 40);
         assert_eq!(bench.sender.rejected(), 0);
+    }
+
+    #[test]
+    fn rings_shorter_than_the_frames_do_not_stall() {
+        let mut bench = bench_with_slots(1500, 2);
+        for round in 0..20 {
+            for _ in 0..2 {
+                assert_eq!(bench.send(b"x"), Ok(()), "{round}");
+            }
+            assert_eq!(bench.send(b"x"), Err(SendError::Full));
+            bench.flush(None).unwrap();
+            assert_eq!(bench.kernel_sends().len(), 2, "its completion ring has room");
+        }
     }
 
     #[test]
