@@ -66,7 +66,8 @@ pub struct Counters {
     pub malformed_packets: u64,
     /// Packets of several frames that are too long, or of which a part is missing.
     pub cut_packets: u64,
-    /// `rx_dropped`: lost for other reasons than those below.
+    /// `rx_dropped`: packets lost because no frame was free, or too few for one that spans frames. Under load, this is
+    /// where loss shows.
     pub kernel_dropped: u64,
     /// `rx_invalid_descs`: frames of the fill ring that the kernel did not believe.
     pub kernel_invalid_fill: u64,
@@ -74,7 +75,7 @@ pub struct Counters {
     pub kernel_invalid_transmit: u64,
     /// `rx_ring_full`: packets lost because they were not taken in time.
     pub kernel_receive_ring_full: u64,
-    /// `rx_fill_ring_empty_descs`: how often there was no frame to receive into. Under load, this is where loss shows.
+    /// `rx_fill_ring_empty_descs`: how often the fill ring was found empty. Not counted for packets that span frames.
     pub kernel_fill_ring_empty: u64,
     /// `tx_ring_empty_descs`: how often there was nothing to send.
     pub kernel_transmit_ring_empty: u64,
