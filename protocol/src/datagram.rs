@@ -16,16 +16,17 @@
 //! Deliberately absent: several sequences within one connection, so that a loss holds up what was said after it, as over
 //! TCP, and another path than the one that the handshake took, unless an address changes on the way.
 
-mod clear;
-mod cookie;
+pub(crate) mod clear;
+pub(crate) mod cookie;
 mod engine;
 mod greeter;
 mod incoming;
 mod opening;
 mod outgoing;
-mod part;
+pub(crate) mod part;
 mod path;
 mod recoverer;
+mod token;
 
 pub use crate::record::ConnectionId;
 pub use engine::{Engine, Transmit};

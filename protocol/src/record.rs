@@ -29,6 +29,8 @@ pub(crate) use level::{Level, LevelOpener, LevelSealer};
 pub(crate) use opener::Opener;
 pub(crate) use output::{Lane, Output, OutputError};
 pub use packet::ConnectionId;
+#[cfg(test)]
+pub(crate) use packet::Header as PacketHeader;
 pub(crate) use packet::{
     HEADER_BYTES as PACKET_HEADER_BYTES, OpenError, PacketNumber, PacketOpener, PacketSealer, addressee,
 };

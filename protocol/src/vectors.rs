@@ -4,6 +4,7 @@
 mod frames;
 mod handshakes;
 mod keys;
+mod packets;
 mod records;
 
 use std::path::PathBuf;

@@ -144,7 +144,7 @@ def _quarter(s: list[int], a: int, b: int, c: int, d: int) -> None:
         s[z] = ((mixed << rotation) | (mixed >> (32 - rotation))) & 0xFFFFFFFF
 
 
-def _chacha_block(key: bytes, counter: int, nonce: bytes) -> bytes:
+def chacha_block(key: bytes, counter: int, nonce: bytes) -> bytes:
     """RFC 8439 section 2.3."""
     start = list(struct.unpack("<16I", b"expand 32-byte k" + key + struct.pack("<I", counter) + nonce))
     s = list(start)
@@ -159,9 +159,9 @@ def _chacha_block(key: bytes, counter: int, nonce: bytes) -> bytes:
 def chacha20_poly1305_seal(key: bytes, nonce: bytes, aad: bytes, plaintext: bytes) -> bytes:
     """RFC 8439 section 2.8: ciphertext and tag."""
     blocks = (len(plaintext) + 63) // 64
-    stream = b"".join(_chacha_block(key, 1 + i, nonce) for i in range(blocks))
+    stream = b"".join(chacha_block(key, 1 + i, nonce) for i in range(blocks))
     ciphertext = bytes(a ^ b for a, b in zip(plaintext, stream))
-    one_time = _chacha_block(key, 0, nonce)[:32]
+    one_time = chacha_block(key, 0, nonce)[:32]
     r = int.from_bytes(one_time[:16], "little") & 0x0FFFFFFC0FFFFFFC0FFFFFFC0FFFFFFF
     data = _padded(aad) + _padded(ciphertext) + struct.pack("<QQ", len(aad), len(ciphertext))
     total = 0

@@ -2,6 +2,7 @@
 
 ``keys.json``: the key schedule. ``record.json``: sealed records across key updates. ``frame.json``: every frame.
 ``handshake.json``: every byte of two handshakes, Noise XX included; ML-KEM-768 is the one thing taken as given.
+``packets.json`` is ``test_packets.py``'s.
 The unit tests of ``protocol`` compute the same files.
 """
 
@@ -13,6 +14,7 @@ from pathlib import Path
 import primitives
 import pytest
 from primitives import aes_gcm_seal, chacha20_poly1305_seal, hkdf_expand, hmac_sha256, x25519
+from schedule import Schedule, aead, check_datagrams, hybrid, schedule_of
 
 HERE = Path(__file__).parent
 KEYS, RECORDS, FRAMES, HANDSHAKES = (
@@ -20,62 +22,12 @@ KEYS, RECORDS, FRAMES, HANDSHAKES = (
 )
 
 unhex = bytes.fromhex
-HYBRID = 0x0100
 HANDSHAKE, DATA, KEY_UPDATE, RENEWED = 1, 3, 4, 5
 
 
-def hybrid(suite: int) -> bool:
-    return bool(suite & HYBRID)
-
-
-class Schedule:
-    """The secrets of one handshake."""
-
-    def __init__(self, suite: int, split: tuple[bytes, bytes], third: bytes | None, handshake_hash: bytes):
-        self.h = handshake_hash
-        self.scope = b"\0" + struct.pack(">H", suite) + handshake_hash
-        self.prefix = b"sealane/1 " if hybrid(suite) else b"sealane/1 classical "
-        self.root = hmac_sha256(handshake_hash, split[0], split[1], third or b"")
-
-    def expand(self, secret: bytes, label: str, context: bytes = b"", length: int = 32) -> bytes:
-        return hkdf_expand(secret, self.prefix + label.encode() + self.scope + context, length)
-
-    def binding_key(self) -> bytes:
-        return self.expand(self.root, "binding")
-
-    def ticket(self, ticket: dict) -> bytes:
-        """The secret of a ticket."""
-        evidence = (unhex(ticket[f"{side}Evidence"]) for side in ("initiator", "responder"))
-        context = unhex(ticket["id"]) + b"".join(hashlib.sha256(message).digest() for message in evidence)
-        return self.expand(self.expand(self.root, "resume"), "ticket", context)
-
-    def phases(self, direction: str, link: int = 0, join_nonces: bytes = bytes(64)):
-        """Key and nonce mask of each phase."""
-        secret = self.expand(self.expand(self.root, direction), "link", struct.pack(">I", link) + join_nonces)
-        while True:
-            yield self.expand(secret, "key"), self.expand(secret, "nonce", length=12)
-            secret = self.expand(secret, "update")
-
-
 def seal(suite: int, phase: tuple[bytes, bytes], sequence: int, kind: int, plaintext: bytes) -> bytes:
-    key, mask = phase
     header = bytes([kind]) + struct.pack(">I", len(plaintext) + 16)[1:]
-    nonce = bytes(a ^ b for a, b in zip(mask, struct.pack(">IQ", 0, sequence)))
-    match suite & 0xFF:
-        case 1:
-            return header + aes_gcm_seal(key, nonce, header, plaintext)
-        case 2:
-            return header + chacha20_poly1305_seal(key, nonce, header, plaintext)
-        case 3:
-            return header + aes_gcm_seal(key[:16], nonce, header, plaintext)
-    raise AssertionError(suite)
-
-
-def schedule_of(case: dict) -> Schedule:
-    split = unhex(case["splitInitiator"]), unhex(case["splitResponder"])
-    kem = case["kemSecret"] and unhex(case["kemSecret"])
-    assert hybrid(case["suite"]) == (kem is not None)
-    return Schedule(case["suite"], split, kem, unhex(case["handshakeHash"]))
+    return header + aead(suite, phase, sequence, header, plaintext)
 
 
 def test_primitives_are_those_of_their_specifications():
@@ -118,6 +70,9 @@ def test_keys(case):
         phases = schedule.phases(link["direction"], link["link"], unhex(link["joinNonces"]))
         for phase, (key, mask) in zip(link["phases"], phases):
             assert (key.hex(), mask.hex()) == (phase["key"], phase["nonceMask"])
+    assert [way["direction"] for way in case["datagrams"]] == ["initiator", "responder"]
+    for way in case["datagrams"]:
+        check_datagrams(schedule, way)
 
 
 @pytest.mark.parametrize("case", RECORDS["cases"], ids=lambda case: f"{case['suite']:#06x}")

@@ -22,12 +22,12 @@ const FORM: u8 = 1;
 /// Bytes of a flight without a cookie that stand before its part of the handshake.
 const FLIGHT_HEAD: usize = 23;
 /// Flights of a handshake: offer, answer, end.
-pub(super) const FLIGHTS: u8 = 3;
+pub(crate) const FLIGHTS: u8 = 3;
 /// To somebody who has not said how it wants to be called.
-pub(super) const NOBODY: ConnectionId = ConnectionId([0; 8]);
+pub(crate) const NOBODY: ConnectionId = ConnectionId([0; 8]);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Clear<'a> {
+pub(crate) enum Clear<'a> {
     Ask { from: ConnectionId },
     Cookie { to: ConnectionId, cookie: Cookie },
     Flight(FlightPart<'a>),
@@ -36,26 +36,28 @@ pub(super) enum Clear<'a> {
 
 /// A piece of what one side says at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct FlightPart<'a> {
-    pub(super) to: ConnectionId,
-    pub(super) from: ConnectionId,
-    pub(super) index: u8,
-    pub(super) length: u16,
-    pub(super) offset: u16,
+pub(crate) struct FlightPart<'a> {
+    pub(crate) to: ConnectionId,
+    pub(crate) from: ConnectionId,
+    pub(crate) index: u8,
+    pub(crate) length: u16,
+    pub(crate) offset: u16,
     /// In flight 0.
-    pub(super) cookie: Option<Cookie>,
-    pub(super) bytes: &'a [u8],
+    pub(crate) cookie: Option<Cookie>,
+    pub(crate) bytes: &'a [u8],
 }
 
 impl<'a> Clear<'a> {
     /// `None`: it is nothing that this version understands.
-    pub(super) fn parse(datagram: &'a [u8]) -> Option<Self> {
+    pub(crate) fn parse(datagram: &'a [u8]) -> Option<Self> {
         let (head, rest) = datagram.split_first_chunk::<2>()?;
         let (first, rest) = rest.split_first_chunk::<8>()?;
         let first = ConnectionId(*first);
         match *head {
             // Whoever asks shows that datagrams of this size arrive, and gets less back than it sent.
-            [ASK, FORM] if datagram.len() >= DATAGRAM_BYTES_MIN => Some(Self::Ask { from: first }),
+            [ASK, FORM] if datagram.len() == DATAGRAM_BYTES_MIN && rest.iter().all(|byte| *byte == 0) => {
+                Some(Self::Ask { from: first })
+            }
             [COOKIE, FORM] => Some(Self::Cookie { to: first, cookie: Cookie(rest.try_into().ok()?) }),
             [FLIGHT, FORM] => FlightPart::parse(first, rest).map(Self::Flight),
             [UNKNOWN, FORM] if rest.is_empty() => Some(Self::Unknown { id: first }),
@@ -64,7 +66,7 @@ impl<'a> Clear<'a> {
     }
 
     /// Writes it to the front of `space` and returns its length.
-    pub(super) fn put(&self, space: &mut [u8]) -> Option<usize> {
+    pub(crate) fn put(&self, space: &mut [u8]) -> Option<usize> {
         match self {
             Self::Ask { from } => {
                 let place = space.get_mut(..DATAGRAM_BYTES_MIN)?;
@@ -87,7 +89,7 @@ impl<'a> Clear<'a> {
 
 impl<'a> FlightPart<'a> {
     /// How many bytes of flight `index` fit into one datagram that goes everywhere.
-    pub(super) const fn room(index: u8) -> usize {
+    pub(crate) const fn room(index: u8) -> usize {
         let head = if index == 0 { FLIGHT_HEAD + COOKIE_BYTES } else { FLIGHT_HEAD };
         DATAGRAM_BYTES_MIN.saturating_sub(head)
     }
@@ -104,6 +106,7 @@ impl<'a> FlightPart<'a> {
         };
         let end = usize::from(offset).checked_add(bytes.len())?;
         let fits = *index < FLIGHTS
+            && (*index > 0 || to == NOBODY)
             && !bytes.is_empty()
             && usize::from(length) <= FLIGHT_BYTES_MAX
             && end <= usize::from(length);
@@ -131,7 +134,8 @@ mod tests {
 
     fn flight(index: u8, bytes: &[u8]) -> FlightPart<'_> {
         let cookie = (index == 0).then_some(Cookie([9; COOKIE_BYTES]));
-        FlightPart { to: A, from: B, index, length: 1_300, offset: 7, cookie, bytes }
+        let to = if index == 0 { NOBODY } else { A };
+        FlightPart { to, from: B, index, length: 1_300, offset: 7, cookie, bytes }
     }
 
     #[test]
@@ -162,10 +166,21 @@ mod tests {
             FlightPart { length: too_long, ..flight(1, b"abc") },
             flight(1, b""),
             flight(3, b"abc"),
+            FlightPart { to: A, ..flight(0, b"abc") },
         ] {
             let length = Clear::Flight(part).put(&mut space).unwrap();
             assert_eq!(Clear::parse(&space[..length]), None, "{part:?}");
         }
+    }
+
+    #[test]
+    fn whoever_asks_fills_one_datagram_with_zeros() {
+        let mut space = [0; DATAGRAM_BYTES_MIN + 1];
+        Clear::Ask { from: A }.put(&mut space).unwrap();
+        assert_eq!(Clear::parse(&space[..DATAGRAM_BYTES_MIN]), Some(Clear::Ask { from: A }));
+        assert_eq!(Clear::parse(&space), None, "longer");
+        space[DATAGRAM_BYTES_MIN - 1] = 1;
+        assert_eq!(Clear::parse(&space[..DATAGRAM_BYTES_MIN]), None, "not zeros");
     }
 
     #[test]

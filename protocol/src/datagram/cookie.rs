@@ -11,23 +11,23 @@ use crate::limits::COOKIE_MICROS_MAX;
 use crate::record::ConnectionId;
 
 /// When it was made, and a MAC of half its length.
-pub(super) const COOKIE_BYTES: usize = 20;
+pub(crate) const COOKIE_BYTES: usize = 20;
 const MAC_BYTES: usize = 16;
 const MICROS_PER_MILLI: u64 = 1_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Cookie(pub(super) [u8; COOKIE_BYTES]);
+pub(crate) struct Cookie(pub(crate) [u8; COOKIE_BYTES]);
 
 /// Makes cookies and knows them again. Another process makes others.
-pub(super) struct Cookies(Key);
+pub(crate) struct Cookies(Key);
 
 impl Cookies {
-    pub(super) fn new(random: &mut dyn Random) -> Result<Self, RandomFailed> {
+    pub(crate) fn new(random: &mut dyn Random) -> Result<Self, RandomFailed> {
         let secret = Secret::<32>::random(random)?;
         Ok(Self(Key::new(HMAC_SHA256, secret.expose())))
     }
 
-    pub(super) fn make(&self, source: SocketAddr, id: ConnectionId, now: Moment) -> Cookie {
+    pub(crate) fn make(&self, source: SocketAddr, id: ConnectionId, now: Moment) -> Cookie {
         let time = millis(now).to_be_bytes();
         let mut cookie = [0; COOKIE_BYTES];
         let (head, mac) = cookie.split_at_mut(4);
@@ -37,7 +37,7 @@ impl Cookies {
     }
 
     /// Whether `cookie` was made here for this source and connection, a short while ago.
-    pub(super) fn is_good(&self, cookie: Cookie, source: SocketAddr, id: ConnectionId, now: Moment) -> bool {
+    pub(crate) fn is_good(&self, cookie: Cookie, source: SocketAddr, id: ConnectionId, now: Moment) -> bool {
         let Some((time, mac)) = cookie.0.split_first_chunk::<4>() else { return false };
         let age = millis(now).wrapping_sub(u32::from_be_bytes(*time));
         let fresh = u64::from(age).saturating_mul(MICROS_PER_MILLI) <= COOKIE_MICROS_MAX;

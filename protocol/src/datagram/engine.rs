@@ -10,6 +10,7 @@ use super::outgoing::Outgoing;
 use super::part::{self, BYTES_OVERHEAD, Part, Writer};
 use super::path::Path;
 use super::recoverer::{Recoverer, Tuning};
+use super::token::{Token, Tokens};
 use crate::Moment;
 use crate::connection::{Connection, Fail, Sink, StartError};
 use crate::keys::Random;
@@ -45,12 +46,19 @@ pub struct Engine {
     /// What the remote was last told to have room for.
     told: u64,
     /// The answer to a challenge.
-    response: Option<(SocketAddr, [u8; 8])>,
+    response: Option<Response>,
     /// Whether the path had no room for what there may be to say.
     held: bool,
-    /// Random numbers for challenges, drawn when the engine began: it has no source of its own.
-    tokens: [u8; 32],
-    token: usize,
+    tokens: Tokens,
+}
+
+/// What is said to whoever asks whether this side receives, no longer than the question: it may come from where
+/// somebody else is (RFC 9000 §8.2.2).
+#[derive(Debug, Clone, Copy)]
+struct Response {
+    to: SocketAddr,
+    token: Token,
+    bytes: usize,
 }
 
 impl Engine {
@@ -92,8 +100,7 @@ impl Engine {
         tuning: Tuning,
         random: &mut dyn Random,
     ) -> Result<Self, StartError> {
-        let mut tokens = [0; 32];
-        random.fill(&mut tokens)?;
+        let tokens = Tokens::new(random)?;
         Ok(Self {
             own,
             remote,
@@ -109,7 +116,6 @@ impl Engine {
             response: None,
             held: false,
             tokens,
-            token: 0,
         })
     }
 
@@ -195,7 +201,8 @@ impl Engine {
         datagram: &mut [u8],
         sink: &mut dyn Sink,
     ) -> Result<(), Fail> {
-        let size = wide(datagram.len());
+        let length = datagram.len();
+        let size = wide(length);
         let Some(opener) = connection.packet_keys().opener else { return Ok(()) };
         let received = &self.received;
         let opened = opener.open(datagram, now, |number| received.is_seen(number.0));
@@ -206,7 +213,7 @@ impl Engine {
         };
         self.opening.answered();
         if number.0 >= self.received.end() && self.path.on_newest(from, size) {
-            let token = self.draw_token();
+            let token = self.tokens.draw();
             self.path.try_out(from, token, size, now);
         }
         let mut asks = false;
@@ -231,7 +238,7 @@ impl Engine {
                 Part::Ping => asks = true,
                 Part::Challenge(token) => {
                     asks = true;
-                    self.response = Some((from, token));
+                    self.response = Some(Response { to: from, token, bytes: length.min(DATAGRAM_BYTES_MIN) });
                 }
                 Part::Response(token) => {
                     asks = true;
@@ -485,15 +492,19 @@ impl Engine {
 
     /// Packets that find out, or say, whether an address receives.
     fn put_path(&mut self, connection: &mut Connection, now: Moment, space: &mut [u8]) -> Option<Transmit> {
-        let size = DATAGRAM_BYTES_MIN;
-        let packet = space.get_mut(..size)?;
-        let (to, part): (_, Box<dyn FnOnce(&mut Writer<'_>)>) = match self.response.take() {
-            Some((to, token)) => (to, Box::new(move |writer| writer.response(token))),
+        let space = space.get_mut(..DATAGRAM_BYTES_MIN)?;
+        let (to, size, part): (_, _, Box<dyn FnOnce(&mut Writer<'_>)>) = match self.response.take() {
+            Some(Response { to, token, bytes }) => {
+                self.path.spend(to, wide(bytes));
+                (to, bytes, Box::new(move |writer| writer.response(token)))
+            }
             None => {
+                let size = DATAGRAM_BYTES_MIN;
                 let (to, token) = self.path.challenge(now, wide(size), self.recoverer.wait_micros())?;
-                (to, Box::new(move |writer| writer.challenge(token)))
+                (to, size, Box::new(move |writer| writer.challenge(token)))
             }
         };
+        let packet = space.get_mut(..size)?;
         self.put_padded(connection, now, packet, part, false)?;
         Some(Transmit { to, bytes: size, segment: size })
     }
@@ -524,13 +535,6 @@ impl Engine {
         sealer.seal(self.remote?, packet, now).ok()?;
         self.recoverer.on_sent(now, packet.len(), content);
         Some(())
-    }
-
-    fn draw_token(&mut self) -> [u8; 8] {
-        let (chunks, _) = self.tokens.as_chunks::<8>();
-        let token = chunks.get(self.token % chunks.len().max(1)).copied().unwrap_or_default();
-        self.token = self.token.wrapping_add(1);
-        token
     }
 }
 

@@ -13,7 +13,7 @@ use crate::record::{ConnectionId, addressee};
 pub enum Route {
     /// The connection that called itself so.
     To(ConnectionId),
-    /// The handshake that the remote calls so.
+    /// The connection that the remote calls so.
     Opening(ConnectionId),
     /// Nobody yet.
     Stranger,
@@ -29,7 +29,9 @@ pub fn route(datagram: &[u8]) -> Option<Route> {
         Clear::Ask { .. } => Route::Stranger,
         Clear::Flight(part) if part.to == NOBODY => Route::Opening(part.from),
         Clear::Flight(part) => Route::To(part.to),
-        Clear::Cookie { to: id, .. } | Clear::Unknown { id } => Route::To(id),
+        Clear::Cookie { to, .. } => Route::To(to),
+        // What it does not know is how it was called itself.
+        Clear::Unknown { id } => Route::Opening(id),
     })
 }
 

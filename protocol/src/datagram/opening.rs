@@ -130,7 +130,8 @@ impl Opening {
                 (Heard::Nothing, trip)
             }
             Clear::Flight(part) => self.on_flight(part, now),
-            Clear::Unknown { id } if *id == self.own => (Heard::Unknown, None),
+            // It repeats the id that our packets name: the remote's.
+            Clear::Unknown { id } if Some(*id) == self.remote => (Heard::Unknown, None),
             Clear::Ask { .. } | Clear::Cookie { .. } | Clear::Unknown { .. } => (Heard::Nothing, None),
         }
     }
@@ -351,14 +352,15 @@ mod tests {
             FlightPart { from: A, to: B, index: 1, cookie: None, ..part },
             FlightPart { from: A, to: B, index: 2, cookie: None, ..part },
         ] {
-            let length = Clear::Flight(part).put(&mut space).unwrap();
-            assert_eq!(hear(&mut responder, &space[..length], START).0, Heard::Nothing, "{part:?}");
+            assert_eq!(responder.handle(&Clear::Flight(part), START).0, Heard::Nothing, "{part:?}");
         }
         let mut initiator = Opening::initiator(A, vec![1; 100], START);
-        for id in [A, B] {
-            let length = Clear::Unknown { id }.put(&mut space).unwrap();
-            let heard = hear(&mut initiator, &space[..length], START).0;
-            assert_eq!(heard == Heard::Unknown, id == A);
+        for (opening, remote) in [(&mut responder, Some(A)), (&mut initiator, None)] {
+            for id in [A, B] {
+                let length = Clear::Unknown { id }.put(&mut space).unwrap();
+                let heard = hear(opening, &space[..length], START).0;
+                assert_eq!(heard == Heard::Unknown, Some(id) == remote);
+            }
         }
     }
 }

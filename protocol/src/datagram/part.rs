@@ -24,17 +24,17 @@ const CHALLENGE: u8 = 4;
 const RESPONSE: u8 = 5;
 
 /// What a packet with bytes of the stream has beside them.
-pub(super) const BYTES_OVERHEAD: usize = PACKET_HEADER_BYTES + PART_BYTES_HEAD + TAG_BYTES;
+pub(crate) const BYTES_OVERHEAD: usize = PACKET_HEADER_BYTES + PART_BYTES_HEAD + TAG_BYTES;
 /// Kind and offset.
 const PART_BYTES_HEAD: usize = 9;
 const ACKNOWLEDGEMENT_HEAD: usize = 26;
 
 /// It is not what a sender of this protocol writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Malformed;
+pub(crate) struct Malformed;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Part<'a> {
+pub(crate) enum Part<'a> {
     Acknowledge(Acknowledgement<'a>),
     Bytes { offset: u64, bytes: &'a [u8] },
     Ping,
@@ -44,18 +44,18 @@ pub(super) enum Part<'a> {
 
 /// Packets that arrived, and what may be sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Acknowledgement<'a> {
-    pub(super) newest: u64,
-    pub(super) delay_micros: u32,
+pub(crate) struct Acknowledgement<'a> {
+    pub(crate) newest: u64,
+    pub(crate) delay_micros: u32,
     /// Bytes of the stream that the remote has room for, from its beginning.
-    pub(super) through: u64,
+    pub(crate) through: u64,
     before: u32,
     runs: &'a [u8],
 }
 
 impl Acknowledgement<'_> {
     /// Ranges of numbers that arrived, newest first.
-    pub(super) fn ranges(&self) -> impl Iterator<Item = std::ops::Range<u64>> {
+    pub(crate) fn ranges(&self) -> impl Iterator<Item = std::ops::Range<u64>> {
         let mut lowest = self.newest.saturating_sub(u64::from(self.before));
         let first = lowest..self.newest.saturating_add(1);
         let pairs = self.runs.chunks_exact(8).filter_map(|pair| {
@@ -87,7 +87,7 @@ impl Acknowledgement<'_> {
 }
 
 /// The part at the front of `plaintext`, and what follows it; `None` when nothing but padding follows.
-pub(super) fn next(plaintext: &[u8]) -> Result<Option<(Part<'_>, &[u8])>, Malformed> {
+pub(crate) fn next(plaintext: &[u8]) -> Result<Option<(Part<'_>, &[u8])>, Malformed> {
     let Some((kind, rest)) = plaintext.split_first() else { return Ok(None) };
     match *kind {
         PAD if rest.iter().all(|byte| *byte == 0) => Ok(None),
@@ -134,40 +134,40 @@ fn acknowledgement(rest: &[u8]) -> Result<(Part<'_>, &[u8]), Malformed> {
 
 /// Writes parts one behind the other; what finds no room is left out.
 #[derive(Debug)]
-pub(super) struct Writer<'a> {
+pub(crate) struct Writer<'a> {
     space: &'a mut [u8],
     used: usize,
 }
 
 impl<'a> Writer<'a> {
-    pub(super) const fn new(space: &'a mut [u8]) -> Self {
+    pub(crate) const fn new(space: &'a mut [u8]) -> Self {
         Self { space, used: 0 }
     }
 
-    pub(super) const fn used(&self) -> usize {
+    pub(crate) const fn used(&self) -> usize {
         self.used
     }
 
-    pub(super) fn ping(&mut self) {
+    pub(crate) fn ping(&mut self) {
         self.put(&[&[PING]]);
     }
 
-    pub(super) fn challenge(&mut self, token: [u8; 8]) {
+    pub(crate) fn challenge(&mut self, token: [u8; 8]) {
         self.put(&[&[CHALLENGE], &token]);
     }
 
-    pub(super) fn response(&mut self, token: [u8; 8]) {
+    pub(crate) fn response(&mut self, token: [u8; 8]) {
         self.put(&[&[RESPONSE], &token]);
     }
 
     /// Fills the rest with padding.
-    pub(super) fn pad(&mut self) {
+    pub(crate) fn pad(&mut self) {
         self.space.get_mut(self.used..).unwrap_or_default().fill(PAD);
         self.used = self.space.len();
     }
 
     /// Says which of `numbers` arrived, as far as there is room for it.
-    pub(super) fn acknowledge(&mut self, numbers: &Ranges, delay_micros: u32, through: u64) {
+    pub(crate) fn acknowledge(&mut self, numbers: &Ranges, delay_micros: u32, through: u64) {
         let mut newest_first = numbers.iter().rev();
         let Some(first) = newest_first.next() else { return };
         let start = self.used;
@@ -207,7 +207,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Room for bytes of the stream at the end of the packet, given how many there are.
-    pub(super) fn bytes(&mut self, offset: u64, length: usize) -> &mut [u8] {
+    pub(crate) fn bytes(&mut self, offset: u64, length: usize) -> &mut [u8] {
         if !self.put(&[&[BYTES], &offset.to_be_bytes()]) {
             return &mut [];
         }
@@ -292,7 +292,7 @@ mod tests {
         let mut writer = Writer::new(&mut space);
         writer.acknowledge(&numbers, 0, 0);
         let used = writer.used();
-        for (at, with) in [(8, 1), (24, 9), (25, 1), (25, 200)] {
+        for (at, with) in [(8, 0), (24, 9), (25, 1), (25, 200)] {
             let mut other = space;
             other[at] = with;
             assert_eq!(next(&other[..used]), Err(Malformed), "{at} {with}");

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use super::token::Token;
 use crate::Moment;
 use crate::limits::PATH_TRIES_MAX;
 
@@ -19,7 +20,7 @@ pub(super) struct Path {
 #[derive(Debug)]
 struct Candidate {
     address: SocketAddr,
-    token: [u8; 8],
+    token: Token,
     /// Bytes that may still go there.
     allowance: u64,
     tries: u8,
@@ -52,9 +53,16 @@ impl Path {
     }
 
     /// Asks whether `address` receives.
-    pub(super) fn try_out(&mut self, address: SocketAddr, token: [u8; 8], bytes: u64, now: Moment) {
+    pub(super) fn try_out(&mut self, address: SocketAddr, token: Token, bytes: u64, now: Moment) {
         let allowance = bytes.saturating_mul(AMPLIFICATION_MAX);
         self.candidate = Some(Candidate { address, token, allowance, tries: 0, due: now });
+    }
+
+    /// Something that was asked for goes to `address`, whoever is there.
+    pub(super) fn spend(&mut self, address: SocketAddr, bytes: u64) {
+        if let Some(candidate) = self.candidate.as_mut().filter(|candidate| candidate.address == address) {
+            candidate.allowance = candidate.allowance.saturating_sub(bytes);
+        }
     }
 
     /// What to send, and where, `bytes` long at most, to find out.
@@ -63,7 +71,7 @@ impl Path {
         now: Moment,
         bytes: u64,
         wait_micros: u64,
-    ) -> Option<(SocketAddr, [u8; 8])> {
+    ) -> Option<(SocketAddr, Token)> {
         let candidate = self.candidate.as_mut().filter(|candidate| now >= candidate.due)?;
         if candidate.tries >= PATH_TRIES_MAX {
             self.candidate = None;
@@ -80,7 +88,7 @@ impl Path {
     }
 
     /// The answer to a challenge came: whether the remote is somewhere else from now on.
-    pub(super) fn on_response(&mut self, token: [u8; 8]) -> bool {
+    pub(super) fn on_response(&mut self, token: Token) -> bool {
         match self.candidate.take() {
             Some(candidate) if candidate.token == token => {
                 self.remote = candidate.address;
@@ -129,6 +137,10 @@ mod tests {
         assert!(path.challenge(later.plus_micros(9), 1_200, 9).is_some());
         assert_eq!(path.challenge(later.plus_micros(18), 1_200, 9), None);
         assert_eq!(path.due(), None, "given up");
+        path.try_out(address(2), [7; 8], 400, NOW);
+        path.spend(address(3), 1);
+        path.spend(address(2), 1);
+        assert_eq!(path.challenge(NOW, 1_200, 9), None, "an answer has gone there");
         path.try_out(address(2), [7; 8], 400, NOW);
         path.on_newest(address(1), 100);
         assert_eq!(path.due(), None, "it is where it was");

@@ -151,6 +151,11 @@ impl LinkSecret {
         self.scope.suite
     }
 
+    #[cfg(test)]
+    pub(crate) const fn secret(&self) -> &Secret<32> {
+        &self.secret
+    }
+
     fn derive<const N: usize>(&self, label: Label) -> Secret<N> {
         self.scope.expand(&Prk::new_less_safe(HKDF_SHA256, self.secret.expose()), label, &[])
     }

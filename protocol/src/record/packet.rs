@@ -16,6 +16,8 @@ mod phase;
 mod sealer;
 
 pub use header::ConnectionId;
+#[cfg(test)]
+pub(crate) use header::Header;
 pub(crate) use header::{HEADER_BYTES, PacketNumber, addressee};
 pub(crate) use opener::{OpenError, PacketOpener};
 pub(crate) use sealer::PacketSealer;

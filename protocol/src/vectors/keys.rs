@@ -44,23 +44,48 @@ fn link(root: &Root, from: Label, number: u32, nonces: [u8; 64]) -> Value {
         secret = secret.update();
     }
     json!({
-        "direction": String::from_utf8(from.as_bytes().to_vec()).unwrap(),
+        "direction": name(from),
         "link": number,
         "joinNonces": hex::encode(nonces),
         "phases": phases,
     })
 }
 
-fn case(suite: Suite) -> Value {
+/// One direction of datagrams. The secret of a phase is the update of the one before.
+pub(super) fn datagrams(root: &Root, from: Label) -> Value {
+    let mut secret = root.datagrams(from);
+    let header = hex::encode(secret.header().expose());
+    let mut phases = Vec::new();
+    for _ in 0..3 {
+        phases.push(json!({
+            "secret": hex::encode(secret.secret().expose()),
+            "key": hex::encode(secret.key().expose()),
+            "nonceMask": hex::encode(secret.nonce().expose()),
+        }));
+        secret = secret.update();
+    }
+    json!({ "direction": name(from), "headerKey": header, "phases": phases })
+}
+
+pub(super) fn name(from: Label) -> String {
+    String::from_utf8(from.as_bytes().to_vec()).unwrap()
+}
+
+/// The root of the handshake that these vectors suppose.
+pub(super) fn root(suite: Suite) -> Root {
     let secret = |bytes: [u8; 32]| Secret::take(&mut bytes.clone());
     let split = Split { initiator: secret(SPLIT_INITIATOR), responder: secret(SPLIT_RESPONDER) };
     let kem = suite.post_quantum().then(|| secret(KEM));
-    let root = Root::new(&split, kem.as_ref(), suite, HASH);
+    Root::new(&split, kem.as_ref(), suite, HASH)
+}
+
+fn case(suite: Suite) -> Value {
+    let root = root(suite);
     json!({
         "suite": suite.code(),
         "splitInitiator": hex::encode(SPLIT_INITIATOR),
         "splitResponder": hex::encode(SPLIT_RESPONDER),
-        "kemSecret": kem.map(|kem| hex::encode(kem.expose())),
+        "kemSecret": suite.post_quantum().then(|| hex::encode(KEM)),
         "handshakeHash": hex::encode(HASH),
         "bindingKey": hex::encode(root.binding_key().expose()),
         "ticket": ticket(&root),
@@ -69,6 +94,7 @@ fn case(suite: Suite) -> Value {
             link(&root, Label::Responder, 0, [0; 64]),
             link(&root, Label::Initiator, 1, [0x55; 64]),
         ],
+        "datagrams": [datagrams(&root, Label::Initiator), datagrams(&root, Label::Responder)],
     })
 }
 
@@ -101,11 +127,14 @@ fn no_two_secrets_are_alike() {
         let case = case(suite);
         assert!(seen.insert(case["bindingKey"].to_string()));
         assert!(seen.insert(case["ticket"]["secret"].to_string()));
-        for phase in
-            case["links"].as_array().unwrap().iter().flat_map(|link| link["phases"].as_array().unwrap())
-        {
+        let (links, datagrams) = (case["links"].as_array().unwrap(), case["datagrams"].as_array().unwrap());
+        for direction in datagrams {
+            assert!(seen.insert(direction["headerKey"].to_string()));
+        }
+        for phase in links.iter().chain(datagrams).flat_map(|way| way["phases"].as_array().unwrap()) {
             assert!(seen.insert(phase["key"].to_string()));
             assert!(seen.insert(phase["nonceMask"].to_string()));
+            assert!(phase["secret"].is_null() || seen.insert(phase["secret"].to_string()));
         }
     }
 }

@@ -27,7 +27,8 @@ pub(crate) fn edits(script: &mut Script<'_>) -> Vec<Edit> {
     edits
 }
 
-fn edit(script: &mut Script<'_>) -> Option<Edit> {
+/// The next change of `script`.
+pub(crate) fn edit(script: &mut Script<'_>) -> Option<Edit> {
     Some(Edit { place: script.byte()?, kind: script.byte()?, at: script.word()?, value: script.byte()? })
 }
 

@@ -19,12 +19,14 @@ use sealane_support::world::{Counter, Who};
 use serde_json::Value;
 
 use crate::edit::encode;
+use crate::targets::packets::{AGAIN, ELSEWHERE, FRAMES, SKIP, UPDATE, WAIT};
 use crate::targets::{bundle, nitro, policy, tdx};
 
 static FRAME: LazyLock<Value> = LazyLock::new(|| vectors(include_str!("../../vectors/frame.json")));
 static POLICY: LazyLock<Value> = LazyLock::new(|| vectors(include_str!("../../vectors/policy.json")));
 static EVIDENCE: LazyLock<Value> = LazyLock::new(|| vectors(include_str!("../../vectors/evidence.json")));
 static HANDSHAKE: LazyLock<Value> = LazyLock::new(|| vectors(include_str!("../../vectors/handshake.json")));
+static PACKETS: LazyLock<Value> = LazyLock::new(|| vectors(include_str!("../../vectors/packets.json")));
 static DOOR: LazyLock<Value> = LazyLock::new(|| vectors(include_str!("../../vectors/door.json")));
 
 fn vectors(text: &str) -> Value {
@@ -44,6 +46,8 @@ pub fn of(target: &str) -> Vec<Vec<u8>> {
         "keyed" => keyed(),
         "frames" => frames(),
         "records" => records(),
+        "datagrams" => datagrams(),
+        "packets" => packets(),
         "inbound" => inbound(),
         "outbound" => outbound(),
         "pipes" => pipes(),
@@ -182,6 +186,64 @@ fn records() -> Vec<Vec<u8>> {
     for kind in 0..7 {
         let change = encode(kind, kind, 4 + u16::from(kind) * 9, 3);
         seeds.push([&[0, 1, 2, 3, 4, 5][..], &change].concat());
+    }
+    seeds
+}
+
+/// Nothing but the network's own; each kind of fate now and then; what the vectors have, invented by a stranger.
+fn datagrams() -> Vec<Vec<u8>> {
+    let (to_responder, to_initiator) = (1, 0);
+    let carry: Vec<u8> = [to_responder, to_initiator].repeat(12);
+    let mut seeds = vec![Vec::new(), carry.clone()];
+    for fate in [2, 3, 4, 5] {
+        for at in [0, 3, 6, 11, 14, 20] {
+            let mut fates = carry.clone();
+            fates[at] |= fate << 1;
+            seeds.push(fates);
+        }
+    }
+    for (kind, at) in (0..7).zip([0, 2, 4, 7, 9, 13, 17]) {
+        let change = &encode(0, kind, 9 + u16::from(kind) * 11, 3)[..];
+        seeds.push([&carry[..at], &[1 << 1 | (carry[at] & 1)], change, &carry[at..]].concat());
+    }
+    let listed = ["clear", "malformedClear"].iter().flat_map(|list| cases(&PACKETS, list));
+    let packets =
+        PACKETS["cases"][0]["packets"].as_array().unwrap().iter().map(|case| hexed(&case["packet"]));
+    for (number, invented) in listed.map(|case| hexed(&case["encoded"])).chain(packets).enumerate() {
+        let at = number % carry.len();
+        seeds.push([&carry[..at], &[6 << 1 | (number as u8 & 1)], &behind_length(&invented)[..]].concat());
+    }
+    let wait = |micros: u16| [&[7 << 1][..], &(micros / 16).to_be_bytes()].concat();
+    seeds.push([&carry[..1], &wait(60_000), &wait(60_000), &carry, &wait(60_000)].concat());
+    seeds
+}
+
+/// Parts of the vectors, and what a side says that wants to be believed, in packets of a rogue.
+fn packets() -> Vec<Vec<u8>> {
+    let act = |operation: u16, rest: &[u8]| [&operation.to_be_bytes()[..], rest].concat();
+    let bytes = |offset: u64, bytes: &[u8]| behind_length(&[&[2][..], &offset.to_be_bytes(), bytes].concat());
+    let all = || {
+        let listed = ["parts", "malformedParts"].iter().flat_map(|list| cases(&PACKETS, list));
+        listed.map(|case| behind_length(&hexed(&case["encoded"])))
+    };
+    let mut seeds = Vec::new();
+    for (role, rogue_is) in [(0, RogueIs::Initiator), (1, RogueIs::Responder)] {
+        let claim = act(FRAMES, &behind_length(&confirm(&Opposed::keyed(rogue_is).claim())));
+        let who = if role == 0 { Who::Embedder } else { Who::Ranker };
+        let proof = act(FRAMES, &behind_length(&evidence(&rehearsed(who).evidence.encode().unwrap())));
+        let data = act(FRAMES, &behind_length(&frames_named(&["open", "tensor", "chunk"]).concat()));
+        let ping = behind_length(&[3]);
+        let challenge = [&[4][..], &[9; 8]].concat();
+        seeds.push([&[role][..], &claim, &proof, &act(FRAMES, &behind_length(&ready())), &data].concat());
+        seeds.push([&[role | 2][..], &data, &act(UPDATE, &[]), &ping, &act(AGAIN, &[]), &data].concat());
+        seeds.push([&[role | 2][..], &act(UPDATE, &[]), &act(UPDATE, &[]), &ping].concat());
+        seeds.push([&[role | 2][..], &act(SKIP, &[0xff; 2]), &ping, &act(WAIT, &[0xff; 2])].concat());
+        seeds.push([&[role][..], &act(ELSEWHERE, &behind_length(&challenge)), &data].concat());
+        let apart =
+            [bytes(1 << 16, &[3; 9]), bytes(131_000, &[5]), bytes(90, &[7; 40]), bytes(131_072, &[1])];
+        seeds.push([&[role][..], &apart.concat()].concat());
+        seeds.extend(all().map(|part| [&[role | 2][..], &part].concat()).filter(|_| role == 0));
+        seeds.push([vec![role], all().take(10).flatten().collect()].concat());
     }
     seeds
 }

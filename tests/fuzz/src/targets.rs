@@ -3,6 +3,7 @@
 pub(crate) mod bundle;
 mod configuration;
 mod control;
+mod datagrams;
 mod door;
 mod evidence;
 mod flights;
@@ -12,6 +13,7 @@ mod inbound;
 mod keyed;
 pub(crate) mod nitro;
 mod outbound;
+pub(crate) mod packets;
 mod pipes;
 pub(crate) mod policy;
 mod records;
@@ -41,6 +43,9 @@ const fn memory(per_byte: u64, fixed: u64) -> Memory {
 /// Buffers of two connections and their flights.
 const TWO_CONNECTIONS: u64 = 2 << 20;
 
+/// Two connections, and everything that the remote may put behind a gap.
+const WINDOW: u64 = TWO_CONNECTIONS + (17 << 20);
+
 /// Every target. A connection costs what its keys cost, so targets with one try less.
 pub const TARGETS: &[Target] = &[
     Target { name: "hello", run: hello::accepts, memory: memory(8, TWO_CONNECTIONS), mutations: 800 },
@@ -49,6 +54,8 @@ pub const TARGETS: &[Target] = &[
     Target { name: "keyed", run: keyed::run, memory: memory(16, TWO_CONNECTIONS), mutations: 600 },
     Target { name: "frames", run: frames::run, memory: memory(64, TWO_CONNECTIONS), mutations: 600 },
     Target { name: "records", run: records::run, memory: memory(64, TWO_CONNECTIONS), mutations: 600 },
+    Target { name: "datagrams", run: datagrams::run, memory: memory(64, TWO_CONNECTIONS), mutations: 600 },
+    Target { name: "packets", run: packets::run, memory: memory(64, WINDOW), mutations: 600 },
     Target { name: "inbound", run: inbound::run, memory: memory(512, 64 << 10), mutations: 20_000 },
     Target { name: "outbound", run: outbound::run, memory: memory(512, 64 << 10), mutations: 20_000 },
     Target { name: "pipes", run: pipes::run, memory: memory(1 << 10, 2 << 20), mutations: 8_000 },

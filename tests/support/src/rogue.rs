@@ -6,6 +6,7 @@ mod frames;
 mod kdf;
 mod noise;
 mod opposed;
+mod packets;
 mod record;
 mod resumed;
 
@@ -17,6 +18,7 @@ use self::record::Keys;
 pub use frames::{Claim, close, confirm, evidence, frame, ready, split};
 pub use noise::Broken;
 pub use opposed::{Opposed, RogueIs, SUITE, drain};
+pub use packets::{Packets, Posted, source};
 pub use record::{DATA, Direction, KEY_UPDATE, Tickets, header};
 pub use resumed::{Presenting, presentation};
 

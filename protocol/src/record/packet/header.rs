@@ -57,14 +57,14 @@ pub(crate) fn addressee(packet: &[u8]) -> Option<ConnectionId> {
 
 /// A header as it is sealed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Header {
-    pub(super) to: ConnectionId,
-    pub(super) number: PacketNumber,
-    pub(super) phase: bool,
+pub(crate) struct Header {
+    pub(crate) to: ConnectionId,
+    pub(crate) number: PacketNumber,
+    pub(crate) phase: bool,
 }
 
 impl Header {
-    pub(super) fn encode(self) -> [u8; HEADER_BYTES] {
+    pub(crate) fn encode(self) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
         let (flags, rest) = bytes.split_at_mut(1);
         flags.fill(FLAGS | u8::from(self.phase));

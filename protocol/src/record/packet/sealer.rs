@@ -74,6 +74,12 @@ impl PacketSealer {
         }
     }
 
+    /// As if the packets before `number` had been sealed.
+    #[cfg(test)]
+    pub(crate) const fn skip_to(&mut self, number: PacketNumber) {
+        self.next = number;
+    }
+
     pub(crate) const fn hold(&mut self) {
         self.held = true;
     }

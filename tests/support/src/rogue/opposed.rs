@@ -22,14 +22,14 @@ pub enum RogueIs {
 }
 
 impl RogueIs {
-    const fn who(self) -> Who {
+    pub(super) const fn who(self) -> Who {
         match self {
             Self::Initiator => Who::Embedder,
             Self::Responder => Who::Ranker,
         }
     }
 
-    const fn victim(self) -> Who {
+    pub(super) const fn victim(self) -> Who {
         match self {
             Self::Initiator => Who::Ranker,
             Self::Responder => Who::Embedder,
@@ -42,7 +42,7 @@ pub struct Opposed {
     pub rogue: Rogue,
     pub events: Vec<Event>,
     pub now: Moment,
-    rogue_is: RogueIs,
+    pub(super) rogue_is: RogueIs,
     /// Bytes that arrived and were not consumed yet.
     inbox: Vec<u8>,
 }
@@ -52,7 +52,7 @@ pub const SUITE: Suite = Suite::new(sealane_protocol::handshake::KeyExchange::Hy
 
 pub(super) const EPHEMERAL: [u8; 32] = [3; 32];
 
-struct Deaf;
+pub(super) struct Deaf;
 
 impl Sink for Deaf {
     fn on_frame(&mut self, frame: sealane_protocol::frame::Frame<'_>) -> Result<(), Reason> {
@@ -111,6 +111,10 @@ impl Opposed {
                 (honest, rogue)
             }
         };
+        Self::new(honest, rogue, rogue_is, now)
+    }
+
+    pub(super) const fn new(honest: Connection, rogue: Rogue, rogue_is: RogueIs, now: Moment) -> Self {
         Self { honest, rogue, events: Vec::new(), now, rogue_is, inbox: Vec::new() }
     }
 
@@ -212,7 +216,7 @@ impl Opposed {
     }
 
     /// An honest shell with rehearsed evidence and verdicts.
-    fn answer(&mut self) {
+    pub(super) fn answer(&mut self) {
         while let Some(event) = self.honest.poll_event() {
             // The rogue may have ended the connection in the same breath: then an answer is refused, and changes nothing.
             let _ = match &event {

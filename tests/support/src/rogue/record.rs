@@ -60,7 +60,7 @@ impl Keys {
         let root = hmac(&finished.hash, &[&material]);
         let direction = |label: &str| {
             let secret = scope.derive(&root, label, &[]);
-            Direction::new(scope.derive(&secret, "link", &[0; 4 + 64]), scope)
+            Direction::new(secret, scope.derive(&secret, "link", &[0; 4 + 64]), scope)
         };
         Self {
             initiator: direction("initiator"),
@@ -74,6 +74,8 @@ impl Keys {
 /// Seals or opens records of one direction.
 #[derive(Clone)]
 pub struct Direction {
+    /// What every secret of the direction is from.
+    whole: [u8; 32],
     secret: [u8; 32],
     scope: Scope,
     /// Of the next record.
@@ -81,8 +83,18 @@ pub struct Direction {
 }
 
 impl Direction {
-    const fn new(secret: [u8; 32], scope: Scope) -> Self {
-        Self { secret, scope, sequence: 0 }
+    const fn new(whole: [u8; 32], secret: [u8; 32], scope: Scope) -> Self {
+        Self { whole, secret, scope, sequence: 0 }
+    }
+
+    /// The same direction over datagrams: its sequence counts packets. Beside it, what hides their headers.
+    pub(super) fn over_datagrams(&self) -> (Self, [u8; 32]) {
+        let secret = self.scope.derive(&self.whole, "datagrams", &[]);
+        (Self::new(self.whole, secret, self.scope), self.scope.derive(&secret, "header", &[]))
+    }
+
+    pub(super) const fn cipher(&self) -> Cipher {
+        self.scope.suite.cipher
     }
 
     /// A record of any kind with any plaintext.
@@ -120,11 +132,11 @@ impl Direction {
         bytes.is_empty().then_some(plaintexts)
     }
 
-    fn advance(&mut self) {
+    pub(super) fn advance(&mut self) {
         self.secret = self.scope.derive(&self.secret, "update", &[]);
     }
 
-    fn key(&self) -> LessSafeKey {
+    pub(super) fn key(&self) -> LessSafeKey {
         let algorithm: &Algorithm = match self.scope.suite.cipher {
             Cipher::Aes256Gcm => &AES_256_GCM,
             Cipher::ChaCha20Poly1305 => &CHACHA20_POLY1305,
@@ -134,7 +146,7 @@ impl Direction {
         LessSafeKey::new(UnboundKey::new(algorithm, &key[..algorithm.key_len()]).unwrap())
     }
 
-    fn nonce(&self) -> Nonce {
+    pub(super) fn nonce(&self) -> Nonce {
         let mut nonce: [u8; 12] = self.scope.derive(&self.secret, "nonce", &[])[..12].try_into().unwrap();
         nonce[4..].iter_mut().zip(self.sequence.to_be_bytes()).for_each(|(byte, count)| *byte ^= count);
         Nonce::assume_unique_for_key(nonce)
