@@ -1,4 +1,4 @@
-//! Links that break.
+//! TCP connections that break.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};

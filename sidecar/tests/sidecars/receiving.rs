@@ -31,7 +31,7 @@ async fn a_link_that_breaks_again_and_again_loses_and_repeats_nothing() {
     const COUNT: u64 = 300;
     let to = Plan::receiver().start();
     let path = Path::to(to.address).await;
-    let from = Plan::sender(&[path.address]).start();
+    let from = Plan { carrier: None, ..Plan::sender(&[path.address]) }.start();
     let (lane, events) = sender(&from.lanes).await;
     let events = passing_on(events);
     // Room for some of what is offered: the rest is a backlog at every cut.

@@ -23,6 +23,8 @@ pub(super) fn all(scope: Scope) -> Vec<Stage> {
         Stage { name: "custom resources are up to date", run: |root| crdgen::run(root, true) },
         Stage { name: "clippy", run: clippy },
         Stage { name: "Rust", run: rust },
+        Stage { name: "sidecars, all of it over UDP", run: over_udp },
+        Stage { name: "rings of AF_XDP, every interleaving", run: interleavings },
         Stage { name: "programs of the images", run: programs },
         Stage { name: "Python: client and vectors", run: python::run },
     ];
@@ -79,6 +81,28 @@ fn clippy(root: &Path) -> Result<()> {
 
 fn rust(root: &Path) -> Result<()> {
     shell(root, "cargo", &["test", "--workspace", "--locked", "--quiet", "--exclude", "sealane-e2e"])
+}
+
+/// What sidecars do over TCP they do over UDP as well.
+fn over_udp(root: &Path) -> Result<()> {
+    // The whole workspace resolves the features that everything was built with.
+    let arguments = [
+        "test", "--workspace", "--locked", "--quiet", "--exclude", "sealane-e2e", "--test", "sidecars",
+    ];
+    finish(Command::new("cargo").args(arguments).env("SEALANE_TEST_CARRIER", "Udp").current_dir(root))
+}
+
+/// Loom needs the crate built with its own atomics, and so a folder of its own.
+fn interleavings(root: &Path) -> Result<()> {
+    let arguments = ["test", "--package", "sealane-xdp", "--locked", "--quiet", "--release", "--lib", "model"];
+    let folder = root.join("target/loom");
+    finish(
+        Command::new("cargo")
+            .args(arguments)
+            .env("RUSTFLAGS", "--cfg loom")
+            .env("CARGO_TARGET_DIR", folder)
+            .current_dir(root),
+    )
 }
 
 /// The version of cargo-deny that deny.toml is written for.

@@ -38,6 +38,7 @@ const WALLS: &[Wall] = &[
         ours: &["sealane-attestation", "sealane-types"],
         never: &["kube", "k8s-openapi", "snow"],
     },
+    Wall { name: "sealane-xdp", ours: &[], never: SHELL },
     Wall {
         name: "sealane-sidecar",
         ours: &[

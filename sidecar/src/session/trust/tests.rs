@@ -6,7 +6,7 @@ use sealane_policy::{SigningKey, VerifiedPolicy};
 use sealane_protocol::connection::{AcceptSetup, Introduction, Setup, Sink};
 use sealane_protocol::frame::Frame;
 use sealane_protocol::handshake::Kind;
-use sealane_types::Platform;
+use sealane_types::{Carrier, Platform};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
@@ -95,7 +95,7 @@ impl<'a> Handshake<'a> {
         let setup = AcceptSetup { local: local(ranker), audit: false };
         let accepted = Connection::accept(setup, &mut SystemRandom, ranker.clock.moment()).unwrap();
         let trace = ranker.tracer.connection("responder", None);
-        let trust = Trust::new(ranker, trace, None, false);
+        let trust = Trust::new(ranker, Carrier::Tcp, trace, None, false);
         Self { embedder: (embedder, dialled), ranker: accepted, trust, traffic: Counted::default() }
     }
 
