@@ -6,7 +6,9 @@
 use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
 
 use sealane_protocol::Moment;
 use sealane_protocol::datagram::{Beginning, ConnectionId, Greeter, Greeting, Route, route};
@@ -41,16 +43,19 @@ pub(crate) struct Batch {
 }
 
 /// What a connection of this endpoint sends and receives with. Dropping it makes the endpoint forget the connection.
-#[derive(Debug)]
 pub(crate) struct Subscription {
     pub(crate) socket: Arc<Socket>,
     inbox: mpsc::Receiver<Batch>,
     /// Taken out of the inbox by whoever waited for it.
     next: Option<Batch>,
+    /// Many wait for room of the one socket, so each has a place of its own in the line.
+    room: Option<Room>,
     table: Arc<Table>,
     id: ConnectionId,
     opening: (SocketAddr, ConnectionId),
 }
+
+type Room = Pin<Box<dyn Future<Output = io::Result<()>> + Send>>;
 
 #[derive(Debug, Default)]
 struct Table {
@@ -144,7 +149,7 @@ impl Endpoint {
         connections.openings.insert(opening, id);
         drop(connections);
         let (socket, table) = (Arc::clone(&self.socket), Arc::clone(&self.table));
-        Subscription { socket, inbox, next: Some(first), table, id, opening }
+        Subscription { socket, inbox, next: Some(first), room: None, table, id, opening }
     }
 }
 
@@ -174,18 +179,35 @@ impl Subscription {
         self.next.take().or_else(|| self.inbox.try_recv().ok())
     }
 
-    /// Waits until something has arrived, or there is room if `writing`. Cancel safe.
-    pub(crate) async fn ready(&mut self, writing: bool) -> io::Result<()> {
+    /// Whether something has arrived, or there is room if `writing`.
+    pub(crate) fn poll_ready(&mut self, context: &mut Context<'_>, writing: bool) -> Poll<io::Result<()>> {
         if self.next.is_some() {
-            return Ok(());
+            return Poll::Ready(Ok(()));
         }
-        tokio::select! {
-            batch = self.inbox.recv() => {
-                self.next = batch;
-                if self.next.is_some() { Ok(()) } else { Err(io::ErrorKind::BrokenPipe.into()) }
-            }
-            ready = self.socket.ready(true), if writing => ready.map(drop),
+        if let Poll::Ready(batch) = self.inbox.poll_recv(context) {
+            self.next = batch;
+            let heard = if self.next.is_some() { Ok(()) } else { Err(io::ErrorKind::BrokenPipe.into()) };
+            return Poll::Ready(heard);
         }
+        if !writing {
+            self.room = None;
+            return Poll::Pending;
+        }
+        let room = self.room.get_or_insert_with(|| {
+            let socket = Arc::clone(&self.socket);
+            Box::pin(async move { socket.ready(true).await.map(drop) })
+        });
+        let ready = room.as_mut().poll(context);
+        if ready.is_ready() {
+            self.room = None;
+        }
+        ready
+    }
+}
+
+impl std::fmt::Debug for Subscription {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Subscription").field("id", &self.id).finish_non_exhaustive()
     }
 }
 

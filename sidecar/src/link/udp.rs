@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::task::{Context, Poll};
 
 use quinn_udp::{RecvMeta, UdpSockRef, UdpSocketState};
 use sealane_protocol::datagram::Transmit;
@@ -204,6 +205,14 @@ impl Socket {
             each(meta, buffer.get_mut(..meta.len).unwrap_or_default());
         }
         Moved::Done
+    }
+
+    /// As [`Self::ready`], for the one task that has this socket: another's waker takes its place.
+    pub(crate) fn poll_ready(&self, context: &mut Context<'_>, writing: bool) -> Poll<io::Result<()>> {
+        if writing && let Poll::Ready(ready) = self.io.poll_send_ready(context) {
+            return Poll::Ready(ready);
+        }
+        self.io.poll_recv_ready(context)
     }
 
     /// Waits until datagrams can be taken, or put if `writing`.

@@ -70,34 +70,41 @@ impl Acceptor {
         }
     }
 
-    fn receive(&self, endpoint: &Arc<Endpoint>, greets: bool) {
+    fn receive(&self, endpoint: &Endpoint, greets: bool) {
         let now = self.context.clock.moment();
         endpoint.receive(now, |beginning, first| {
             if !greets {
                 return;
             }
-            let Some(admission) = self.gate(beginning.source()) else { return };
-            let (context, sessions, endpoint) =
-                (Arc::clone(&self.context), Arc::clone(&self.sessions), Arc::clone(endpoint));
-            let Some((connection, own)) = begin(&context, &admission) else { return };
-            let connection = connection.over_datagrams();
-            let remote = beginning.source();
-            let Ok(engine) = Engine::accept(&beginning, tuning(remote), &mut SystemRandom) else { return };
+            let source = beginning.source();
+            let begun = self.gate(source).and_then(|admission| Begun::new(&self.context, admission));
+            let Some(begun) = begun else { return };
+            let Ok(engine) = Engine::accept(&beginning, tuning(source), &mut SystemRandom) else { return };
             // At once, so that the rest of its flight finds it.
             let subscription = endpoint.subscribe(&beginning, engine.id(), first);
             let wire = Wire::Datagrams(Box::new(Datagrams::accepted(engine, subscription)));
-            tokio::spawn(async move { serve(&context, sessions, wire, connection, own, admission).await });
+            self.spawn(wire, Begun { connection: begun.connection.over_datagrams(), ..begun });
         });
     }
 
     fn admit(&self, stream: TcpStream, source: SocketAddr) {
-        let Some(admission) = self.gate(source) else { return };
-        let (context, sessions) = (Arc::clone(&self.context), Arc::clone(&self.sessions));
+        let begun = self.gate(source).and_then(|admission| Begun::new(&self.context, admission));
+        if let (Some(begun), Ok(link)) = (begun, Link::new(stream)) {
+            self.spawn(Wire::Stream(Stream::new(link)), begun);
+        }
+    }
+
+    /// Runs one accepted connection. It comes in a box, because a task keeps room for what it is given beside what that is moved into, for as long as it lives.
+    fn spawn(&self, wire: Wire, begun: Begun) {
+        let (context, sessions, given) =
+            (Arc::clone(&self.context), Arc::clone(&self.sessions), Box::new((wire, begun)));
         tokio::spawn(async move {
-            let Some((connection, own)) = begin(&context, &admission) else { return };
-            let Ok(link) = Link::new(stream) else { return };
-            let wire = Wire::Stream(Stream::new(link));
-            serve(&context, sessions, wire, connection, own, admission).await;
+            let (wire, Begun { connection, own, admission }) = *given;
+            let (stop, stopped) = watch::channel(None);
+            let namespace = context.pod.namespace().to_owned();
+            let mut traffic = Inbound::new(sessions, own, namespace, admission, stop);
+            let ended = drive(&context, wire, connection, &mut traffic, None, stopped).await;
+            tracing::info!(reason = %ended.reason, established = ended.established, "an accepted connection is over");
         });
     }
 
@@ -118,36 +125,28 @@ async fn drained(draining: &mut watch::Receiver<bool>) {
     let _ = draining.wait_for(|draining| *draining).await;
 }
 
-/// A connection that is accepted, by the Peer that this pod is. Without a policy or a Peer there is nothing that it could
-/// be verified against.
-fn begin(context: &Context, admission: &Admission) -> Option<(Connection, PeerName)> {
-    let standing = context.policy.standing();
-    let (Ok(held), Some(own)) = (standing.held(), context.own_peer()) else {
-        let labels = TurnedAwayLabels::new(Reason::NotConfigured, "");
-        context.metrics.handshakes.turned_away.get_or_create(&labels).inc();
-        return None;
-    };
-    let mut local = context.local(held, own.clone(), Wish::default(), Rekey::default());
-    if !admission.is_known() {
-        local.places = context.places_of_strangers.clone();
-    }
-    let setup = AcceptSetup { local, audit: held.policy.document().auditors.is_some() };
-    let connection = Connection::accept(setup, &mut SystemRandom, context.clock.moment()).ok()?;
-    Some((connection, own))
-}
-
-/// Runs one accepted connection.
-async fn serve(
-    context: &Context,
-    sessions: Arc<dyn FindSession>,
-    wire: Wire,
+/// A connection that is accepted, and by the Peer that this pod is.
+struct Begun {
     connection: Connection,
     own: PeerName,
     admission: Admission,
-) {
-    let (stop, stopped) = watch::channel(None);
-    let namespace = context.pod.namespace().to_owned();
-    let mut traffic = Inbound::new(sessions, own, namespace, admission, stop);
-    let ended = drive(context, wire, connection, &mut traffic, None, stopped).await;
-    tracing::info!(reason = %ended.reason, established = ended.established, "an accepted connection is over");
+}
+
+impl Begun {
+    /// Without a policy or a Peer there is nothing that it could be verified against.
+    fn new(context: &Context, admission: Admission) -> Option<Self> {
+        let standing = context.policy.standing();
+        let (Ok(held), Some(own)) = (standing.held(), context.own_peer()) else {
+            let labels = TurnedAwayLabels::new(Reason::NotConfigured, "");
+            context.metrics.handshakes.turned_away.get_or_create(&labels).inc();
+            return None;
+        };
+        let mut local = context.local(held, own.clone(), Wish::default(), Rekey::default());
+        if !admission.is_known() {
+            local.places = context.places_of_strangers.clone();
+        }
+        let setup = AcceptSetup { local, audit: held.policy.document().auditors.is_some() };
+        let connection = Connection::accept(setup, &mut SystemRandom, context.clock.moment()).ok()?;
+        Some(Self { connection, own, admission })
+    }
 }

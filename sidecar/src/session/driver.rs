@@ -47,7 +47,8 @@ pub(crate) fn drive<'a>(
     async move {
         driver.run(&mut stop).await;
         driver.traffic.over();
-        driver.farewell().await;
+        // Room for it is needed once, at the end.
+        Box::pin(driver.farewell()).await;
         driver.finish()
     }
 }

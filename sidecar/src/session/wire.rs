@@ -76,7 +76,9 @@ impl Wire {
     pub(super) async fn ready(&mut self, writing: bool) -> io::Result<()> {
         match self {
             Self::Stream(stream) => stream.ready(writing).await,
-            Self::Datagrams(datagrams) => datagrams.ready(writing).await,
+            Self::Datagrams(datagrams) => {
+                std::future::poll_fn(|context| datagrams.poll_ready(context, writing)).await
+            }
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use sealane_protocol::Moment;
@@ -132,10 +133,11 @@ impl Datagrams {
         (moved, handled)
     }
 
-    pub(super) async fn ready(&mut self, writing: bool) -> io::Result<()> {
+    /// A question in place of a future, for which every connection would have to keep room.
+    pub(super) fn poll_ready(&mut self, context: &mut Context<'_>, writing: bool) -> Poll<io::Result<()>> {
         match &mut self.port {
-            Port::Own(socket) => socket.ready(writing).await.map(drop),
-            Port::Shared(subscription) => subscription.ready(writing).await,
+            Port::Own(socket) => socket.poll_ready(context, writing),
+            Port::Shared(subscription) => subscription.poll_ready(context, writing),
         }
     }
 
