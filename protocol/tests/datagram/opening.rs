@@ -88,8 +88,10 @@ fn a_flight_is_too_large_for_one_datagram_and_none_is_larger_than_every_path_car
     });
     net.run_until(|net| net.is_established());
     let seen = seen.borrow();
-    assert!(seen.iter().all(|(_, length)| *length <= 1_200), "{seen:?}");
-    assert_eq!(seen.iter().filter(|(kind, _)| *kind == FLIGHT).count(), 4, "two, one, and one: {seen:?}");
+    // Packets may try whether more arrives, once both are established.
+    let mut clear = seen.iter().filter(|(kind, _)| kind & 0x80 != 0);
+    assert!(clear.all(|(_, length)| *length <= 1_200), "{seen:?}");
+    assert_eq!(seen.iter().filter(|(kind, _)| *kind == FLIGHT).count(), 5, "two, two, and one: {seen:?}");
     assert_eq!(seen[0], (ASK, 1_200));
 }
 
@@ -130,7 +132,11 @@ fn who_was_started_anew_says_so_and_the_other_side_does_not_wait() {
     net.initiator.side.connection.handle_timeout(net.now.plus_micros(6_000_000));
     net.run_until(|net| net.initiator.side.closed().is_some());
     assert_eq!(net.initiator.side.closed(), Some((ClosedBy::Cut, Reason::LinkLost)));
-    assert!(net.now.micros_since(before) < 10_000_000, "long before silence ends it");
+    assert!(
+        net.now.micros_since(before) < 3_000_000,
+        "long before silence ends it: {}",
+        net.now.micros_since(before)
+    );
 }
 
 #[test]
