@@ -493,19 +493,23 @@ impl Engine {
     /// Packets that find out, or say, whether an address receives.
     fn put_path(&mut self, connection: &mut Connection, now: Moment, space: &mut [u8]) -> Option<Transmit> {
         let space = space.get_mut(..DATAGRAM_BYTES_MIN)?;
-        let (to, size, part): (_, _, Box<dyn FnOnce(&mut Writer<'_>)>) = match self.response.take() {
+        let response = self.response.take();
+        let (to, size, token) = match response {
             Some(Response { to, token, bytes }) => {
                 self.path.spend(to, wide(bytes));
-                (to, bytes, Box::new(move |writer| writer.response(token)))
+                (to, bytes, token)
             }
             None => {
                 let size = DATAGRAM_BYTES_MIN;
                 let (to, token) = self.path.challenge(now, wide(size), self.recoverer.wait_micros())?;
-                (to, size, Box::new(move |writer| writer.challenge(token)))
+                (to, size, token)
             }
         };
-        let packet = space.get_mut(..size)?;
-        self.put_padded(connection, now, packet, part, false)?;
+        let part = |writer: &mut Writer<'_>| match response {
+            Some(_) => writer.response(token),
+            None => writer.challenge(token),
+        };
+        self.put_padded(connection, now, space.get_mut(..size)?, part, false)?;
         Some(Transmit { to, bytes: size, segment: size })
     }
 

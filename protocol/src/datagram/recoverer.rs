@@ -195,7 +195,7 @@ impl Recoverer {
     }
 
     pub(super) fn on_timeout(&mut self, now: Moment, starved: bool, outgoing: &mut Outgoing) {
-        if !self.timeout(starved).is_some_and(|due| now >= due) {
+        if self.timeout(starved).is_none_or(|due| now < due) {
             return;
         }
         if self.sent.loss_due().is_some() {

@@ -268,6 +268,7 @@ fn index(packets: u64) -> usize {
 }
 
 #[cfg(test)]
+#[expect(clippy::single_range_in_vec_init, reason = "one range is meant")]
 mod tests {
     use super::super::Delivery;
     use super::*;

@@ -11,34 +11,34 @@ use sealane_support::endpoint::{Endpoint, Receiver, Sender};
 use sealane_support::pair::{Pair, Recipe, STREAM};
 use sealane_support::world::Who;
 
-pub const DELAY_MICROS: u64 = 50;
+pub(crate) const DELAY_MICROS: u64 = 50;
 /// Events until a test is called hung.
 const EVENTS_MAX: usize = 2_000_000;
 
-pub fn address(who: Who) -> SocketAddr {
+pub(crate) fn address(who: Who) -> SocketAddr {
     SocketAddr::from(([10, 0, 0, 1 + who as u8], 14_710))
 }
 
 /// What the wire does with a datagram: how often it arrives.
-pub type Bend = Box<dyn FnMut(Who, Moment, &mut Vec<u8>) -> usize>;
+pub(crate) type Bend = Box<dyn FnMut(Who, Moment, &mut Vec<u8>) -> usize>;
 
-pub struct Net {
-    pub initiator: Party,
-    pub responder: Party,
-    pub now: Moment,
+pub(crate) struct Net {
+    pub(crate) initiator: Party,
+    pub(crate) responder: Party,
+    pub(crate) now: Moment,
     /// Where datagrams of the initiator come from.
-    pub source: SocketAddr,
-    pub bend: Bend,
+    pub(crate) source: SocketAddr,
+    pub(crate) bend: Bend,
     flying: BTreeMap<(Moment, u64), (Who, SocketAddr, Vec<u8>)>,
     order: u64,
 }
 
 impl Net {
-    pub fn of(recipe: Recipe, tuning: Tuning) -> Self {
+    pub(crate) fn of(recipe: Recipe, tuning: Tuning) -> Self {
         Self::over(Pair::of(recipe), tuning)
     }
 
-    pub fn over(pair: Pair, tuning: Tuning) -> Self {
+    pub(crate) fn over(pair: Pair, tuning: Tuning) -> Self {
         let now = pair.now;
         let (initiator, responder) = parties(pair, tuning, address(Who::Ranker));
         Self {
@@ -52,19 +52,19 @@ impl Net {
         }
     }
 
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::of(Recipe::default(), TUNING)
     }
 
     /// Both established, with the ends of a stream.
-    pub fn streaming() -> Self {
+    pub(crate) fn streaming() -> Self {
         let mut net = Self::new();
         net.stream();
         net
     }
 
     /// Establishes both and opens a stream.
-    pub fn stream(&mut self) {
+    pub(crate) fn stream(&mut self) {
         self.run_until(|net| net.is_established());
         let mut sender = Sender::new(STREAM);
         let open = sender.outbound.attach();
@@ -73,11 +73,11 @@ impl Net {
         self.responder.side.seen.1 = Some(Endpoint::Receiver(Receiver::new(1 << 26, 1 << 20)));
     }
 
-    pub fn is_established(&self) -> bool {
+    pub(crate) fn is_established(&self) -> bool {
         [&self.initiator, &self.responder].iter().all(|party| party.side.established().is_some())
     }
 
-    pub fn party(&mut self, who: Who) -> &mut Party {
+    pub(crate) fn party(&mut self, who: Who) -> &mut Party {
         match who {
             Who::Embedder => &mut self.initiator,
             Who::Ranker => &mut self.responder,
@@ -85,7 +85,7 @@ impl Net {
     }
 
     /// Puts a datagram of nobody in particular on the wire.
-    pub fn inject(&mut self, to: Who, from: SocketAddr, datagram: Vec<u8>) {
+    pub(crate) fn inject(&mut self, to: Who, from: SocketAddr, datagram: Vec<u8>) {
         self.order += 1;
         self.flying.insert((self.now, self.order), (to, from, datagram));
     }
@@ -109,7 +109,7 @@ impl Net {
     }
 
     /// Runs until `done`; panics when nothing more would happen, or it takes longer than a minute.
-    pub fn run_until(&mut self, mut done: impl FnMut(&mut Self) -> bool) {
+    pub(crate) fn run_until(&mut self, mut done: impl FnMut(&mut Self) -> bool) {
         let start = self.now;
         for _ in 0..EVENTS_MAX {
             self.transmit(Who::Embedder);
@@ -145,7 +145,7 @@ impl Net {
     }
 
     /// Runs for so long.
-    pub fn run_for(&mut self, micros: u64) {
+    pub(crate) fn run_for(&mut self, micros: u64) {
         let end = self.now.plus_micros(micros);
         self.run_until(|net| {
             let next =
@@ -156,28 +156,28 @@ impl Net {
         self.now = self.now.max(end);
     }
 
-    pub fn push(&mut self, sequence: u64, bytes: Vec<u8>) {
+    pub(crate) fn push(&mut self, sequence: u64, bytes: Vec<u8>) {
         self.initiator.side.seen.1.as_mut().unwrap().sender().push(Sequence(sequence), bytes);
     }
 
     /// Takes what is ready and says how many tensors were taken in all.
-    pub fn taken(&mut self) -> usize {
+    pub(crate) fn taken(&mut self) -> usize {
         let receiver = self.responder.side.seen.1.as_mut().unwrap().receiver();
         while receiver.take(0) {}
         receiver.delivered.len()
     }
 
-    pub fn delivered(&mut self) -> Vec<(u64, Vec<u8>)> {
+    pub(crate) fn delivered(&mut self) -> Vec<(u64, Vec<u8>)> {
         let receiver = self.responder.side.seen.1.as_mut().unwrap().receiver();
         receiver.delivered.iter().map(|(sequence, bytes)| (sequence.0, bytes.clone())).collect()
     }
 }
 
 /// A sequence of random-looking numbers, the same every time.
-pub struct Dice(pub u64);
+pub(crate) struct Dice(pub u64);
 
 impl Dice {
-    pub fn one_in(&mut self, chances: u64) -> bool {
+    pub(crate) fn one_in(&mut self, chances: u64) -> bool {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -185,6 +185,6 @@ impl Dice {
     }
 }
 
-pub fn bytes(seed: u8, length: usize) -> Vec<u8> {
+pub(crate) fn bytes(seed: u8, length: usize) -> Vec<u8> {
     (0..length).map(|at| (at as u8).wrapping_mul(31).wrapping_add(seed)).collect()
 }

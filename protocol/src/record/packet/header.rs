@@ -4,6 +4,7 @@ use aws_lc_rs::aead::quic::{AES_128, AES_256, Algorithm, CHACHA20, HeaderProtect
 use sealane_types::Cipher;
 
 use crate::keys::LinkSecret;
+use crate::limits::TAG_BYTES;
 
 /// Flags, connection id and the low half of the packet number.
 pub(crate) const HEADER_BYTES: usize = 13;
@@ -50,9 +51,9 @@ impl PacketNumber {
 
 /// For whom a packet is, if it may be a sealed one.
 pub(crate) fn addressee(packet: &[u8]) -> Option<ConnectionId> {
-    let (flags, rest) = packet.split_first()?;
-    let id = rest.first_chunk::<8>()?;
-    (flags & !HIDDEN == FLAGS).then_some(ConnectionId(*id))
+    let ([flags, ..], sealed) = packet.split_first_chunk::<HEADER_BYTES>()?;
+    let id = packet.get(1..)?.first_chunk::<8>()?;
+    (flags & !HIDDEN == FLAGS && sealed.len() >= TAG_BYTES).then_some(ConnectionId(*id))
 }
 
 /// A header as it is sealed.
@@ -160,8 +161,11 @@ mod tests {
             other[0] ^= 1 << bit;
             assert_eq!(Header::parse(other, TURN), None, "bit {bit}");
         }
-        assert_eq!(addressee(&bytes), Some(header.to));
-        assert_eq!(addressee(&bytes[..8]), None);
-        assert_eq!(addressee(&[0x80, 7, 7, 7, 7, 7, 7, 7, 7]), None);
+        let mut shortest = [&bytes[..], &[0; TAG_BYTES]].concat();
+        assert_eq!(addressee(&shortest), Some(header.to));
+        assert_eq!(addressee(&shortest[1..]), None);
+        assert_eq!(addressee(&shortest[..shortest.len() - 1]), None, "no room for a tag");
+        shortest[0] = 0x80;
+        assert_eq!(addressee(&shortest), None);
     }
 }

@@ -115,8 +115,8 @@ impl Run {
     }
 }
 
-/// First byte: the rogue's role, and whether it was believed. Then packets: their parts, each plaintext behind its length,
-/// or operations in place of a length.
+/// First byte: the rogue's role, and whether it was believed. Then packets, each the plaintext behind its length, or
+/// operations in place of a length.
 pub(super) fn run(data: &[u8]) {
     let mut script = Script::new(data);
     let first = script.byte().unwrap_or_default();
