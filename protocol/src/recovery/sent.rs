@@ -318,7 +318,7 @@ mod tests {
         let (losses, lost) = lose(&mut sent, 60);
         assert_eq!((lost, losses.bytes, losses.newest_sent), (vec![0, 1, 2], 300, Some(at(20))));
         assert_eq!((sent.in_flight(), sent.loss_due()), (500, Some(at(30 + 1_125))));
-        assert_eq!(lose(&mut sent, 1_154).1, []);
+        assert!(lose(&mut sent, 1_154).1.is_empty());
         assert_eq!(lose(&mut sent, 1_155).1, [3]);
         assert_eq!(sent.loss_due(), None);
         assert_eq!(sent.oldest().map(|content| content.offset), Some(600));
@@ -336,7 +336,7 @@ mod tests {
         assert_eq!((news.spurious, news.bytes), (Some(at(60)), 200), "7 and 8 were still flying");
         assert_eq!(settled, [0, 1, 2, 3, 4, 5, 6, 7, 8]);
         acknowledge(&mut sent, &[19..20]);
-        assert_eq!(lose(&mut sent, 200).1, [], "nine may overtake now");
+        assert!(lose(&mut sent, 200).1.is_empty(), "nine may overtake now");
     }
 
     #[test]

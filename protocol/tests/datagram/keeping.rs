@@ -166,7 +166,8 @@ fn larger_datagrams_are_found_and_a_path_that_becomes_narrow_is_noticed() {
         net.push(sequence, bytes(sequence as u8, 1 << 20));
     }
     net.run_until(|net| net.taken() == 8);
-    assert!((1_200..=1_300).contains(&largest.borrow().0), "{:?}", largest.borrow());
+    // What fits is found although there is always something else to send.
+    assert!((1_284..=1_300).contains(&largest.borrow().0), "{:?}", largest.borrow());
 }
 
 #[test]

@@ -204,6 +204,8 @@ pub struct Recipe {
     pub initiator: Box<dyn Fn(&mut Local)>,
     pub responder: Box<dyn Fn(&mut Local)>,
     pub seed: u64,
+    /// When both begin.
+    pub now: Moment,
 }
 
 impl Default for Recipe {
@@ -215,6 +217,7 @@ impl Default for Recipe {
             initiator: Box::new(|_| {}),
             responder: Box::new(|_| {}),
             seed: 1,
+            now: Moment::from_micros(1_000_000),
         }
     }
 }
@@ -257,9 +260,8 @@ impl Pair {
     }
 
     pub fn of(recipe: Recipe) -> Self {
-        let Recipe { kind, initiator_policy, responder_policy, initiator, responder, seed } = recipe;
+        let Recipe { kind, initiator_policy, responder_policy, initiator, responder, seed, now } = recipe;
         let mut random = Counter(seed);
-        let now = Moment::from_micros(1_000_000);
         let mut dialler = local(Who::Embedder, &initiator_policy, &mut random);
         initiator(&mut dialler);
         let mut accepter = local(Who::Ranker, &responder_policy, &mut random);
