@@ -347,8 +347,11 @@ impl Engine {
         if let Some(transmit) = self.put_path(connection, now, space) {
             return Some(transmit);
         }
+        // First, or a sender that always has something to say would never have a window left for it.
+        if let Some(transmit) = self.put_mtu_probe(connection, now, space) {
+            return Some(transmit);
+        }
         self.put_packets(connection, now, space, datagrams_max)
-            .or_else(|| self.put_mtu_probe(connection, now, space))
     }
 
     /// Whether everything that the connection said has arrived, and the remote knows what has arrived of its.
