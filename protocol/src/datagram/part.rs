@@ -292,7 +292,7 @@ mod tests {
         let mut writer = Writer::new(&mut space);
         writer.acknowledge(&numbers, 0, 0);
         let used = writer.used();
-        for (at, with) in [(8, 1), (24, 9), (25, 1), (25, 200)] {
+        for (at, with) in [(8, 0), (24, 9), (25, 1), (25, 200)] {
             let mut other = space;
             other[at] = with;
             assert_eq!(next(&other[..used]), Err(Malformed), "{at} {with}");
