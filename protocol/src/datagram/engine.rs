@@ -306,7 +306,11 @@ impl Engine {
     /// What the handshake has to say.
     fn say(&mut self, connection: &mut Connection, now: Moment) {
         let bytes = take_clear(connection);
-        self.opening.say(bytes, now);
+        if connection.is_closed() && !connection.is_keyed() {
+            self.opening.end(bytes, now);
+        } else {
+            self.opening.say(bytes, now);
+        }
     }
 
     /// The time of [`Self::poll_timeout`] has come.
@@ -336,7 +340,7 @@ impl Engine {
         space: &mut [u8],
         datagrams_max: usize,
     ) -> Option<Transmit> {
-        if !connection.poll_clear().is_empty() {
+        if !connection.poll_clear().is_empty() || (connection.is_closed() && !connection.is_keyed()) {
             self.say(connection, now);
         }
         if let Some(bytes) = self.opening.poll_transmit(now, space) {
