@@ -100,7 +100,10 @@ impl Side {
     /// Answers events as an honest shell does.
     pub(crate) fn answer(&mut self, now: Moment) {
         while let Some(event) = self.connection.poll_event() {
+            // An answer that comes too late would be refused.
+            let over = self.connection.is_closed();
             match &event {
+                _ if over => {}
                 Event::TicketPresented(id) if !self.held.contains(&Held::Ticket) => {
                     let ticket = self.issued.take(*id, now);
                     self.connection.answer_ticket(ticket).unwrap();
@@ -134,7 +137,7 @@ impl Side {
             } else if let Event::EvidenceReceived(received) = event {
                 if self.held.contains(&Held::Verdict) {
                     self.received = Some(*received);
-                } else {
+                } else if !over {
                     let verdict = appraise(&received, &self.policy);
                     self.connection.judged(verdict.map_err(|rejection| rejection.reason())).unwrap();
                 }

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use sealane_protocol::Moment;
 use sealane_protocol::connection::ClosedBy;
 use sealane_protocol::datagram::Tuning;
-use sealane_support::datagrams::parties;
+use sealane_support::datagrams::{Party, parties};
 use sealane_support::endpoint::{Receiver, Sender};
 use sealane_support::pair::{Pair, Recipe, STREAM};
 use sealane_types::Reason;
@@ -27,7 +27,9 @@ pub struct Crossing {
     /// The way of tensors.
     pub there: LinkId,
     pub back: LinkId,
-    flows: u16,
+    /// How connections use the paths.
+    tunings: Vec<Tuning>,
+    dialled: u64,
 }
 
 /// Two participants: the one that dials and sends, and the one that takes.
@@ -35,6 +37,7 @@ pub struct Crossing {
 pub struct Flow {
     pub initiator: NodeId,
     pub responder: NodeId,
+    number: u16,
 }
 
 /// Where the `flow`th initiator is at first, or after it was moved so often; its responder has the same port elsewhere.
@@ -53,15 +56,14 @@ impl Crossing {
     pub fn new(seed: u64, there: Link, back: Link) -> Self {
         let mut network = Network::new(seed);
         let (there, back) = (network.add_link(there), network.add_link(back));
-        Self { network, there, back, flows: 0 }
+        Self { network, there, back, tunings: Vec::new(), dialled: 0 }
     }
 
     /// Adds two participants and the paths between them, and lets one dial.
     pub fn add(&mut self, tuning: Tuning, change: impl Fn(&mut Path)) -> Flow {
-        let number = self.flows;
-        self.flows += 1;
-        let recipe = Recipe { seed: 1 + u64::from(number), now: self.network.now(), ..Recipe::default() };
-        let (initiator, responder) = parties(Pair::of(recipe), tuning, address_of_responder(number));
+        let number = self.tunings.len() as u16;
+        self.tunings.push(tuning);
+        let (initiator, responder) = self.dial(number);
         let initiator = Speaker::sending(initiator, Sender::new(STREAM));
         let responder = Speaker::taking(responder, Receiver::new(ARENA_BYTES, STAGING_BYTES));
         let initiator = self.network.add_node(address_of_initiator(number, 0), initiator);
@@ -73,7 +75,20 @@ impl Crossing {
             self.network.add_path(from, to, path);
         }
         self.network.act(initiator, |_, _| ());
-        Flow { initiator, responder }
+        Flow { initiator, responder, number }
+    }
+
+    fn dial(&mut self, number: u16) -> (Party, Party) {
+        self.dialled += 1;
+        let recipe = Recipe { seed: self.dialled, now: self.network.now(), ..Recipe::default() };
+        parties(Pair::of(recipe), self.tunings[usize::from(number)], address_of_responder(number))
+    }
+
+    /// Both processes give the connection up, and one dials anew.
+    pub fn redial(&mut self, flow: Flow) {
+        let (initiator, responder) = self.dial(flow.number);
+        self.network.act(flow.responder, |speaker, _| speaker.go_on(responder));
+        self.network.act(flow.initiator, |speaker, _| speaker.go_on(initiator));
     }
 
     /// Adds a flow as [`Self::add`] does, and lets time pass until it is established.

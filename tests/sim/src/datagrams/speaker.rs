@@ -29,7 +29,7 @@ pub struct Speaker {
     pub taken: usize,
     /// And their bytes.
     pub taken_bytes: u64,
-    /// Bytes of this side's stream wait for a connection that is established.
+    /// The stream, until a connection is established.
     unopened: Option<Sender>,
 }
 
@@ -88,10 +88,35 @@ impl Speaker {
         true
     }
 
-    /// The stream as it stands, for another connection to go on with.
+    /// The stream goes on with another connection.
+    pub fn go_on(&mut self, party: Party) {
+        let before = std::mem::replace(&mut self.party, party);
+        match before.side.seen.1 {
+            Some(Endpoint::Sender(mut sender)) => {
+                sender.outbound.detach();
+                self.unopened = Some(sender);
+            }
+            Some(Endpoint::Receiver(mut receiver)) => {
+                receiver.cut();
+                self.party.side.seen.1 = Some(Endpoint::Receiver(receiver));
+            }
+            None => {}
+        }
+    }
+
+    /// The process knows nothing of the connection any more.
+    pub fn forget(&mut self) {
+        self.party.engine = None;
+        self.party.side.connection.handle_cut();
+    }
+
+    /// Tensors that the application still holds, because it does not know that they were taken.
     #[must_use]
-    pub fn into_endpoint(mut self) -> Option<Endpoint> {
-        self.unopened.take().map(Endpoint::Sender).or(self.party.side.seen.1)
+    pub fn unsettled(&self) -> usize {
+        match &self.party.side.seen.1 {
+            Some(Endpoint::Sender(sender)) => sender.tensors.len(),
+            _ => self.unopened.as_ref().map_or(0, |sender| sender.tensors.len()),
+        }
     }
 
     /// Bytes that the connection took to send them.

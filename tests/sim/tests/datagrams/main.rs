@@ -5,5 +5,7 @@
 mod bench;
 mod changes;
 mod goodput;
+mod hostile;
+mod model;
 mod queues;
 mod sharing;
