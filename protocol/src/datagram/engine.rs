@@ -440,7 +440,6 @@ impl Engine {
             None => None,
         };
         let length = writer.used().saturating_add(PACKET_HEADER_BYTES).saturating_add(TAG_BYTES);
-        let content = content.map(|content| Content { full: length == size, ..content });
         self.seal(connection, now, space.get_mut(..length)?, content)?;
         Some(length)
     }
