@@ -234,6 +234,10 @@ impl Recoverer {
             self.resized();
         }
         let Some(newest_sent) = losses.newest_sent else { return };
+        if losses.persistent {
+            // What carries again may be another path (RFC 9002 §5.2).
+            self.rtt.restart_min();
+        }
         let (bytes, persistent, in_flight) = (losses.bytes, losses.persistent, self.sent.in_flight());
         self.controller.on_lost(&Lost { now, bytes, newest_sent, in_flight, persistent }, &self.rtt);
     }

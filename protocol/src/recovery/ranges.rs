@@ -75,15 +75,6 @@ impl Ranges {
         self.remove(0..bound);
     }
 
-    /// Keeps the `max` highest ranges.
-    pub(crate) fn bounded(&mut self, max: usize) {
-        self.ranges.drain(..self.ranges.len().saturating_sub(max));
-    }
-
-    pub(crate) fn clear(&mut self) {
-        self.ranges.clear();
-    }
-
     pub(crate) fn contains(&self, number: u64) -> bool {
         let place = self.ranges.partition_point(|range| range.end <= number);
         self.ranges.get(place).is_some_and(|range| range.contains(&number))
@@ -153,20 +144,6 @@ mod tests {
     }
 
     #[test]
-    fn the_lowest_are_forgotten_first() {
-        let mut ranges = Ranges::new();
-        for number in 0..10 {
-            ranges.insert(number * 2..number * 2 + 1);
-        }
-        ranges.bounded(3);
-        assert_eq!(ranges.iter().collect::<Vec<_>>(), [14..15, 16..17, 18..19]);
-        ranges.bounded(4);
-        assert_eq!(ranges.len(), 3);
-        ranges.clear();
-        assert!(ranges.is_empty() && ranges.first().is_none() && !ranges.contains(14));
-    }
-
-    #[test]
     fn the_ends_of_all_numbers_are_numbers_like_others() {
         let mut ranges = Ranges::new();
         assert_eq!(ranges.insert(u64::MAX - 1..u64::MAX), 1);
@@ -182,7 +159,6 @@ mod tests {
         Insert(Range<u64>),
         Remove(Range<u64>),
         RemoveBelow(u64),
-        Bound(usize),
     }
 
     fn changes() -> impl Strategy<Value = Vec<Change>> {
@@ -191,7 +167,6 @@ mod tests {
             6 => range().prop_map(Change::Insert),
             3 => range().prop_map(Change::Remove),
             1 => (0..60_u64).prop_map(Change::RemoveBelow),
-            1 => (4..12_usize).prop_map(Change::Bound),
         ];
         prop::collection::vec(change, 0..60)
     }
@@ -210,11 +185,6 @@ mod tests {
             Change::RemoveBelow(bound) => {
                 reference.retain(|number| *number >= bound);
                 ranges.remove_below(bound);
-            }
-            Change::Bound(max) => {
-                ranges.bounded(max);
-                let lowest = ranges.first().map_or(u64::MAX, |range| range.start);
-                reference.retain(|number| *number >= lowest);
             }
         }
     }
