@@ -177,9 +177,8 @@ fn a_handshake_that_is_said_again_behind_its_end_means_nothing() {
 #[test]
 fn only_who_sees_the_wire_may_say_that_a_connection_is_unknown() {
     let unknown = |id: [u8; 8]| [&[UNKNOWN, FORM][..], &id].concat();
-    let engine_id = |crossing: &Crossing, node| {
-        crossing.network.node(node).party.engine.as_ref().unwrap().id().bytes()
-    };
+    let engine_id =
+        |crossing: &Crossing, node| crossing.network.node(node).party.engine.as_ref().unwrap().id().bytes();
     let (mut crossing, flow) = established(2, Box::new(Witness(Rc::default())));
     let (own, remote) = (engine_id(&crossing, flow.initiator), engine_id(&crossing, flow.responder));
     let mut random = Counter(3);

@@ -5,7 +5,7 @@ use proptest::test_runner::FileFailurePersistence;
 use sealane_protocol::datagram::Congestion;
 use sealane_sim::datagrams::{Trial, happenings};
 
-/// About twenty seconds of a run of tests; `PROPTEST_CASES` asks for more.
+/// About ten seconds of a run of tests; `PROPTEST_CASES` asks for more.
 fn config(cases: u32) -> ProptestConfig {
     let asked = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok());
     ProptestConfig {
@@ -18,7 +18,7 @@ fn config(cases: u32) -> ProptestConfig {
 }
 
 proptest! {
-    #![proptest_config(config(200))]
+    #![proptest_config(config(1_000))]
 
     /// Everything pushed is delivered once, in order and as it was, and no side finds fault with the other.
     #[test]
