@@ -313,7 +313,11 @@ impl Engine {
     /// What the handshake has to say.
     fn say(&mut self, connection: &mut Connection, now: Moment) {
         let bytes = take_clear(connection);
-        self.opening.say(bytes, now);
+        if connection.is_closed() && !connection.is_keyed() {
+            self.opening.end(bytes, now);
+        } else {
+            self.opening.say(bytes, now);
+        }
     }
 
     /// The time of [`Self::poll_timeout`] has come.
@@ -343,7 +347,7 @@ impl Engine {
         space: &mut [u8],
         datagrams_max: usize,
     ) -> Option<Transmit> {
-        if !connection.poll_clear().is_empty() {
+        if !connection.poll_clear().is_empty() || (connection.is_closed() && !connection.is_keyed()) {
             self.say(connection, now);
         }
         if let Some(bytes) = self.opening.poll_transmit(now, space) {
@@ -354,8 +358,11 @@ impl Engine {
         if let Some(transmit) = self.put_path(connection, now, space) {
             return Some(transmit);
         }
+        // First, or a sender that always has something to say would never have a window left for it.
+        if let Some(transmit) = self.put_mtu_probe(connection, now, space) {
+            return Some(transmit);
+        }
         self.put_packets(connection, now, space, datagrams_max)
-            .or_else(|| self.put_mtu_probe(connection, now, space))
     }
 
     /// Whether everything that the connection said has arrived, and the remote knows what has arrived of its.
@@ -440,7 +447,6 @@ impl Engine {
             None => None,
         };
         let length = writer.used().saturating_add(PACKET_HEADER_BYTES).saturating_add(TAG_BYTES);
-        let content = content.map(|content| Content { full: length == size, ..content });
         self.seal(connection, now, space.get_mut(..length)?, content)?;
         Some(length)
     }

@@ -33,7 +33,12 @@ pub(super) struct Opening {
     wait_micros: u64,
     /// When it was said first, unless it was repeated: the answer to it measures the round trip.
     said: Option<Moment>,
+    /// How often what is said is said again, when nothing answers it: the connection is over.
+    farewells: Option<u8>,
 }
+
+/// How often a refusal is said, as nobody answers one.
+const FAREWELLS: u8 = 4;
 
 #[derive(Debug)]
 struct Flight {
@@ -97,6 +102,7 @@ impl Opening {
             due: Some(now),
             wait_micros: FLIGHT_WAIT_MICROS,
             said: None,
+            farewells: None,
         }
     }
 
@@ -111,6 +117,7 @@ impl Opening {
             due: None,
             wait_micros: FLIGHT_WAIT_MICROS,
             said: None,
+            farewells: None,
         }
     }
 
@@ -169,6 +176,18 @@ impl Opening {
         }
     }
 
+    /// The connection is over before there were keys. Whoever was heard is told why, a few times; nobody else is.
+    pub(super) fn end(&mut self, bytes: Vec<u8>, now: Moment) {
+        if self.farewells.is_some() {
+            return;
+        }
+        (self.flight, self.due, self.asks) = (None, None, false);
+        self.farewells = Some(FAREWELLS);
+        if self.arriving.index > 1 || self.remote.is_some() {
+            self.say(bytes, now);
+        }
+    }
+
     /// A packet opened: the remote has keys, and so has heard everything.
     pub(super) fn answered(&mut self) {
         (self.flight, self.due, self.asks) = (None, None, false);
@@ -218,6 +237,13 @@ impl Opening {
     fn say_again(&mut self, now: Moment) {
         if !self.is_waiting() {
             return;
+        }
+        if let Some(farewells) = &mut self.farewells {
+            let Some(left) = farewells.checked_sub(1) else {
+                (self.flight, self.due) = (None, None);
+                return;
+            };
+            *farewells = left;
         }
         let first = self.said.is_none() && self.wait_micros == FLIGHT_WAIT_MICROS;
         self.begin_round(now);

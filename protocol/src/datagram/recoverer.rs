@@ -152,8 +152,8 @@ impl Recoverer {
             delivery.on_acknowledged(now, &packet.stamp, packet.sent, u64::from(packet.size));
             if packet.content.probe {
                 mtu.on_probe_acknowledged(packet.size);
-            } else if packet.content.full && packet.size == before {
-                mtu.on_full_datagram_acknowledged();
+            } else {
+                mtu.on_acknowledged(packet.size);
             }
         })?;
         let Some(newest_sent) = news.newest_sent else { return Ok(()) };
@@ -208,7 +208,7 @@ impl Recoverer {
         if let Some(oldest) = self.sent.oldest() {
             outgoing.on_lost(&oldest.bytes());
         }
-        if self.timeouts >= TIMEOUTS_SUSPICIOUS && self.mtu.on_full_datagrams_lost() {
+        if self.timeouts >= TIMEOUTS_SUSPICIOUS && self.mtu.on_lost(self.mtu.current()) {
             self.resized();
         }
     }
@@ -221,19 +221,23 @@ impl Recoverer {
     fn find_losses(&mut self, now: Moment, outgoing: &mut Outgoing) {
         let timeout = self.rtt.probe_timeout_micros(ACKNOWLEDGE_DELAY_MICROS);
         let Self { sent, mtu, rtt, .. } = self;
-        let mut full_lost = false;
-        let current = mtu.current();
+        let mut largest = 0;
         let losses = sent.lose(now, rtt, timeout, |packet| {
             outgoing.on_lost(&packet.content.bytes());
             if packet.content.probe {
                 mtu.on_probe_lost(packet.size);
+            } else {
+                largest = largest.max(packet.size);
             }
-            full_lost |= packet.content.full && packet.size == current;
         });
-        if full_lost && self.mtu.on_full_datagrams_lost() {
+        if self.mtu.on_lost(largest) {
             self.resized();
         }
         let Some(newest_sent) = losses.newest_sent else { return };
+        if losses.persistent {
+            // What carries again may be another path (RFC 9002 §5.2).
+            self.rtt.restart_min();
+        }
         let (bytes, persistent, in_flight) = (losses.bytes, losses.persistent, self.sent.in_flight());
         self.controller.on_lost(&Lost { now, bytes, newest_sent, in_flight, persistent }, &self.rtt);
     }

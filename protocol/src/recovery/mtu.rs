@@ -12,7 +12,7 @@ const LIKELY_BYTES: [u16; 4] = [1_472, 1_452, 8_972, 8_952];
 const STEP_BYTES: u16 = 16;
 /// A size is given up after so many lost probes (RFC 8899, section 5.1.2: `MAX_PROBES`).
 const TRIES_MAX: u8 = 3;
-/// Losses in a row, of nothing but full datagrams, after which the path no longer carries them.
+/// Losses in a row, of nothing but large datagrams, after which the path no longer carries them.
 const LOSSES_MAX: u8 = 3;
 /// A path may have become wider after so long (RFC 8899, section 5.1.1: `PMTU_RAISE_TIMER`).
 const RAISE_MICROS: u64 = 600_000_000;
@@ -24,8 +24,9 @@ pub(crate) struct Mtu {
     /// What the interface and the peer take at most.
     ceiling: u16,
     state: State,
-    /// Times in a row that full datagrams were lost.
+    /// Times in a row that datagrams of more than [`BASE_BYTES`] were lost, and the largest of them.
     losses: u8,
+    lost_bytes: u16,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,7 +42,7 @@ impl Mtu {
     pub(crate) fn new(ceiling: u16) -> Self {
         let ceiling = ceiling.max(BASE_BYTES);
         let state = Self::searching(ceiling);
-        Self { current: BASE_BYTES, ceiling, state, losses: 0 }
+        Self { current: BASE_BYTES, ceiling, state, losses: 0, lost_bytes: 0 }
     }
 
     /// What a datagram may have.
@@ -80,7 +81,7 @@ impl Mtu {
         }
         (*tries, *flying) = (0, None);
         self.current = self.current.max(size);
-        self.losses = 0;
+        (self.losses, self.lost_bytes) = (0, 0);
         self.rest();
     }
 
@@ -97,24 +98,27 @@ impl Mtu {
         self.rest();
     }
 
-    /// A datagram of more than [`BASE_BYTES`] that is no probe arrived. To be told before the losses that the same
-    /// acknowledgement shows.
-    pub(crate) fn on_full_datagram_acknowledged(&mut self) {
-        self.losses = 0;
+    /// A datagram of `size` that is no probe arrived: the path carries what is not larger. To be told before the losses
+    /// that the same acknowledgement shows.
+    pub(crate) fn on_acknowledged(&mut self, size: u16) {
+        if size >= self.lost_bytes {
+            (self.losses, self.lost_bytes) = (0, 0);
+        }
     }
 
-    /// Datagrams of more than [`BASE_BYTES`] that are no probes were found to be lost, together; or a probe timeout
-    /// passed while they were on the way, after which the caller sends a small one. True: the path no longer carries
-    /// them, and what they held goes out again in smaller ones (RFC 8899, section 4.3).
-    pub(crate) fn on_full_datagrams_lost(&mut self) -> bool {
-        if self.current <= BASE_BYTES {
+    /// Datagrams that are no probes, the largest of `size`, were found to be lost, together; or a probe timeout passed
+    /// while they were on the way, after which the caller sends a small one. True: the path no longer carries them, and
+    /// what they held goes out again in smaller ones (RFC 8899, section 4.3).
+    pub(crate) fn on_lost(&mut self, size: u16) -> bool {
+        if size <= BASE_BYTES || size > self.current {
             return false;
         }
         self.losses = self.losses.saturating_add(1);
+        self.lost_bytes = self.lost_bytes.max(size);
         if self.losses < LOSSES_MAX {
             return false;
         }
-        (self.current, self.losses) = (BASE_BYTES, 0);
+        (self.current, self.losses, self.lost_bytes) = (BASE_BYTES, 0, 0);
         self.state = Self::searching(self.ceiling);
         true
     }
@@ -222,17 +226,30 @@ mod tests {
     #[test]
     fn a_path_that_swallows_full_datagrams_gets_small_ones_at_once() {
         let mut mtu = Mtu::new(1_472);
-        assert!(!mtu.on_full_datagrams_lost(), "none was sent");
+        assert!(!mtu.on_lost(1_200), "none was sent");
         search(&mut mtu, START, 1_472);
         for _ in 0..10 {
-            assert!(!mtu.on_full_datagrams_lost() && !mtu.on_full_datagrams_lost());
-            mtu.on_full_datagram_acknowledged();
+            assert!(!mtu.on_lost(1_472) && !mtu.on_lost(1_472));
+            mtu.on_acknowledged(1_472);
         }
-        assert!(!mtu.on_full_datagrams_lost() && !mtu.on_full_datagrams_lost());
-        assert!(mtu.on_full_datagrams_lost(), "three in a row");
+        assert!(!mtu.on_lost(1_472) && !mtu.on_lost(1_472));
+        assert!(mtu.on_lost(1_472), "three in a row");
         assert_eq!(mtu.current(), BASE_BYTES);
         search(&mut mtu, START, 1_400);
         assert!((1_384..=1_400).contains(&mtu.current()), "and what it does carry is found");
+    }
+
+    /// Few have so much to say that their datagrams are full, and what they say in between is small and arrives.
+    #[test]
+    fn large_datagrams_that_are_not_full_count_and_small_ones_that_arrive_do_not() {
+        let mut mtu = Mtu::new(1_472);
+        search(&mut mtu, START, 1_472);
+        for size in [1_263, 1_230] {
+            assert!(!mtu.on_lost(size));
+            mtu.on_acknowledged(1_200);
+        }
+        assert!(mtu.on_lost(1_263));
+        assert_eq!(mtu.current(), BASE_BYTES);
     }
 
     #[test]
@@ -240,7 +257,7 @@ mod tests {
         let mut mtu = Mtu::new(1_472);
         search(&mut mtu, START, 1_472);
         for _ in 0..LOSSES_MAX {
-            mtu.on_full_datagrams_lost();
+            mtu.on_lost(1_472);
         }
         mtu.on_probe_acknowledged(1_472);
         mtu.on_probe_lost(1_472);

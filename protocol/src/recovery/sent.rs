@@ -20,8 +20,6 @@ pub(crate) struct Content {
     pub(crate) length: u16,
     /// A packet that tries a larger size; that it is lost says nothing about congestion.
     pub(crate) probe: bool,
-    /// As large as packets are at the time.
-    pub(crate) full: bool,
 }
 
 impl Content {
@@ -288,7 +286,7 @@ mod tests {
     fn sent(count: u64, spacing: u64) -> Sent {
         let (mut sent, mut delivery) = (Sent::default(), Delivery::new());
         for number in 0..count {
-            let content = Content { offset: number * 100, length: 100, probe: false, full: true };
+            let content = Content { offset: number * 100, length: 100, probe: false };
             let stamp = delivery.on_sent(at(number * spacing), 100, sent.in_flight());
             sent.push(at(number * spacing), 100, Some(content), stamp);
         }

@@ -83,7 +83,9 @@ fn a_flight_is_too_large_for_one_datagram_and_none_is_larger_than_every_path_car
     let seen = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
     let keep = std::rc::Rc::clone(&seen);
     net.bend = Box::new(move |_, _, datagram| {
-        keep.borrow_mut().push((datagram[0], datagram.len()));
+        if datagram[0] & 0x80 != 0 {
+            keep.borrow_mut().push((datagram[0], datagram.len()));
+        }
         1
     });
     net.run_until(|net| net.is_established());
@@ -110,6 +112,38 @@ fn a_refusal_is_heard() {
     );
     net.run_until(|net| net.initiator.side.closed().is_some());
     assert_eq!(net.initiator.side.closed(), Some((ClosedBy::Unauthenticated, Reason::SuiteRefused)));
+}
+
+/// Nobody answers a refusal: it is said a few times, and then there is nothing left to wait for.
+#[test]
+fn a_refusal_is_not_said_for_ever() {
+    let mut net = Net::of(
+        Recipe {
+            responder: Box::new(|local| {
+                local.suites.retain(|suite| suite.cipher == sealane_types::Cipher::ChaCha20Poly1305);
+            }),
+            initiator: Box::new(|local| {
+                local.suites.retain(|suite| suite.cipher == sealane_types::Cipher::Aes256Gcm);
+            }),
+            ..Recipe::default()
+        },
+        TUNING,
+    );
+    net.run_until(|net| net.responder.side.closed().is_some());
+    net.run_for(5_000_000);
+    assert!(net.responder.engine.as_ref().unwrap().is_settled());
+    assert!(net.initiator.engine.as_ref().unwrap().is_settled());
+}
+
+#[test]
+fn whoever_gave_up_before_anybody_heard_it_says_no_more() {
+    let mut net = Net::new();
+    net.bend = Box::new(|_, _, _| 0);
+    net.run_until(|net| net.initiator.side.closed().is_some());
+    assert_eq!(net.initiator.side.closed(), Some((ClosedBy::Local, Reason::HandshakeTimeout)));
+    net.bend = Box::new(|who, _, _| panic!("{who:?} says something"));
+    net.run_for(10_000_000);
+    assert!(net.initiator.engine.as_ref().unwrap().is_settled());
 }
 
 #[test]

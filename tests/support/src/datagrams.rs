@@ -34,16 +34,16 @@ pub fn parties(pair: Pair, tuning: Tuning, responder: SocketAddr) -> (Party, Par
     let Pair { initiator, responder: dialled, now, mut random, .. } = pair;
     let (mut initiator, dialled) = (over_datagrams(initiator), over_datagrams(dialled));
     let engine = Engine::initiate(&mut initiator.connection, responder, tuning, &mut random, now).unwrap();
-    let party = |side, engine, seed| Party {
+    let mut party = |side, engine| Party {
         side,
         engine,
-        greeter: Greeter::new(&mut Counter(seed)).unwrap(),
+        greeter: Greeter::new(&mut random).unwrap(),
         tuning,
-        random: Counter(seed),
+        random: Counter(random.draw()),
         answers: VecDeque::new(),
         begun: 0,
     };
-    (party(initiator, Some(engine), 71), party(dialled, None, 72))
+    (party(initiator, Some(engine)), party(dialled, None))
 }
 
 impl Party {

@@ -100,7 +100,10 @@ impl Side {
     /// Answers events as an honest shell does.
     pub(crate) fn answer(&mut self, now: Moment) {
         while let Some(event) = self.connection.poll_event() {
+            // An answer that comes too late would be refused.
+            let over = self.connection.is_closed();
             match &event {
+                _ if over => {}
                 Event::TicketPresented(id) if !self.held.contains(&Held::Ticket) => {
                     let ticket = self.issued.take(*id, now);
                     self.connection.answer_ticket(ticket).unwrap();
@@ -134,7 +137,7 @@ impl Side {
             } else if let Event::EvidenceReceived(received) = event {
                 if self.held.contains(&Held::Verdict) {
                     self.received = Some(*received);
-                } else {
+                } else if !over {
                     let verdict = appraise(&received, &self.policy);
                     self.connection.judged(verdict.map_err(|rejection| rejection.reason())).unwrap();
                 }
@@ -204,6 +207,8 @@ pub struct Recipe {
     pub initiator: Box<dyn Fn(&mut Local)>,
     pub responder: Box<dyn Fn(&mut Local)>,
     pub seed: u64,
+    /// When both begin.
+    pub now: Moment,
 }
 
 impl Default for Recipe {
@@ -215,6 +220,7 @@ impl Default for Recipe {
             initiator: Box::new(|_| {}),
             responder: Box::new(|_| {}),
             seed: 1,
+            now: Moment::from_micros(1_000_000),
         }
     }
 }
@@ -257,9 +263,8 @@ impl Pair {
     }
 
     pub fn of(recipe: Recipe) -> Self {
-        let Recipe { kind, initiator_policy, responder_policy, initiator, responder, seed } = recipe;
+        let Recipe { kind, initiator_policy, responder_policy, initiator, responder, seed, now } = recipe;
         let mut random = Counter(seed);
-        let now = Moment::from_micros(1_000_000);
         let mut dialler = local(Who::Embedder, &initiator_policy, &mut random);
         initiator(&mut dialler);
         let mut accepter = local(Who::Ranker, &responder_policy, &mut random);

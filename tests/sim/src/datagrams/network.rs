@@ -190,7 +190,7 @@ impl<N: Node> Network<N> {
 
     fn arm(&mut self, index: usize) {
         let place = &mut self.nodes[index];
-        let Some(timeout) = place.node.timeout() else { return };
+        let Some(timeout) = place.node.timeout(self.now) else { return };
         let at = timeout.max(self.now);
         // A timer that was moved to a later moment rings in between, for nothing.
         if place.armed.is_none_or(|armed| at < armed) {
@@ -204,7 +204,7 @@ impl<N: Node> Network<N> {
         if place.armed.is_some_and(|armed| armed <= self.now) {
             place.armed = None;
         }
-        if place.node.timeout().is_some_and(|timeout| timeout <= self.now) {
+        if place.node.timeout(self.now).is_some_and(|timeout| timeout <= self.now) {
             let (at, count) = place.woken;
             place.woken = (self.now, if at == self.now { count + 1 } else { 1 });
             assert!(place.woken.1 <= WAKES_MAX, "a node's timer rings for ever");

@@ -14,7 +14,7 @@ pub trait Node {
     fn receive(&mut self, now: Moment, from: SocketAddr, datagram: &mut [u8]);
     /// The next datagram: where to, and how many bytes of `space` it has; None: there is none now.
     fn transmit(&mut self, now: Moment, space: &mut [u8]) -> Option<(SocketAddr, usize)>;
-    fn timeout(&self) -> Option<Moment>;
+    fn timeout(&self, now: Moment) -> Option<Moment>;
     fn on_timeout(&mut self, now: Moment);
 }
 
@@ -27,8 +27,8 @@ impl<N: Node + ?Sized> Node for Box<N> {
         (**self).transmit(now, space)
     }
 
-    fn timeout(&self) -> Option<Moment> {
-        (**self).timeout()
+    fn timeout(&self, now: Moment) -> Option<Moment> {
+        (**self).timeout(now)
     }
 
     fn on_timeout(&mut self, now: Moment) {

@@ -106,6 +106,10 @@ impl Way {
     }
 
     fn is_lost(&mut self, random: &mut Counter) -> bool {
+        if self.path.burst_permille == 0 {
+            // One that began when the path was another is over.
+            self.burst = 0;
+        }
         if self.burst == 0 && chance(random, self.path.burst_permille) {
             self.burst = 1 + up_to(random, self.path.burst_datagrams_max.saturating_sub(1));
         }

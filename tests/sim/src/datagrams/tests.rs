@@ -75,7 +75,7 @@ impl Node for Peer {
         Some((self.to, self.bytes))
     }
 
-    fn timeout(&self) -> Option<Moment> {
+    fn timeout(&self, _: Moment) -> Option<Moment> {
         self.next
     }
 

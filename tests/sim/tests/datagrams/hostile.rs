@@ -1,0 +1,198 @@
+//! Somebody on the way who sees every datagram and says what he likes under any address.
+
+use std::cell::RefCell;
+use std::net::SocketAddr;
+use std::rc::Rc;
+
+use sealane_protocol::Moment;
+use sealane_protocol::connection::ClosedBy;
+use sealane_protocol::datagram::Congestion;
+use sealane_sim::datagrams::{
+    Crossing, Flow, Inserted, Intruder, Seen, address_of_initiator, address_of_responder,
+};
+use sealane_support::world::Counter;
+use sealane_types::Reason;
+
+use crate::bench::{DELAY_MICROS, SECOND, link, tuning};
+
+/// Datagrams that he remembers.
+const KEPT: usize = 200;
+const UNKNOWN: u8 = 0x83;
+const FORM: u8 = 1;
+
+/// Where he is when he is not somebody else.
+fn lair() -> SocketAddr {
+    SocketAddr::from(([6, 6, 6, 6], 666))
+}
+
+fn is_packet(datagram: &[u8]) -> bool {
+    datagram.first().is_some_and(|first| first & 0x80 == 0)
+}
+
+/// What he did and got.
+#[derive(Debug, Default)]
+struct Deeds {
+    inserted: u64,
+    lair_sent_bytes: u64,
+    lair_got_bytes: u64,
+}
+
+/// Repeats, reorders, changes and makes up datagrams, some from his own address.
+struct Meddler {
+    random: Counter,
+    kept: Vec<(SocketAddr, SocketAddr, Vec<u8>)>,
+    deeds: Rc<RefCell<Deeds>>,
+}
+
+impl Meddler {
+    fn new(seed: u64) -> (Self, Rc<RefCell<Deeds>>) {
+        let deeds = Rc::default();
+        (Self { random: Counter(seed), kept: Vec::new(), deeds: Rc::clone(&deeds) }, deeds)
+    }
+
+    fn meddle(&mut self, seen: Seen<'_>) -> Inserted {
+        let Seen { from, to, bytes } = seen;
+        let (from, to, bytes) = (from, to, bytes.to_vec());
+        let after_micros = self.random.below(40_000) as u64;
+        let kept = self.kept[self.random.below(self.kept.len())].clone();
+        match self.random.below(6) {
+            // Again, later than others.
+            0 => Inserted { from: kept.0, to: kept.1, bytes: kept.2, after_micros },
+            1 => Inserted { from: lair(), to: kept.1, bytes: kept.2, after_micros },
+            // Before the true one arrives, from elsewhere.
+            2 => Inserted { from: lair(), to, bytes, after_micros: DELAY_MICROS - 100 },
+            // Back to who sent it.
+            3 => Inserted { from: to, to: from, bytes, after_micros },
+            4 => Inserted { from, to, bytes: self.change(bytes), after_micros: 0 },
+            _ => Inserted { from, to, bytes: self.make_up(&bytes), after_micros: 0 },
+        }
+    }
+
+    fn change(&mut self, mut bytes: Vec<u8>) -> Vec<u8> {
+        let place = self.random.below(bytes.len());
+        bytes[place] ^= 1 << self.random.below(8);
+        bytes
+    }
+
+    /// The head of a packet, and anything behind it.
+    fn make_up(&mut self, like: &[u8]) -> Vec<u8> {
+        let length = self.random.below(1_472);
+        let anything = self.random.bytes(length);
+        like.iter().take(9).copied().chain(anything).collect()
+    }
+}
+
+impl Intruder for Meddler {
+    fn see(&mut self, _: Moment, seen: Seen<'_>, inserted: &mut Vec<Inserted>) {
+        let mut deeds = self.deeds.borrow_mut();
+        if seen.to == lair() {
+            deeds.lair_got_bytes += seen.bytes.len() as u64;
+        }
+        drop(deeds);
+        if self.kept.len() < KEPT {
+            self.kept.push((seen.from, seen.to, seen.bytes.to_vec()));
+        } else {
+            let place = self.random.below(KEPT);
+            self.kept[place] = (seen.from, seen.to, seen.bytes.to_vec());
+        }
+        // Whoever changes the handshake, which is in clear, ends it, as over TCP.
+        if !is_packet(seen.bytes) || self.random.below(3) > 0 {
+            return;
+        }
+        let deed = self.meddle(seen);
+        let mut deeds = self.deeds.borrow_mut();
+        deeds.inserted += 1;
+        if deed.from == lair() {
+            deeds.lair_sent_bytes += deed.bytes.len() as u64;
+        }
+        inserted.push(deed);
+    }
+}
+
+fn established(seed: u64, intruder: Box<dyn Intruder>) -> (Crossing, Flow) {
+    let mut crossing = Crossing::new(seed, link(), link());
+    crossing.network.set_intruder(intruder);
+    let flow = crossing.establish(tuning(Congestion::Model), |path| path.delay_micros = DELAY_MICROS);
+    (crossing, flow)
+}
+
+fn assert_unmoved(crossing: &Crossing, flow: Flow) {
+    assert_eq!(crossing.closed(flow), [None, None], "{:?}", crossing.fails(flow));
+    let remote = |node| crossing.network.node(node).party.engine.as_ref().unwrap().remote();
+    assert_eq!(remote(flow.initiator), address_of_responder(0));
+    assert_eq!(remote(flow.responder), address_of_initiator(0, 0));
+}
+
+#[test]
+fn whoever_meddles_changes_nothing_that_is_delivered() {
+    for seed in 0..4 {
+        let (meddler, deeds) = Meddler::new(seed);
+        let (mut crossing, flow) = established(seed, Box::new(meddler));
+        crossing.push(flow, &[500_000; 40]);
+        let until = crossing.network.now().plus_micros(60 * SECOND);
+        // Each tensor is compared as it is taken.
+        assert!(crossing.is_all_taken(flow, until), "seed {seed}: {:?}", crossing.fails(flow));
+        crossing.network.run(3 * SECOND);
+        assert_unmoved(&crossing, flow);
+        let deeds = deeds.borrow();
+        println!("{deeds:?}");
+        assert!(deeds.inserted > 1_000, "{deeds:?}");
+        let most = 3 * deeds.lair_sent_bytes;
+        assert!(deeds.lair_got_bytes <= most, "an address that never answered got too much: {deeds:?}");
+    }
+}
+
+/// Keeps the first datagrams of a connection, which are its handshake.
+struct Witness(Rc<RefCell<Vec<(SocketAddr, SocketAddr, Vec<u8>)>>>);
+
+impl Intruder for Witness {
+    fn see(&mut self, _: Moment, seen: Seen<'_>, _: &mut Vec<Inserted>) {
+        if !is_packet(seen.bytes) {
+            self.0.borrow_mut().push((seen.from, seen.to, seen.bytes.to_vec()));
+        }
+    }
+}
+
+#[test]
+fn a_handshake_that_is_said_again_behind_its_end_means_nothing() {
+    let clear = Rc::new(RefCell::new(Vec::new()));
+    let (mut crossing, flow) = established(1, Box::new(Witness(Rc::clone(&clear))));
+    let clear = clear.take();
+    assert!(clear.len() > 4, "{}", clear.len());
+    for (from, to, bytes) in &clear {
+        for from in [*from, lair()] {
+            let node = if *to == address_of_responder(0) { flow.responder } else { flow.initiator };
+            crossing.network.act(node, |speaker, now| speaker.party.receive(now, from, &mut bytes.clone()));
+        }
+    }
+    crossing.push(flow, &[500_000; 4]);
+    let until = crossing.network.now().plus_micros(5 * SECOND);
+    assert!(crossing.is_all_taken(flow, until));
+    assert_unmoved(&crossing, flow);
+    assert_eq!(crossing.network.node(flow.responder).party.begun, 1);
+}
+
+/// An end in clear needs the id, which only who sees the wire knows, and the remote's address. Who has both may end a
+/// connection, as who sees a TCP connection may reset it; who lacks one may not.
+#[test]
+fn only_who_sees_the_wire_may_say_that_a_connection_is_unknown() {
+    let unknown = |id: [u8; 8]| [&[UNKNOWN, FORM][..], &id].concat();
+    let engine_id =
+        |crossing: &Crossing, node| crossing.network.node(node).party.engine.as_ref().unwrap().id().bytes();
+    let (mut crossing, flow) = established(2, Box::new(Witness(Rc::default())));
+    let (own, remote) = (engine_id(&crossing, flow.initiator), engine_id(&crossing, flow.responder));
+    let mut random = Counter(3);
+    let say = |crossing: &mut Crossing, from: SocketAddr, id: [u8; 8]| {
+        let mut datagram = unknown(id);
+        crossing.network.act(flow.initiator, |speaker, now| speaker.party.receive(now, from, &mut datagram));
+    };
+    for _ in 0..1_000 {
+        let guess = random.draw().to_be_bytes();
+        say(&mut crossing, address_of_responder(0), guess);
+    }
+    say(&mut crossing, address_of_responder(0), own);
+    say(&mut crossing, lair(), remote);
+    assert_unmoved(&crossing, flow);
+    say(&mut crossing, address_of_responder(0), remote);
+    assert_eq!(crossing.closed(flow)[0], Some((ClosedBy::Cut, Reason::LinkLost)));
+}
