@@ -26,6 +26,7 @@ mod outgoing;
 pub(crate) mod part;
 mod path;
 mod recoverer;
+mod sequence;
 mod token;
 
 pub use crate::record::ConnectionId;

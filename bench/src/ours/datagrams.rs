@@ -11,9 +11,9 @@ use sealane_sidecar::link::udp::{Moved, Put, Socket, Unsent, datagram_bytes_max}
 
 use super::clock::Clock;
 use super::mover::Mover;
-use crate::random::SystemRandom;
 use super::{Nothing, Ours, Sealed};
 use crate::carrier::Plug;
+use crate::random::SystemRandom;
 use crate::wire::{Side, Start};
 
 /// Longer than an acknowledgement waits for company.
@@ -121,7 +121,12 @@ impl Datagrams {
         }
     }
 
-    fn receive(&mut self, connection: &mut Connection, now: Moment, sink: &mut (dyn Sink + Send)) -> Result<Moved> {
+    fn receive(
+        &mut self,
+        connection: &mut Connection,
+        now: Moment,
+        sink: &mut (dyn Sink + Send),
+    ) -> Result<Moved> {
         let Self { socket, engine, .. } = self;
         let mut failed = None;
         let moved = socket.take(|from, datagram| {
@@ -135,12 +140,7 @@ impl Datagrams {
     }
 
     /// Waits for datagrams, for room, or for what is due.
-    async fn wait(
-        &mut self,
-        connection: &mut Connection,
-        clock: Clock,
-        writing: bool,
-    ) -> Result<()> {
+    async fn wait(&mut self, connection: &mut Connection, clock: Clock, writing: bool) -> Result<()> {
         let at = clock.now();
         let due = self.engine.poll_timeout(at);
         let wait = due.map_or(Duration::from_secs(10), |due| Duration::from_micros(due.micros_since(at)));
@@ -152,12 +152,7 @@ impl Datagrams {
 }
 
 impl Mover for Datagrams {
-    async fn put(
-        &mut self,
-        connection: &mut Connection,
-        clock: Clock,
-        everything: bool,
-    ) -> Result<()> {
+    async fn put(&mut self, connection: &mut Connection, clock: Clock, everything: bool) -> Result<()> {
         loop {
             let room = self.transmit(connection, clock.now());
             if if everything { self.engine.is_settled() } else { connection.has_room() } {

@@ -11,12 +11,7 @@ use crate::carrier::Carrier;
 /// Moves what a connection says, and what it is told.
 pub(crate) trait Mover {
     /// Makes room: some of what is queued leaves, or all of it if `everything`.
-    async fn put(
-        &mut self,
-        connection: &mut Connection,
-        clock: Clock,
-        everything: bool,
-    ) -> Result<()>;
+    async fn put(&mut self, connection: &mut Connection, clock: Clock, everything: bool) -> Result<()>;
 
     /// Waits for the other end, and hands on what it said.
     async fn take(

@@ -8,8 +8,8 @@ use anyhow::{Context as _, Result, bail};
 use bytes::Bytes;
 use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn::{
-    ClientConfig, Connection, Endpoint, EndpointConfig, MtuDiscoveryConfig, RecvStream, SendStream, ServerConfig, TokioRuntime,
-    TransportConfig, VarInt,
+    ClientConfig, Connection, Endpoint, EndpointConfig, MtuDiscoveryConfig, RecvStream, SendStream,
+    ServerConfig, TokioRuntime, TransportConfig, VarInt,
 };
 use tokio_rustls::rustls::crypto::aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256;
 use tokio_rustls::rustls::quic::Suite;

@@ -45,7 +45,9 @@ impl Area {
             Some(Suite::Crypto | Suite::Handshake) => Self::Keys,
             Some(Suite::Frame) => Self::Records,
             Some(Suite::Evidence) => Self::Evidence,
-            Some(Suite::Roundtrip | Suite::Stream | Suite::Transport | Suite::Datagram | Suite::Transfer) => Self::Streams,
+            Some(Suite::Roundtrip | Suite::Stream | Suite::Transport | Suite::Datagram | Suite::Transfer) => {
+                Self::Streams
+            }
             Some(Suite::Lane) => Self::Lanes,
             Some(Suite::Pair) => Self::Forwards,
             Some(Suite::Memory | Suite::Growth) => Self::Growth,

@@ -4,18 +4,17 @@ use std::net::SocketAddr;
 
 use super::clear::Clear;
 use super::greeter::Beginning;
-use super::incoming::Incoming;
 use super::opening::{Heard, Opening};
-use super::outgoing::Outgoing;
 use super::part::{self, BYTES_OVERHEAD, Part, Writer};
 use super::path::Path;
 use super::recoverer::{Recoverer, Tuning};
+use super::sequence::Sequence;
 use super::token::{Token, Tokens};
 use crate::Moment;
 use crate::connection::{Connection, Fail, Sink, StartError};
 use crate::keys::Random;
-use crate::limits::{DATAGRAM_BYTES_MIN, STREAM_WINDOW_BYTES, STREAM_WINDOW_BYTES_MIN, TAG_BYTES};
-use crate::record::{ConnectionId, InputBuffer, OpenError, PACKET_HEADER_BYTES, addressee};
+use crate::limits::{DATAGRAM_BYTES_MIN, TAG_BYTES};
+use crate::record::{ConnectionId, OpenError, PACKET_HEADER_BYTES, addressee};
 use crate::recovery::{Content, Received};
 
 /// Sealed datagrams for the carrier, of one size but the last.
@@ -37,14 +36,7 @@ pub struct Engine {
     opening: Opening,
     recoverer: Recoverer,
     received: Received,
-    outgoing: Outgoing,
-    incoming: Incoming,
-    /// Bytes in order that do not make a record yet.
-    input: InputBuffer,
-    /// Bytes that the remote has room for, from the beginning.
-    through: u64,
-    /// What the remote was last told to have room for.
-    told: u64,
+    sequence: Sequence,
     /// The answer to a challenge.
     response: Option<Response>,
     /// Whether the path had no room for what there may be to say.
@@ -108,11 +100,7 @@ impl Engine {
             opening,
             recoverer: Recoverer::new(tuning),
             received: Received::default(),
-            outgoing: Outgoing::default(),
-            incoming: Incoming::default(),
-            input: InputBuffer::new(),
-            through: STREAM_WINDOW_BYTES_MIN,
-            told: STREAM_WINDOW_BYTES_MIN,
+            sequence: Sequence::new(),
             response: None,
             held: false,
             tokens,
@@ -221,16 +209,17 @@ impl Engine {
         while let Some((part, after)) = part::next(rest).map_err(|_| Fail::Order("a part of a packet"))? {
             match part {
                 Part::Acknowledge(told) => {
-                    self.through = self.through.max(told.through);
+                    self.sequence.on_room(told.through);
                     let never_sent = |_| Fail::Order("a packet was acknowledged that was never sent");
-                    self.recoverer.on_acknowledged(&told, now, &mut self.outgoing).map_err(never_sent)?;
+                    let outgoing = self.sequence.outgoing();
+                    self.recoverer.on_acknowledged(&told, now, outgoing).map_err(never_sent)?;
                     if let Some(sealer) = connection.packet_keys().sealer {
                         sealer.acknowledged(crate::record::PacketNumber(told.newest));
                     }
                 }
                 Part::Bytes { offset, bytes } => {
                     asks = true;
-                    if !self.on_bytes(connection, now, offset, bytes, sink)? {
+                    if !self.sequence.on_bytes(connection, now, offset, bytes, sink)? {
                         // As if it were lost: it comes again.
                         return Ok(());
                     }
@@ -253,63 +242,6 @@ impl Engine {
         Ok(())
     }
 
-    /// Bytes of the sequence: those that are next go to the connection, others wait. Whether there was room for them.
-    fn on_bytes(
-        &mut self,
-        connection: &mut Connection,
-        now: Moment,
-        offset: u64,
-        bytes: &[u8],
-        sink: &mut dyn Sink,
-    ) -> Result<bool, Fail> {
-        if offset.saturating_add(wide(bytes.len())) > self.told {
-            return Err(Fail::Limit("bytes of a connection"));
-        }
-        if connection.is_closed() {
-            return Ok(true);
-        }
-        if offset == self.incoming.next() && !self.incoming.has_gaps() {
-            self.hand_on(connection, now, bytes, sink)?;
-            self.incoming.advance(bytes.len());
-            return Ok(true);
-        }
-        if self.incoming.keep(offset, bytes).is_err() {
-            return Ok(false);
-        }
-        let mut incoming = std::mem::take(&mut self.incoming);
-        let mut handed = Ok(());
-        while !incoming.ready().is_empty() && handed.is_ok() {
-            let ready = incoming.ready();
-            handed = self.hand_on(connection, now, ready, sink);
-            let length = ready.len();
-            incoming.advance(length);
-        }
-        self.incoming = incoming;
-        handed.map(|()| true)
-    }
-
-    fn hand_on(
-        &mut self,
-        connection: &mut Connection,
-        now: Moment,
-        mut bytes: &[u8],
-        sink: &mut dyn Sink,
-    ) -> Result<(), Fail> {
-        while !bytes.is_empty() {
-            let space = self.input.space();
-            let (here, rest) = bytes.split_at(bytes.len().min(space.len()));
-            space.get_mut(..here.len()).unwrap_or_default().copy_from_slice(here);
-            self.input.filled(here.len());
-            let used = connection.handle_bytes(now, self.input.unread(), sink)?;
-            self.input.consumed(used);
-            bytes = rest;
-            if connection.is_closed() {
-                return Ok(());
-            }
-        }
-        Ok(())
-    }
-
     /// What the handshake has to say.
     fn say(&mut self, connection: &mut Connection, now: Moment) {
         let bytes = take_clear(connection);
@@ -323,8 +255,8 @@ impl Engine {
     /// The time of [`Self::poll_timeout`] has come.
     pub fn handle_timeout(&mut self, connection: &mut Connection, now: Moment) {
         if connection.is_keyed() {
-            let starved = self.is_starved();
-            self.recoverer.on_timeout(now, starved, &mut self.outgoing);
+            let starved = self.sequence.is_starved();
+            self.recoverer.on_timeout(now, starved, self.sequence.outgoing());
         }
     }
 
@@ -333,7 +265,7 @@ impl Engine {
     pub fn poll_timeout(&self, now: Moment) -> Option<Moment> {
         let datagram = wide(self.recoverer.datagram_bytes());
         let paced = if self.held { self.recoverer.next_send(now, datagram) } else { None };
-        let timeout = self.recoverer.timeout(self.is_starved());
+        let timeout = self.recoverer.timeout(self.sequence.is_starved());
         let all = [self.opening.poll_timeout(), self.received.due(), self.path.due(), paced, timeout];
         all.into_iter().flatten().min()
     }
@@ -368,14 +300,13 @@ impl Engine {
     /// Whether everything that the connection said has arrived, and the remote knows what has arrived of its.
     #[must_use]
     pub fn is_settled(&self) -> bool {
-        self.outgoing.is_settled() && !self.opening.is_waiting() && self.received.due().is_none()
+        self.sequence.has_arrived() && !self.opening.is_waiting() && self.received.due().is_none()
     }
 
     /// Gives back memory that an idle connection has no use for.
     pub fn release_memory(&mut self) {
-        self.outgoing.release();
+        self.sequence.release();
         self.recoverer.release();
-        self.input.release();
     }
 
     /// Packets with acknowledgements and bytes.
@@ -409,9 +340,9 @@ impl Engine {
         let room = wide(size.saturating_sub(BYTES_OVERHEAD));
         let may_send = self.recoverer.may_send(now, wide(size));
         if may_send {
-            self.fetch(connection, now, room);
+            self.sequence.fetch(connection, now, room);
         }
-        let next = if may_send { self.outgoing.next(room, self.through) } else { None };
+        let next = if may_send { self.sequence.next(room) } else { None };
         if next.is_none() {
             self.held = !may_send;
             self.recoverer.on_drained(may_send);
@@ -432,8 +363,7 @@ impl Engine {
                 let left = wide(plaintext_room(size).saturating_sub(writer.used()).saturating_sub(PART_HEAD));
                 let range = range.start..range.end.min(range.start.saturating_add(left));
                 let length = usize::try_from(range.end.saturating_sub(range.start)).ok()?;
-                self.outgoing.copy(&range, writer.bytes(range.start, length));
-                self.outgoing.on_sent(&range);
+                self.sequence.take(&range, writer.bytes(range.start, length));
                 Some(Content {
                     offset: range.start,
                     length: u16::try_from(length).ok()?,
@@ -452,32 +382,10 @@ impl Engine {
     }
 
     fn put_acknowledgement(&mut self, connection: &Connection, now: Moment, writer: &mut Writer<'_>) {
-        let window = if connection.is_established() { STREAM_WINDOW_BYTES } else { STREAM_WINDOW_BYTES_MIN };
-        self.told = self.told.max(self.incoming.next().saturating_add(window));
-        if connection.is_established() {
-            self.input.widen();
-        }
+        let room = self.sequence.tell_room(connection.is_established());
         let (numbers, delay_micros) = self.received.report(now);
-        writer.acknowledge(numbers, delay_micros, self.told);
+        writer.acknowledge(numbers, delay_micros, room);
         self.received.reported();
-    }
-
-    /// Gets bytes of the connection, when there are not enough for a packet.
-    fn fetch(&mut self, connection: &mut Connection, now: Moment, room: u64) {
-        while self.outgoing.unsent() < room && !self.is_starved() {
-            let bytes = connection.poll_bytes(now);
-            if bytes.is_empty() {
-                return;
-            }
-            self.outgoing.put(bytes);
-            let length = bytes.len();
-            connection.output_written(length);
-        }
-    }
-
-    /// Whether bytes wait for the remote to have room.
-    fn is_starved(&self) -> bool {
-        self.outgoing.unsent() > 0 && self.outgoing.next(1, self.through).is_none()
     }
 
     /// A packet that tries a larger size.

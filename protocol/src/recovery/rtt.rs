@@ -45,6 +45,12 @@ impl Rtt {
         self.smoothed = average(self.smoothed, adjusted, 8);
     }
 
+    /// The path may be another one: the smallest round trip is the latest one (RFC 9002, section 5.2), as it is after
+    /// persistent congestion.
+    pub(crate) fn restart_min(&mut self) {
+        self.min = self.min.map(|_| self.latest);
+    }
+
     pub(crate) const fn smoothed_micros(&self) -> u64 {
         self.smoothed
     }
@@ -113,6 +119,8 @@ mod tests {
         rtt.update(20_000, 5_000);
         assert_eq!(rtt.smoothed_micros(), 10_843, "15 ms");
         assert_eq!(rtt.min_micros(), 10_000);
+        rtt.restart_min();
+        assert_eq!(rtt.min_micros(), 20_000);
     }
 
     #[test]

@@ -209,9 +209,8 @@ impl<K: Keep> Dialer<K> {
             Carrier::Udp => {
                 let turn = self.attempts.checked_rem(addresses.len());
                 let remote = turn.and_then(|turn| addresses.get(turn)).copied();
-                let remote = remote.ok_or_else(|| {
-                    io::Error::new(io::ErrorKind::AddrNotAvailable, "no address is known")
-                })?;
+                let remote = remote
+                    .ok_or_else(|| io::Error::new(io::ErrorKind::AddrNotAvailable, "no address is known"))?;
                 Ok(Reached::Socket(Socket::towards(remote)?, remote))
             }
         }

@@ -86,15 +86,15 @@ fn rust(root: &Path) -> Result<()> {
 /// What sidecars do over TCP they do over UDP as well.
 fn over_udp(root: &Path) -> Result<()> {
     // The whole workspace resolves the features that everything was built with.
-    let arguments = [
-        "test", "--workspace", "--locked", "--quiet", "--exclude", "sealane-e2e", "--test", "sidecars",
-    ];
+    let arguments =
+        ["test", "--workspace", "--locked", "--quiet", "--exclude", "sealane-e2e", "--test", "sidecars"];
     finish(Command::new("cargo").args(arguments).env("SEALANE_TEST_CARRIER", "Udp").current_dir(root))
 }
 
 /// Loom needs the crate built with its own atomics, and so a folder of its own.
 fn interleavings(root: &Path) -> Result<()> {
-    let arguments = ["test", "--package", "sealane-xdp", "--locked", "--quiet", "--release", "--lib", "model"];
+    let arguments =
+        ["test", "--package", "sealane-xdp", "--locked", "--quiet", "--release", "--lib", "model"];
     let folder = root.join("target/loom");
     finish(
         Command::new("cargo")
