@@ -257,8 +257,8 @@ impl Keyed {
             return Err(Fail::Order("an audit is not renewed"));
         }
         if self.renewal.is_none() {
-            // Each costs both sides a quote.
-            if core.now.micros_since(self.attested) < REATTEST_INTERVAL_MICROS_MIN {
+            // Each costs both sides a quote. This side may have heard later of the end of the last one than the remote.
+            if core.now.micros_since(self.attested) < REATTEST_INTERVAL_MICROS_MIN / 2 {
                 return Err(Fail::Limit("renewals"));
             }
             self.renewal_deadline = Some(core.now.plus_micros(core.local.timing.handshake_micros));

@@ -106,6 +106,20 @@ fn only_the_side_that_dialled_begins_and_neither_soon_nor_twice() {
     assert_eq!(audit, Err(RenewError::NotNow), "an audit carries nothing that could be renewed");
 }
 
+/// The two sides are over with the handshake at different moments, and the side that was dialled may be so much later.
+#[test]
+fn a_side_that_is_asked_a_little_too_early_answers_and_one_that_is_asked_much_too_early_does_not() {
+    for (micros, refused) in
+        [(REATTEST_INTERVAL_MICROS_MIN / 2 - 1, true), (REATTEST_INTERVAL_MICROS_MIN / 2, false)]
+    {
+        let mut opposed = Opposed::established(RogueIs::Initiator);
+        opposed.now = opposed.now.plus_micros(micros);
+        let renew = frame(0x09, &[&[1][..], &[7; 64]].concat());
+        let heard = opposed.say(&renew, &mut Pipes::new(Role::Initiator));
+        assert_eq!(matches!(heard, Err(Fail::Limit(_))), refused, "{micros}: {heard:?}");
+    }
+}
+
 /// Nor is its shell asked.
 #[test]
 fn a_side_that_was_dialled_and_begins_is_refused() {

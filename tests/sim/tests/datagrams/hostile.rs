@@ -20,6 +20,9 @@ const KEPT: usize = 200;
 const UNKNOWN: u8 = 0x83;
 const FORM: u8 = 1;
 
+/// From where, where to, and what.
+type Kept = Vec<(SocketAddr, SocketAddr, Vec<u8>)>;
+
 /// Where he is when he is not somebody else.
 fn lair() -> SocketAddr {
     SocketAddr::from(([6, 6, 6, 6], 666))
@@ -40,7 +43,7 @@ struct Deeds {
 /// Repeats, reorders, changes and makes up datagrams, some from his own address.
 struct Meddler {
     random: Counter,
-    kept: Vec<(SocketAddr, SocketAddr, Vec<u8>)>,
+    kept: Kept,
     deeds: Rc<RefCell<Deeds>>,
 }
 
@@ -143,7 +146,7 @@ fn whoever_meddles_changes_nothing_that_is_delivered() {
 }
 
 /// Keeps the first datagrams of a connection, which are its handshake.
-struct Witness(Rc<RefCell<Vec<(SocketAddr, SocketAddr, Vec<u8>)>>>);
+struct Witness(Rc<RefCell<Kept>>);
 
 impl Intruder for Witness {
     fn see(&mut self, _: Moment, seen: Seen<'_>, _: &mut Vec<Inserted>) {
@@ -155,7 +158,7 @@ impl Intruder for Witness {
 
 #[test]
 fn a_handshake_that_is_said_again_behind_its_end_means_nothing() {
-    let clear = Rc::new(RefCell::new(Vec::new()));
+    let clear = Rc::default();
     let (mut crossing, flow) = established(1, Box::new(Witness(Rc::clone(&clear))));
     let clear = clear.take();
     assert!(clear.len() > 4, "{}", clear.len());
