@@ -5,6 +5,7 @@ mod core;
 mod event;
 mod fail;
 mod keyed;
+mod lane;
 mod opening;
 mod outbox;
 mod payload;

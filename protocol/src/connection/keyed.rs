@@ -6,6 +6,7 @@ use sealane_attestation::binding::{Purpose, Role};
 use sealane_types::Reason;
 
 use super::core::Core;
+use super::lane;
 use super::opening::direction;
 use super::outbox::{Item, Outbox};
 use super::renewal::{RenewError, Renewal};
@@ -409,7 +410,7 @@ impl Keyed {
             return Err(ApiMisuse::InvalidFrame.into());
         }
         self.flush(core)?;
-        let (sealer, lane) = (&mut self.sealer, lane_of(frame));
+        let (sealer, lane) = (&mut self.sealer, lane::of(frame));
         let put = core.output.put_frame(sealer, lane, core.now, |space| encode(frame, space));
         put.map_err(refused)
     }
@@ -447,26 +448,6 @@ impl Keyed {
 
     pub(super) const fn key_updates(&self) -> (u64, u64) {
         (self.sealer.updates(), self.opener.updates())
-    }
-}
-
-/// Answers have room of their own, so that they never wait behind data.
-const fn lane_of(frame: &Frame<'_>) -> Lane {
-    match frame {
-        Frame::Credit(_)
-        | Frame::Taken(_)
-        | Frame::Ended(_)
-        | Frame::Lost(_)
-        | Frame::PipeCredit { .. }
-        | Frame::PipeReset { .. } => Lane::Control,
-        Frame::Open(_)
-        | Frame::Tensor(_)
-        | Frame::Chunk(_)
-        | Frame::End(_)
-        | Frame::Abort(_)
-        | Frame::PipeOpen(_)
-        | Frame::PipeData { .. }
-        | Frame::PipeEnd { .. } => Lane::Data,
     }
 }
 

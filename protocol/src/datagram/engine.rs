@@ -6,10 +6,10 @@ use super::clear::Clear;
 use super::greeter::Beginning;
 use super::opening::{Heard, Opening};
 use super::part::{self, BYTES_OVERHEAD, Part, Writer};
-use super::path::Path;
+use super::path::{Path, Response};
 use super::recoverer::{Recoverer, Tuning};
 use super::sequence::Sequence;
-use super::token::{Token, Tokens};
+use super::token::Tokens;
 use crate::Moment;
 use crate::connection::{Connection, Fail, Sink, StartError};
 use crate::keys::Random;
@@ -42,15 +42,6 @@ pub struct Engine {
     /// Whether the path had no room for what there may be to say.
     held: bool,
     tokens: Tokens,
-}
-
-/// What is said to whoever asks whether this side receives, no longer than the question: it may come from where
-/// somebody else is (RFC 9000 §8.2.2).
-#[derive(Debug, Clone, Copy)]
-struct Response {
-    to: SocketAddr,
-    token: Token,
-    bytes: usize,
 }
 
 impl Engine {

@@ -27,6 +27,15 @@ struct Candidate {
     due: Moment,
 }
 
+/// What is said to whoever asks whether this side receives, no longer than the question: it may come from where
+/// somebody else is (RFC 9000 §8.2.2).
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Response {
+    pub(super) to: SocketAddr,
+    pub(super) token: Token,
+    pub(super) bytes: usize,
+}
+
 impl Path {
     pub(super) const fn new(remote: SocketAddr) -> Self {
         Self { remote, candidate: None }

@@ -38,11 +38,16 @@ pub(crate) fn forbidden(context: &Context, session: &Session) -> Option<Readines
 /// What carries a session, if the policy lists it. No other one takes its place.
 pub(super) fn carrier(policy: &VerifiedPolicy, session: &Session) -> Result<Carrier, String> {
     let carrier = session.carried_by();
-    if policy.document().floors.carriers.contains(&carrier) {
-        Ok(carrier)
-    } else {
-        Err(format!("the policy does not list carrier {carrier}"))
+    match listed(policy, carrier) {
+        Ok(()) => Ok(carrier),
+        Err(_) => Err(format!("the policy does not list carrier {carrier}")),
     }
+}
+
+/// Whether the policy lists `carrier`.
+pub(super) fn listed(policy: &VerifiedPolicy, carrier: Carrier) -> Result<(), Reason> {
+    let is_listed = policy.document().floors.carriers.contains(&carrier);
+    if is_listed { Ok(()) } else { Err(Reason::CarrierRefused) }
 }
 
 /// Whether one of the replicas of `peer` that are dialled is connected, or why none is.

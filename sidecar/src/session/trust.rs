@@ -20,6 +20,7 @@ use super::auditing::Auditing;
 use super::counts::Counts;
 use super::externals::Meeting;
 use super::offers::Offers;
+use super::permission;
 use super::phase::degraded;
 use super::rejudging::Rejudging;
 use super::resumption::Resumption;
@@ -310,9 +311,7 @@ impl<'a> Trust<'a> {
         let standing = self.standing.borrow().clone();
         let held = standing.held()?;
         let introduction = connection.introduction().ok_or(Reason::FrameMalformed)?;
-        if !held.policy.document().floors.carriers.contains(&self.carrier) {
-            return Err(Reason::CarrierRefused);
-        }
+        permission::listed(&held.policy, self.carrier)?;
         traffic.permitted(&held.policy, introduction)?;
         Ok(Arc::clone(held))
     }
