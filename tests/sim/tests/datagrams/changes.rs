@@ -42,6 +42,24 @@ fn a_rate_that_changes_is_used_within_seconds() {
     }
 }
 
+/// The model takes the shortest round trip of ten seconds for the length of the path, and until then what comes later for
+/// a queue of its own.
+#[test]
+fn a_path_that_becomes_long_is_used_within_half_a_minute() {
+    for congestion in BOTH {
+        let (mut crossing, flow) = flooding(congestion, link());
+        crossing.change(flow, |path| path.delay_micros = 4 * DELAY_MICROS);
+        let [meanwhile] = crossing.rates([flow], 20 * SECOND);
+        let [rate] = crossing.rates([flow], 5 * SECOND);
+        println!(
+            "{congestion:?}: {} ‰ of the link, then {} ‰",
+            meanwhile * 1_000 / RATE,
+            rate * 1_000 / RATE
+        );
+        assert!(rate >= RATE * 80 / 100, "{congestion:?}: {rate}");
+    }
+}
+
 #[test]
 fn a_silence_of_ten_seconds_is_survived_and_one_of_thirty_is_not() {
     for congestion in BOTH {
