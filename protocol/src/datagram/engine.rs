@@ -351,7 +351,7 @@ impl Engine {
         let content = match next {
             Some(range) => {
                 // An acknowledgement before them leaves less room.
-                let left = wide(plaintext_room(size).saturating_sub(writer.used()).saturating_sub(PART_HEAD));
+                let left = wide(writer.room_for_bytes());
                 let range = range.start..range.end.min(range.start.saturating_add(left));
                 let length = usize::try_from(range.end.saturating_sub(range.start)).ok()?;
                 self.sequence.take(&range, writer.bytes(range.start, length));
@@ -445,13 +445,6 @@ impl Engine {
         self.recoverer.on_sent(now, packet.len(), content);
         Some(())
     }
-}
-
-/// Kind and offset of bytes.
-const PART_HEAD: usize = 9;
-
-const fn plaintext_room(size: usize) -> usize {
-    size.saturating_sub(PACKET_HEADER_BYTES).saturating_sub(TAG_BYTES)
 }
 
 fn take_clear(connection: &mut Connection) -> Vec<u8> {

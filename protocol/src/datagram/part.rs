@@ -206,6 +206,11 @@ impl<'a> Writer<'a> {
         }
     }
 
+    /// How many bytes of the stream still fit.
+    pub(crate) const fn room_for_bytes(&self) -> usize {
+        self.space.len().saturating_sub(self.used).saturating_sub(PART_BYTES_HEAD)
+    }
+
     /// Room for bytes of the stream at the end of the packet, given how many there are.
     pub(crate) fn bytes(&mut self, offset: u64, length: usize) -> &mut [u8] {
         if !self.put(&[&[BYTES], &offset.to_be_bytes()]) {
