@@ -99,7 +99,11 @@ impl Acceptor {
         let (context, sessions, given) =
             (Arc::clone(&self.context), Arc::clone(&self.sessions), Box::new((wire, begun)));
         tokio::spawn(async move {
-            let (wire, Begun { connection, own, admission }) = *given;
+            // A box that is taken apart stays until its scope ends.
+            let (wire, Begun { connection, own, admission }) = {
+                let given = given;
+                *given
+            };
             let (stop, stopped) = watch::channel(None);
             let namespace = context.pod.namespace().to_owned();
             let mut traffic = Inbound::new(sessions, own, namespace, admission, stop);

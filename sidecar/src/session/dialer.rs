@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sealane_policy::{Flow, VerifiedPolicy};
+use sealane_protocol::Moment;
 use sealane_protocol::connection::{ClosedBy, Connection, Introduction, Setup, StartError};
 use sealane_protocol::handshake::Kind;
 use sealane_protocol::ticket::Ticket;
@@ -184,17 +185,8 @@ impl<K: Keep> Dialer<K> {
         let reached =
             dialled.map_err(|error| (Reason::Unreachable, format!("it cannot be reached: {error}")))?;
         let ticket = if resume { turn.ticket() } else { None };
-        let cannot_begin = |error: StartError| (Reason::SuiteRefused, error.to_string());
-        let mut connection = self.begin(setup, ticket).map_err(cannot_begin)?;
-        let wire = match reached {
-            Reached::Stream(stream) => Wire::Stream(stream),
-            Reached::Socket(socket, remote) => {
-                connection = connection.over_datagrams();
-                let now = self.context.clock.moment();
-                let datagrams = Datagrams::dialling(socket, remote, &mut connection, now);
-                Wire::Datagrams(Box::new(datagrams.map_err(cannot_begin)?))
-            }
-        };
+        let (wire, connection) =
+            self.begin(setup, ticket, reached).map_err(|error| (Reason::SuiteRefused, error.to_string()))?;
         let mut traffic = self.kept.traffic(purpose).ok_or_else(over)?;
         self.context.changed.notify_one();
         Ok(drive(&self.context, wire, connection, &mut *traffic, Some(turn), self.stop.clone()).await)
@@ -216,8 +208,31 @@ impl<K: Keep> Dialer<K> {
         }
     }
 
-    fn begin(&self, setup: Setup, ticket: Option<Ticket>) -> Result<Connection, StartError> {
+    /// Out here, because an async function keeps room for what it has lent out once, for as long as it runs.
+    fn begin(
+        &self,
+        setup: Setup,
+        ticket: Option<Ticket>,
+        reached: Reached,
+    ) -> Result<(Wire, Connection), StartError> {
         let now = self.context.clock.moment();
+        let connection = self.first_words(setup, ticket, now)?;
+        Ok(match reached {
+            Reached::Stream(stream) => (Wire::Stream(stream), connection),
+            Reached::Socket(socket, remote) => {
+                let mut connection = connection.over_datagrams();
+                let datagrams = Datagrams::dialling(socket, remote, &mut connection, now)?;
+                (Wire::Datagrams(Box::new(datagrams)), connection)
+            }
+        })
+    }
+
+    fn first_words(
+        &self,
+        setup: Setup,
+        ticket: Option<Ticket>,
+        now: Moment,
+    ) -> Result<Connection, StartError> {
         if let Some(ticket) = ticket
             && let Ok(connection) = Connection::resume(setup.clone(), ticket, &mut SystemRandom, now)
         {
