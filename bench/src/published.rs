@@ -223,13 +223,8 @@ const TARGETS: &[Published] = &[
         "A target; nothing was measured. Ours crosses loopback, not a network.",
         &["P3"],
     ),
-    of(
-        "P4-P5",
-        "UDP, 512 to 8192 B: loopback; LAN",
-        "2.1 to 9.4; 5.2 to 8.7 Gbps",
-        NOTHING_MEASURED,
-        &["P4"],
-    ),
+    of("P4", "UDP over loopback, 512 to 8192 B", "2.1 to 9.4 Gbps", NOTHING_MEASURED, &["P4"]),
+    of("P5", "UDP over a LAN, 512 to 8192 B", "5.2 to 8.7 Gbps", NOTHING_MEASURED, &[]),
     of(
         "P6",
         "AF_XDP, 512 / 1024 / 1472 B",

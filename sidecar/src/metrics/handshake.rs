@@ -36,7 +36,7 @@ impl Handshakes {
         let turned_away = register(registry, "refused_connections", help);
         let causes = ["Rate", "HalfOpen"];
         begin(&turned_away, causes.map(|cause| TurnedAwayLabels::new(Reason::LimitExceeded, cause)));
-        let dials = register(registry, "dials", "Attempts to reach a replica over TCP");
+        let dials = register(registry, "dials", "Attempts to reach a replica; UDP awaits no answer");
         begin(&dials, ["connected", "failed"].map(|outcome| OutcomeLabel { outcome }));
         let resumed = register(registry, "resumptions", "Handshakes that began with a ticket, by outcome");
         begin(&resumed, ["initiator", "responder"].map(HandshakeLabels::established));
