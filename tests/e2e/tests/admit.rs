@@ -253,7 +253,7 @@ async fn admit_transfer_sessions() -> Result<()> {
                 (with(&session, json!({"from": {"peer": "Embedder"}})), "spec.from.peer"),
                 (with(&session, json!({"stream": {"fanout": 0}})), "greater than or equal to 1"),
                 (with(&session, json!({"stream": {"delivery": "Random"}})), "Unsupported value: \"Random\""),
-                (with(&session, json!({"carrier": "Udp"})), "Unsupported value: \"Udp\""),
+                (with(&session, json!({"carrier": "AfXdp"})), "Unsupported value: \"AfXdp\""),
                 (with(&session, json!({"cipher": "None"})), "Unsupported value: \"None\""),
                 (rekey(json!({"bytes": "65Gi"})), bytes),
                 (rekey(json!({"bytes": "1023Ki"})), bytes),
