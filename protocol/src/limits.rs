@@ -93,6 +93,8 @@ pub const FLIGHT_WAIT_MICROS_MAX: u64 = 1_600_000;
 pub const COOKIE_MICROS_MAX: u64 = 10_000_000;
 /// Runs of packets in one acknowledgement beside the newest.
 pub const ACKNOWLEDGED_RUNS_MAX: usize = 16;
+/// Packets that a sender remembers while it only acknowledges: a remote that never does so itself hears no more.
+pub const SENT_PACKETS_MAX: usize = 1 << 16;
 /// Packets after which the remote is told that they came.
 pub const ACKNOWLEDGE_PACKETS: u32 = 16;
 /// How long fewer may wait.

@@ -195,10 +195,14 @@ impl Engine {
             let token = self.tokens.draw();
             self.path.try_out(from, token, size, now);
         }
-        let mut asks = false;
+        let (mut asks, mut acknowledges) = (false, false);
         let mut rest = &*plaintext;
         while let Some((part, after)) = part::next(rest).map_err(|_| Fail::Order("a part of a packet"))? {
             match part {
+                // One is enough, and each makes this side look through what it has sent.
+                Part::Acknowledge(_) if std::mem::replace(&mut acknowledges, true) => {
+                    return Err(Fail::Order("a packet acknowledged twice"));
+                }
                 Part::Acknowledge(told) => {
                     self.sequence.on_room(told.through);
                     let never_sent = |_| Fail::Order("a packet was acknowledged that was never sent");
@@ -339,7 +343,7 @@ impl Engine {
             self.recoverer.on_drained(may_send);
         }
         let pings = next.is_none() && self.recoverer.wants_probe();
-        let acknowledges = self.received.is_due(now);
+        let acknowledges = self.received.is_due(now) && !self.recoverer.is_crowded();
         if next.is_none() && !pings && !acknowledges {
             return None;
         }
@@ -405,9 +409,9 @@ impl Engine {
                 (to, bytes, token)
             }
             None => {
-                let size = DATAGRAM_BYTES_MIN;
-                let (to, token) = self.path.challenge(now, wide(size), self.recoverer.wait_micros())?;
-                (to, size, token)
+                let wait_micros = self.recoverer.wait_micros();
+                let (to, token, size) = self.path.challenge(now, wide(DATAGRAM_BYTES_MIN), wait_micros)?;
+                (to, usize::try_from(size).ok()?, token)
             }
         };
         let part = |writer: &mut Writer<'_>| match response {

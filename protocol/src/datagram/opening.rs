@@ -183,7 +183,7 @@ impl Opening {
         }
         (self.flight, self.due, self.asks) = (None, None, false);
         self.farewells = Some(FAREWELLS);
-        if self.arriving.index > 1 || self.remote.is_some() {
+        if self.arriving.index > 1 {
             self.say(bytes, now);
         }
     }

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
+use crate::limits::STREAM_WINDOW_BYTES;
 use crate::recovery::Ranges;
 
 /// See the module's documentation.
@@ -38,6 +39,8 @@ impl Outgoing {
     /// The next bytes to be sent, `length_max` at most and none from `through` on: first what was lost.
     pub(super) fn next(&self, length_max: u64, through: u64) -> Option<Range<u64>> {
         let lost = self.lost.first();
+        // Whatever the remote says it has room for: what it does not acknowledge is kept here.
+        let through = through.min(self.base.saturating_add(STREAM_WINDOW_BYTES));
         let (start, end) = lost.map_or((self.unsent, self.end().min(through)), |lost| (lost.start, lost.end));
         let end = end.min(start.saturating_add(length_max));
         (start < end).then_some(start..end)

@@ -9,6 +9,9 @@ use crate::limits::PATH_TRIES_MAX;
 /// What goes to an address that was not shown to receive, for what came from it (RFC 9000 §8.1).
 const AMPLIFICATION_MAX: u64 = 3;
 
+/// A packet with a challenge, and a little padding.
+const CHALLENGE_BYTES_MIN: u64 = 64;
+
 /// See the module's documentation.
 #[derive(Debug)]
 pub(super) struct Path {
@@ -74,22 +77,27 @@ impl Path {
         }
     }
 
-    /// What to send, and where, `bytes` long at most, to find out.
+    /// What to send, and where, to find out, and how long it may be: `bytes_max` at most, and as little as what came from
+    /// there permits.
     pub(super) fn challenge(
         &mut self,
         now: Moment,
-        bytes: u64,
+        bytes_max: u64,
         wait_micros: u64,
-    ) -> Option<(SocketAddr, Token)> {
+    ) -> Option<(SocketAddr, Token, u64)> {
         let candidate = self.candidate.as_mut().filter(|candidate| now >= candidate.due)?;
         if candidate.tries >= PATH_TRIES_MAX {
             self.candidate = None;
             return None;
         }
-        candidate.tries = candidate.tries.saturating_add(1);
         candidate.due = now.plus_micros(wait_micros);
-        candidate.allowance = candidate.allowance.checked_sub(bytes)?;
-        Some((candidate.address, candidate.token))
+        let bytes = candidate.allowance.min(bytes_max);
+        if bytes < CHALLENGE_BYTES_MIN {
+            return None;
+        }
+        candidate.tries = candidate.tries.saturating_add(1);
+        candidate.allowance = candidate.allowance.saturating_sub(bytes);
+        Some((candidate.address, candidate.token, bytes))
     }
 
     pub(super) fn due(&self) -> Option<Moment> {
@@ -128,7 +136,7 @@ mod tests {
         assert!(path.on_newest(address(2), 100));
         path.try_out(address(2), [7; 8], 500, NOW);
         assert!(!path.on_newest(address(2), 100), "it is being asked already");
-        assert_eq!(path.challenge(NOW, 1_200, 9), Some((address(2), [7; 8])));
+        assert_eq!(path.challenge(NOW, 1_200, 9), Some((address(2), [7; 8], 1_200)));
         assert_eq!((path.challenge(NOW, 1_200, 9), path.due()), (None, Some(NOW.plus_micros(9))));
         assert!(!path.on_response([8; 8]) && path.remote() == address(1));
         assert!(path.on_response([7; 8]) && path.remote() == address(2));
@@ -144,12 +152,16 @@ mod tests {
         assert_eq!(path.challenge(later, 1_200, 9), None, "three times what came is spent");
         path.on_newest(address(2), 400);
         assert!(path.challenge(later.plus_micros(9), 1_200, 9).is_some());
-        assert_eq!(path.challenge(later.plus_micros(18), 1_200, 9), None);
+        path.on_newest(address(2), 40);
+        let as_little = path.challenge(later.plus_micros(18), 1_200, 9);
+        assert_eq!(as_little.map(|(.., bytes)| bytes), Some(120), "who says little is asked as little");
+        assert_eq!(path.challenge(later.plus_micros(27), 1_200, 9), None);
         assert_eq!(path.due(), None, "given up");
         path.try_out(address(2), [7; 8], 400, NOW);
         path.spend(address(3), 1);
         path.spend(address(2), 1);
-        assert_eq!(path.challenge(NOW, 1_200, 9), None, "an answer has gone there");
+        let left = path.challenge(NOW, 1_200, 9);
+        assert_eq!(left.map(|(.., bytes)| bytes), Some(1_199), "an answer has gone there");
         path.try_out(address(2), [7; 8], 400, NOW);
         path.on_newest(address(1), 100);
         assert_eq!(path.due(), None, "it is where it was");

@@ -3,7 +3,7 @@
 use super::outgoing::Outgoing;
 use super::part::Acknowledgement;
 use crate::Moment;
-use crate::limits::{ACKNOWLEDGE_DELAY_MICROS, PROBE_MICROS_MAX};
+use crate::limits::{ACKNOWLEDGE_DELAY_MICROS, PROBE_MICROS_MAX, SENT_PACKETS_MAX};
 use crate::recovery::{
     Acknowledged, BASE_BYTES, Content, Controller, Cubic, Delivery, Lost, Model, Mtu, NeverSent, Pacer, Rtt,
     Sent,
@@ -211,6 +211,11 @@ impl Recoverer {
         if self.timeouts >= TIMEOUTS_SUSPICIOUS && self.mtu.on_lost(self.mtu.current()) {
             self.resized();
         }
+    }
+
+    /// Whether so many packets wait for a word of the remote that no more of them are begun which ask for none.
+    pub(super) fn is_crowded(&self) -> bool {
+        self.sent.len() >= SENT_PACKETS_MAX
     }
 
     /// Gives memory back that an idle path has no use for.

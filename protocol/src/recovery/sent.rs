@@ -102,14 +102,20 @@ impl Sent {
         }
         let content = content.unwrap_or_default();
         self.packets.push_back(Packet { sent, stamp, content, size, state });
-        if state == State::Settled {
-            self.forget(sent, 0);
+        while self.packets.front().is_some_and(|packet| packet.state == State::Settled) {
+            self.packets.pop_front();
+            self.base = self.base.saturating_add(1);
         }
     }
 
     /// Bytes of datagrams in flight.
     pub(crate) const fn in_flight(&self) -> u64 {
         self.in_flight
+    }
+
+    /// Packets that are remembered.
+    pub(crate) fn len(&self) -> usize {
+        self.packets.len()
     }
 
     /// Whether any packet is in flight.

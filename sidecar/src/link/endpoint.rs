@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
@@ -14,10 +15,13 @@ use sealane_protocol::Moment;
 use sealane_protocol::datagram::{Beginning, ConnectionId, Greeter, Greeting, Route, route};
 use tokio::sync::{Notify, mpsc};
 
-use super::udp::{Moved, Socket};
+use super::udp::{JOINED_BYTES_MAX, Moved, Socket};
 
-/// Buffers of datagrams that wait for one connection.
-const INBOX_BATCHES: usize = 64;
+/// Batches of datagrams that wait for one connection, and bytes of memory that they take.
+const INBOX_BATCHES: usize = 2_048;
+const INBOX_BYTES_MAX: usize = 2 << 20;
+/// A buffer that is filled to less than this share is given back at once, and what is in it moves.
+const FILLED_SHARE: usize = 4;
 /// Buffers that are kept for the next datagrams.
 const SPARE_MAX: usize = 64;
 /// The longest answer to a stranger.
@@ -40,6 +44,8 @@ pub(crate) struct Batch {
     length: usize,
     stride: usize,
     spare: Arc<Spare>,
+    /// What waits for its connection, as long as it is counted there.
+    waiting: Option<Arc<AtomicUsize>>,
 }
 
 /// What a connection of this endpoint sends and receives with. Dropping it makes the endpoint forget the connection.
@@ -66,9 +72,15 @@ struct Table {
 
 #[derive(Debug, Default)]
 struct Connections {
-    inboxes: HashMap<ConnectionId, mpsc::Sender<Batch>>,
+    inboxes: HashMap<ConnectionId, Inbox>,
     /// How remotes call handshakes before they know how this side calls them.
     openings: HashMap<(SocketAddr, ConnectionId), ConnectionId>,
+}
+
+#[derive(Debug, Clone)]
+struct Inbox {
+    batches: mpsc::Sender<Batch>,
+    bytes: Arc<AtomicUsize>,
 }
 
 #[derive(Debug, Default)]
@@ -102,7 +114,9 @@ impl Endpoint {
             || self.spare.get(),
             |meta, buffer| {
                 let (from, length, stride) = (meta.from, meta.bytes, meta.segment);
-                let batch = Batch { from, buffer, length, stride, spare: Arc::clone(&self.spare) };
+                let buffer = self.compact(buffer, length);
+                let spare = Arc::clone(&self.spare);
+                let batch = Batch { from, buffer, length, stride, spare, waiting: None };
                 self.pass_on(now, batch, &mut begin);
             },
             |buffer| self.spare.put(buffer),
@@ -122,10 +136,19 @@ impl Endpoint {
             id.and_then(|id| connections.inboxes.get(&id).cloned())
         };
         match inbox {
-            // Full or gone: as if it were lost on the way.
-            Some(inbox) => drop(inbox.try_send(batch)),
+            Some(inbox) => inbox.put(batch),
             None => self.greet(now, batch, begin),
         }
+    }
+
+    /// Lets a few bytes not hold a whole buffer while they wait.
+    fn compact(&self, buffer: Vec<u8>, length: usize) -> Vec<u8> {
+        if length.saturating_mul(FILLED_SHARE) > buffer.len() {
+            return buffer;
+        }
+        let few = buffer.get(..length).unwrap_or_default().to_vec();
+        self.spare.put(buffer);
+        few
     }
 
     fn greet(&self, now: Moment, batch: Batch, begin: &mut impl FnMut(Beginning, Batch)) {
@@ -145,11 +168,24 @@ impl Endpoint {
         let (sender, inbox) = mpsc::channel(INBOX_BATCHES);
         let opening = (beginning.source(), beginning.id());
         let mut connections = self.table.lock();
-        connections.inboxes.insert(id, sender);
+        connections.inboxes.insert(id, Inbox { batches: sender, bytes: Arc::default() });
         connections.openings.insert(opening, id);
         drop(connections);
         let (socket, table) = (Arc::clone(&self.socket), Arc::clone(&self.table));
         Subscription { socket, inbox, next: Some(first), room: None, table, id, opening }
+    }
+}
+
+impl Inbox {
+    fn put(&self, mut batch: Batch) {
+        let bytes = batch.buffer.len();
+        if self.bytes.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes) <= INBOX_BYTES_MAX {
+            batch.waiting = Some(Arc::clone(&self.bytes));
+            // Full or gone: as if it were lost on the way.
+            let _ = self.batches.try_send(batch);
+        } else {
+            self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        }
     }
 }
 
@@ -169,6 +205,9 @@ impl Batch {
 
 impl Drop for Batch {
     fn drop(&mut self) {
+        if let Some(waiting) = &self.waiting {
+            waiting.fetch_sub(self.buffer.len(), Ordering::Relaxed);
+        }
         self.spare.put(std::mem::take(&mut self.buffer));
     }
 }
@@ -195,7 +234,7 @@ impl Subscription {
         }
         let room = self.room.get_or_insert_with(|| {
             let socket = Arc::clone(&self.socket);
-            Box::pin(async move { socket.ready(true).await.map(drop) })
+            Box::pin(async move { socket.writable().await })
         });
         let ready = room.as_mut().poll(context);
         if ready.is_ready() {
@@ -234,7 +273,7 @@ impl Spare {
 
     fn put(&self, buffer: Vec<u8>) {
         let mut spare = self.lock();
-        if spare.len() < SPARE_MAX && buffer.capacity() > 0 {
+        if spare.len() < SPARE_MAX && buffer.len() == JOINED_BYTES_MAX {
             spare.push(buffer);
         }
     }

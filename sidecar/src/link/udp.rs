@@ -12,7 +12,7 @@ use tokio::io::{Interest, Ready};
 /// Bytes of one segmented send or of what the kernel joined: what a UDP length can say.
 const SEGMENTED_BYTES_MAX: usize = 65_507;
 /// What the kernel joins into one buffer at most.
-const JOINED_BYTES_MAX: usize = 65_536;
+pub(super) const JOINED_BYTES_MAX: usize = 65_536;
 /// Buffers that one receiving call fills.
 const BUFFERS: usize = 32;
 /// What the kernel keeps for a connection that is busy elsewhere; it gives less where it may not give so much.
@@ -213,6 +213,11 @@ impl Socket {
             return Poll::Ready(ready);
         }
         self.io.poll_recv_ready(context)
+    }
+
+    /// Waits until datagrams can be put.
+    pub(crate) async fn writable(&self) -> io::Result<()> {
+        self.io.writable().await
     }
 
     /// Waits until datagrams can be taken, or put if `writing`.

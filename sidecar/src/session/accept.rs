@@ -58,7 +58,11 @@ impl Acceptor {
         loop {
             tokio::select! {
                 ready = endpoint.ready() => match ready {
-                    Ok(()) => self.receive(&endpoint, greets),
+                    Ok(()) => {
+                        self.receive(&endpoint, greets);
+                        // A socket that always has something would never let others have their turn.
+                        tokio::task::yield_now().await;
+                    }
                     Err(error) => {
                         tracing::warn!(%error, "no datagrams can be received");
                         tokio::time::sleep(PAUSE).await;

@@ -199,7 +199,7 @@ impl<K: Keep> Dialer<K> {
         match carrier {
             Carrier::Tcp => dial(&addresses).await.map(|link| Reached::Stream(Stream::new(link))),
             Carrier::Udp => {
-                let turn = self.attempts.checked_rem(addresses.len());
+                let turn = self.attempts.wrapping_sub(1).checked_rem(addresses.len());
                 let remote = turn.and_then(|turn| addresses.get(turn)).copied();
                 let remote = remote
                     .ok_or_else(|| io::Error::new(io::ErrorKind::AddrNotAvailable, "no address is known"))?;

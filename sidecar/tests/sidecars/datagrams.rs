@@ -13,9 +13,11 @@ use crate::trust::refused_for;
 
 const UDP: Option<Carrier> = Some(Carrier::Udp);
 
+/// Whose policy lists no other carrier: whatever crosses, crosses UDP.
 fn pair() -> (Sidecar, Sidecar) {
-    let receiver = Plan { carrier: UDP, ..Plan::receiver() }.start();
-    let sender = Plan { carrier: UDP, ..Plan::sender(&[receiver.address]) }.start();
+    let chain = signed(&listing(1, &["Udp"]), &[1, 2]);
+    let receiver = Plan { carrier: UDP, chain: chain.clone(), ..Plan::receiver() }.start();
+    let sender = Plan { carrier: UDP, chain, ..Plan::sender(&[receiver.address]) }.start();
     (sender, receiver)
 }
 

@@ -17,7 +17,8 @@ use crate::link::udp::{self, Put, Socket, Unsent, datagram_bytes_max};
 /// Batches of datagrams that are handed on before others have their turn.
 const BATCHES_MAX: u32 = 8;
 
-/// Refusals in a row, without a datagram between them, that are believed.
+/// Refusals in a row, without a datagram between them, that are believed before both sides are verified. Afterwards the
+/// remote is, whose silence tells.
 const REFUSALS_MAX: u32 = 3;
 
 /// See the module's documentation.
@@ -88,7 +89,7 @@ impl Datagrams {
                 }
                 Some(Put::Refused) => {
                     *refusals = refusals.saturating_add(1);
-                    if *refusals >= REFUSALS_MAX {
+                    if *refusals >= REFUSALS_MAX && !connection.is_established() {
                         return Moved { cut: true, ..moved };
                     }
                 }
@@ -103,6 +104,7 @@ impl Datagrams {
         sink: &mut dyn Sink,
     ) -> (Moved, Result<(), Fail>) {
         let Self { engine, port, refusals, .. } = self;
+        let is_established = connection.is_established();
         let mut handled = Ok(());
         let mut each = |from, datagram: &mut [u8]| {
             if handled.is_ok() {
@@ -116,7 +118,7 @@ impl Datagrams {
                 udp::Moved::Blocked => {}
                 udp::Moved::Refused => {
                     *refusals = refusals.saturating_add(1);
-                    moved.cut = *refusals >= REFUSALS_MAX;
+                    moved.cut = *refusals >= REFUSALS_MAX && !is_established;
                 }
             },
             Port::Shared(subscription) => {
