@@ -25,6 +25,7 @@ mod opening;
 mod outgoing;
 pub(crate) mod part;
 mod path;
+mod pieces;
 mod recoverer;
 mod sequence;
 mod token;

@@ -10,6 +10,7 @@
 //! The cookie stands in flight 0 alone, whose `to` is zeros: the responder's id is told by its answer.
 
 use super::cookie::{COOKIE_BYTES, Cookie};
+use super::pieces::put;
 use crate::limits::{DATAGRAM_BYTES_MIN, FLIGHT_BYTES_MAX};
 use crate::record::ConnectionId;
 
@@ -112,17 +113,6 @@ impl<'a> FlightPart<'a> {
             && end <= usize::from(length);
         fits.then_some(Self { to, from: ConnectionId(*from), index: *index, length, offset, cookie, bytes })
     }
-}
-
-fn put(space: &mut [u8], pieces: &[&[u8]]) -> Option<usize> {
-    let length = pieces.iter().map(|piece| piece.len()).sum();
-    let mut place = space.get_mut(..length)?;
-    for piece in pieces {
-        let (here, rest) = std::mem::take(&mut place).split_at_mut(piece.len());
-        here.copy_from_slice(piece);
-        place = rest;
-    }
-    Some(length)
 }
 
 #[cfg(test)]

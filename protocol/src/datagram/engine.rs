@@ -7,6 +7,7 @@ use super::greeter::Beginning;
 use super::opening::{Heard, Opening};
 use super::part::{self, BYTES_OVERHEAD, Part, Writer};
 use super::path::{Path, Response};
+use super::pieces::wide;
 use super::recoverer::{Recoverer, Tuning};
 use super::sequence::Sequence;
 use super::token::Tokens;
@@ -461,8 +462,4 @@ fn draw(random: &mut dyn Random) -> Result<ConnectionId, StartError> {
     let mut id = [0; 8];
     random.fill(&mut id)?;
     Ok(ConnectionId(id))
-}
-
-fn wide(bytes: usize) -> u64 {
-    u64::try_from(bytes).unwrap_or(u64::MAX)
 }

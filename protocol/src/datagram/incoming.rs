@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 
+use super::pieces::{index, wide};
 use crate::limits::STREAM_RANGES_MAX;
 use crate::recovery::Ranges;
 
@@ -90,15 +91,6 @@ impl Incoming {
     const fn first_page(&self) -> u64 {
         self.next & !(PAGE_BYTES as u64).saturating_sub(1)
     }
-}
-
-fn wide(bytes: usize) -> u64 {
-    u64::try_from(bytes).unwrap_or(u64::MAX)
-}
-
-/// What is kept fits memory.
-fn index(bytes: u64) -> usize {
-    usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
 #[cfg(test)]

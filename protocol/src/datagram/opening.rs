@@ -12,6 +12,7 @@
 
 use super::clear::{Clear, FLIGHTS, FlightPart, NOBODY};
 use super::cookie::Cookie;
+use super::pieces::wide;
 use crate::Moment;
 use crate::limits::{FLIGHT_BYTES_MAX, FLIGHT_WAIT_MICROS, FLIGHT_WAIT_MICROS_MAX};
 use crate::record::ConnectionId;
@@ -261,10 +262,6 @@ impl Opening {
         self.due = Some(now.plus_micros(self.wait_micros));
         self.wait_micros = self.wait_micros.saturating_mul(2).min(FLIGHT_WAIT_MICROS_MAX);
     }
-}
-
-fn wide(bytes: usize) -> u64 {
-    u64::try_from(bytes).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

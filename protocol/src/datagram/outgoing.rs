@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
+use super::pieces::index;
 use crate::limits::STREAM_WINDOW_BYTES;
 use crate::recovery::Ranges;
 
@@ -109,11 +110,6 @@ impl Outgoing {
     fn end(&self) -> u64 {
         self.base.saturating_add(u64::try_from(self.kept.len()).unwrap_or(u64::MAX))
     }
-}
-
-/// What is kept fits memory.
-fn index(bytes: u64) -> usize {
-    usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
 #[cfg(test)]

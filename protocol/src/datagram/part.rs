@@ -12,6 +12,7 @@
 //! An acknowledgement names packets from the newest down: `before` more that arrived right before it, then in turn how many
 //! are missing and how many arrived.
 
+use super::pieces;
 use crate::limits::{ACKNOWLEDGED_RUNS_MAX, TAG_BYTES};
 use crate::record::PACKET_HEADER_BYTES;
 use crate::recovery::Ranges;
@@ -223,15 +224,9 @@ impl<'a> Writer<'a> {
     }
 
     fn put(&mut self, pieces: &[&[u8]]) -> bool {
-        let length = pieces.iter().map(|piece| piece.len()).sum::<usize>();
-        let end = self.used.saturating_add(length);
-        let Some(mut place) = self.space.get_mut(self.used..end) else { return false };
-        for piece in pieces {
-            let (here, rest) = std::mem::take(&mut place).split_at_mut(piece.len());
-            here.copy_from_slice(piece);
-            place = rest;
-        }
-        self.used = end;
+        let free = self.space.get_mut(self.used..).unwrap_or_default();
+        let Some(length) = pieces::put(free, pieces) else { return false };
+        self.used = self.used.saturating_add(length);
         true
     }
 }

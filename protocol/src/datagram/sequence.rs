@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::incoming::Incoming;
 use super::outgoing::Outgoing;
+use super::pieces::wide;
 use crate::Moment;
 use crate::connection::{Connection, Fail, Sink};
 use crate::limits::{STREAM_WINDOW_BYTES, STREAM_WINDOW_BYTES_MIN};
@@ -149,8 +150,4 @@ impl Sequence {
         self.outgoing.release();
         self.input.release();
     }
-}
-
-fn wide(bytes: usize) -> u64 {
-    u64::try_from(bytes).unwrap_or(u64::MAX)
 }

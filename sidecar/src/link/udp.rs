@@ -101,12 +101,6 @@ impl Socket {
         Self::new(socket)
     }
 
-    /// # Errors
-    /// What the kernel says.
-    pub fn local_address(&self) -> io::Result<SocketAddr> {
-        self.io.local_addr()
-    }
-
     /// Lets `fill` put datagrams into a space of this thread, given how many of them the kernel takes at once, and sends
     /// them. `None`: there was nothing to send.
     pub fn put(&self, fill: impl FnOnce(&mut [u8], usize) -> Option<Transmit>) -> Option<Put> {

@@ -111,7 +111,7 @@ impl Wire {
         }
     }
 
-    /// Gives back what an idle connection does not need. `looked`: after a look that found nothing.
+    /// Gives back what an idle connection does not need.
     pub(super) fn release(&mut self) {
         match self {
             Self::Stream(stream) => stream.release(),
