@@ -2,12 +2,13 @@
 
 import os
 import random
+from collections import deque
 from collections.abc import Iterator
 
 import numpy
 import pytest
 
-from sealane._arena import Extents, PutArena, Segment, round_up
+from sealane._arena import ARENA_USUAL_BYTES_MAX, Extents, PutArena, Segment, Slot, round_up
 
 MIB = 1 << 20
 
@@ -74,6 +75,39 @@ def test_an_arena_grows_only_for_tensors_that_it_could_not_hold(arena: PutArena)
     assert arena.wish(1000, usual, most) == usual
     for number in range(2, 6):
         arena.add(segment(number, 16 * MIB))
+        assert arena.take(16 * MIB) is not None
     assert arena.wish(1000, usual, most) is None
     assert arena.wish(100_000_000, usual, most) == round_up(100_000_000, 65_536)
     assert arena.wish(most - 64 * MIB, usual, most) is None
+
+
+def test_gaps_that_are_too_small_hold_nothing_up() -> None:
+    """As many tensors as an arena is to hold find a place, whatever stands between them."""
+    random.seed(11)
+    arena, held = PutArena(), deque[Slot]()
+    usual, most, large = 16 * MIB, 512 * MIB, 8_000_000
+
+    def place(size: int) -> None:
+        slot = arena.take(size)
+        if slot is None:
+            wish = arena.wish(size, usual, most)
+            assert wish is not None
+            arena.add(segment(1 + len(arena.parts), wish))
+            slot = arena.take(size)
+        assert slot is not None
+        held.append(slot)
+
+    for _ in range(300):
+        while sum(slot.reserved for slot in held) + large < ARENA_USUAL_BYTES_MAX:
+            place(large if random.random() < 0.3 else random.randint(1, 20_000))
+        assert arena.total <= 2 * ARENA_USUAL_BYTES_MAX
+        for _ in range(random.randint(1, len(held))):
+            arena.give(held.popleft())
+
+
+def test_a_large_tensor_on_its_way_leaves_room_for_small_ones(arena: PutArena) -> None:
+    usual, most = 16 * MIB, 512 * MIB
+    arena.add(segment(2, 90 * MIB))
+    assert arena.take(90 * MIB) is not None
+    assert arena.take(MIB) is not None
+    assert arena.wish(1000, usual, most) == usual

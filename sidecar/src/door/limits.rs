@@ -26,7 +26,7 @@ pub(super) const SEGMENT_BYTES: u64 = 16 << 20;
 pub(super) const SEGMENT_STEP_BYTES: u64 = 64 << 10;
 /// Slots start at multiples of this: a cache line, and what vector loads like.
 pub(super) const SLOT_ALIGNMENT: u64 = 64;
-/// A take arena grows beyond this only for tensors of which it could not hold [`TENSORS_HELD_WANTED`].
+/// What a take arena holds of tensors, unless [`TENSORS_HELD_WANTED`] of them are more.
 pub(super) const ARENA_USUAL_BYTES_MAX: u64 = 64 << 20;
 /// How many tensors an arena tries to hold, so that one is on its way while another is used.
 pub(super) const TENSORS_HELD_WANTED: u64 = 4;

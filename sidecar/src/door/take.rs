@@ -78,14 +78,14 @@ impl State {
         Some(id)
     }
 
-    fn total_bytes(&self) -> u64 {
-        self.parts.iter().map(|part| part.extents.bytes()).sum()
-    }
-
-    /// Whether a tensor of `bytes` justifies another segment.
+    /// Whether a tensor of `bytes` justifies another segment. What counts is what is held: in segments of which no gap is
+    /// large enough, it would wait for ever. A large tensor has a segment of its own, so the largest one tells what is
+    /// held.
     fn may_grow(&self, bytes: u64) -> bool {
-        let wanted = bytes.saturating_mul(limits::TENSORS_HELD_WANTED).max(limits::ARENA_USUAL_BYTES_MAX);
-        !self.growing && self.total_bytes() < wanted
+        let largest = self.parts.iter().map(|part| part.extents.bytes()).max().unwrap_or(0);
+        let wanted = bytes.max(largest).saturating_mul(limits::TENSORS_HELD_WANTED);
+        let held = self.slots.values().fold(bytes, |sum, slot| sum.saturating_add(slot.bytes));
+        !self.growing && held <= wanted.max(limits::ARENA_USUAL_BYTES_MAX)
     }
 
     /// Takes out the segments that hold nothing.

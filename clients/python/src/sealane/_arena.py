@@ -14,7 +14,9 @@ from typing import Any, Optional
 SLOT_ALIGNMENT = 64
 #: Segment sizes are rounded up to this.
 SEGMENT_STEP_BYTES = 64 << 10
-#: An arena grows beyond this only for tensors of which it could not hold TENSORS_HELD_WANTED.
+#: What an arena holds of tensors, unless TENSORS_HELD_WANTED of them are more. The sidecar drops a receiver that holds
+#: a broadcast up while tensors wait for it, so an arena holds what may wait there and one more. What counts is what is
+#: held: in segments of which no gap is large enough, a tensor would wait for ever.
 ARENA_USUAL_BYTES_MAX = 64 << 20
 #: How many tensors an arena tries to hold, so that one is on its way while another is written.
 TENSORS_HELD_WANTED = 4
@@ -58,6 +60,9 @@ class Extents:
 
     def all_free(self) -> bool:
         return self.free == [(0, self.size)]
+
+    def held(self) -> int:
+        return self.size - sum(length for _, length in self.free)
 
     def take(self, size: int) -> Optional[int]:
         for index, (offset, length) in enumerate(self.free):
@@ -202,8 +207,11 @@ class PutArena:
         """The size of a further segment for a tensor of `size` bytes, or None when it has to wait for room."""
         total = self.total
         needed = round_up(size, SEGMENT_STEP_BYTES)
-        fits_nowhere = all(extents.size < needed for _, extents in self.parts.values())
-        if not fits_nowhere and total >= max(ARENA_USUAL_BYTES_MAX, TENSORS_HELD_WANTED * size):
+        # A large tensor has a segment of its own: the largest one tells what is held.
+        largest = max((extents.size for _, extents in self.parts.values()), default=0)
+        limit = max(ARENA_USUAL_BYTES_MAX, TENSORS_HELD_WANTED * max(largest, size))
+        held = sum(extents.held() for _, extents in self.parts.values())
+        if needed <= largest and held + round_up(size, SLOT_ALIGNMENT) > limit:
             return None
         if total + needed > most:
             return None

@@ -17,9 +17,10 @@ const UNSENT_BYTES_MAX: u64 = 4 << 20;
 /// Tensors that may always wait, whatever their size: while one is sent, the receiver reserves for the next.
 const UNSENT_TENSORS_MIN: usize = 2;
 /// What a process may hold of a broadcast without taking it, but for two tensors of any size. It is less than a client
-/// usually has under way, so that a lane runs out of room before its client does: the lane knows who holds it up.
+/// has under way, so that a lane runs out of room before its client does: the lane knows who holds it up. A client holds
+/// 64 MiB, or four tensors: of any one size it has one more tensor for the lane than these bounds let through.
 const UNTAKEN_TENSORS_MAX: usize = 768;
-const UNTAKEN_BYTES_MAX: u64 = 48 << 20;
+const UNTAKEN_BYTES_MAX: u64 = 32 << 20;
 const UNTAKEN_TENSORS_MIN: usize = 2;
 /// Streams of one association at once; the protocol allows as many.
 const STREAMS_MAX: usize = 256;
