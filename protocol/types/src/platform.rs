@@ -147,6 +147,8 @@ words!(
     Carrier {
         Tcp,
         Udp,
+        /// UDP past the kernel's stack, between host-networked pods.
+        AfXdp,
     }
 );
 

@@ -94,6 +94,8 @@ words!(
         // Carriers.
         /// The policy does not list what would carry the session.
         CarrierRefused,
+        /// What was asked to carry the session cannot be had, and UDP carries it.
+        CarrierFallback,
     }
 );
 

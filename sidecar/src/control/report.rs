@@ -212,5 +212,6 @@ fn session(observed: Observed) -> wire::SessionReport {
         message,
         degraded,
         forwarded,
+        ..wire::SessionReport::default()
     }
 }

@@ -198,7 +198,7 @@ impl<K: Keep> Dialer<K> {
         let addresses = self.kept.addresses();
         match carrier {
             Carrier::Tcp => dial(&addresses).await.map(|link| Reached::Stream(Stream::new(link))),
-            Carrier::Udp => {
+            Carrier::Udp | Carrier::AfXdp => {
                 let turn = self.attempts.wrapping_sub(1).checked_rem(addresses.len());
                 let remote = turn.and_then(|turn| addresses.get(turn)).copied();
                 let remote = remote
