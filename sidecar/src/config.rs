@@ -15,8 +15,9 @@ use sealane_types::{InvalidName, InvalidPort, PodIdentity, RootSource, Roots};
 
 use crate::desired::Desired;
 use crate::evidence::{KeyFileError, ProviderInput};
+use crate::link::xdp::Device;
 
-/// Data port of an injected pod, TCP (and UDP once it is a carrier).
+/// Data port of an injected pod, TCP and UDP.
 pub const DATA_PORT: u16 = 14710;
 /// Admin port of an injected pod.
 pub const ADMIN_PORT: u16 = 14711;
@@ -47,6 +48,8 @@ pub struct Config {
     pub drain: Duration,
     /// The pod's loopback is the node's: forwards use unix sockets beside the door.
     pub host_network: bool,
+    /// The network device past which datagrams go by the kernel; none unless it is asked for.
+    pub device: Option<Device>,
     /// None outside a cluster.
     pub control: Option<Control>,
     pub roots: Anchors,

@@ -15,6 +15,7 @@ use crate::desired;
 use crate::evidence::judge::Judge;
 use crate::evidence::prover::Prover;
 use crate::handoff::ReplicaId;
+use crate::link::endpoint::Endpoint;
 use crate::metrics::Metrics;
 use crate::policy::{Held, PolicyKeeper};
 use crate::session::audits::Audits;
@@ -74,6 +75,8 @@ pub(crate) struct Context {
     pub(crate) tickets: Arc<Tickets>,
     /// How often auditors get evidence.
     pub(crate) audits: Audits,
+    /// The data port for datagrams.
+    pub(crate) endpoint: Arc<Endpoint>,
     /// What forwards share.
     pub(crate) forward: Arc<Premises>,
     /// What is known of replicas outside of the cluster.
@@ -170,6 +173,7 @@ pub(crate) mod tests {
     use base64::engine::general_purpose::STANDARD;
     use sealane_attestation::VendorRoots;
     use sealane_policy::{SigningKey, canonical, sign};
+    use sealane_protocol::datagram::Greeter;
     use sealane_protocol::keys::MlKem768;
     use sealane_types::{Namespace, RootSource, Roots, SignedChain, UnixSeconds};
     use serde_json::{Value, json};
@@ -177,6 +181,8 @@ pub(crate) mod tests {
     use super::*;
     use crate::collateral::CollateralKeeper;
     use crate::config::Anchors;
+    use crate::link::udp::Socket;
+    use crate::link::xdp::DeviceError;
 
     /// Puts a policy of so many `peers` and `sessions` in force.
     pub(crate) fn permit(context: &Context, epoch: u64, peers: &Value, sessions: &Value) {
@@ -184,7 +190,13 @@ pub(crate) mod tests {
     }
 
     /// As [`permit`], with floors.
-    fn permit_under(context: &Context, epoch: u64, peers: &Value, sessions: &Value, floors: &Value) {
+    pub(crate) fn permit_under(
+        context: &Context,
+        epoch: u64,
+        peers: &Value,
+        sessions: &Value,
+        floors: &Value,
+    ) {
         let owner = SigningKey::from_seed(&[1; 32]).unwrap();
         let document = json!({
             "version": 1, "namespace": "demo", "name": "demo", "epoch": epoch,
@@ -241,6 +253,13 @@ pub(crate) mod tests {
         }
     }
 
+    /// Without a device, at any port.
+    pub(crate) fn endpoint() -> Endpoint {
+        let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let greeter = Greeter::new(&mut SystemRandom).unwrap();
+        Endpoint::new(Socket::new(socket).unwrap(), Err(DeviceError::NotAsked), greeter)
+    }
+
     /// Of a pod that belongs to `peer` and has no policy.
     pub(crate) fn context(peer: Option<&str>) -> Context {
         let clock = Arc::new(Clock::new());
@@ -269,6 +288,7 @@ pub(crate) mod tests {
             places_of_strangers: Places::new(1),
             tickets: Arc::default(),
             audits: Audits::default(),
+            endpoint: Arc::new(endpoint()),
             forward: Arc::new(Premises::new(vec![], None, 0)),
             externals: Arc::new(Externals::new(Arc::default())),
             changed: Arc::default(),

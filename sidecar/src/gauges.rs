@@ -8,7 +8,9 @@ use sealane_types::Reason;
 use crate::context::Context;
 use crate::evidence::own::{Own, OwnEvidence};
 use crate::link::gate::Gate;
-use crate::metrics::labels::{EvidenceLabels, KindLabel, ReasonLabel, SessionLabels, SourceLabel};
+use crate::metrics::labels::{
+    EvidenceLabels, FateLabel, KindLabel, ModeLabel, ReasonLabel, SessionLabels, SourceLabel,
+};
 use crate::metrics::tell;
 use crate::policy::Standing;
 use crate::route::Router;
@@ -40,6 +42,7 @@ impl Gauges {
         self.evidence();
         self.sessions();
         self.handshakes();
+        self.device();
         self.context.metrics.render()
     }
 
@@ -110,6 +113,16 @@ impl Gauges {
         let (issued, held) = self.context.tickets.count();
         for (kind, count) in [("issued", issued), ("held", held)] {
             tickets.get_or_create(&KindLabel { kind }).set(i64::try_from(count).unwrap_or(i64::MAX));
+        }
+    }
+
+    fn device(&self) {
+        let state = &self.context.metrics.state;
+        let Ok(xdp) = self.context.endpoint.device() else { return };
+        state.device.get_or_create(&ModeLabel { mode: xdp.mode() }).set(1);
+        for (fate, count) in xdp.packets() {
+            let count = i64::try_from(count).unwrap_or(i64::MAX);
+            state.device_packets.get_or_create(&FateLabel { fate }).set(count);
         }
     }
 

@@ -31,7 +31,7 @@ use crate::gauges::Gauges;
 use crate::handoff::{Lanes, Sessions, lanes};
 use crate::link::endpoint::Endpoint;
 use crate::link::gate::Gate;
-use crate::link::listen;
+use crate::link::ports::Ports;
 use crate::link::udp::Socket;
 use crate::metrics::{self, Metrics};
 use crate::policy::PolicyKeeper;
@@ -102,6 +102,14 @@ impl Node {
     /// # Errors
     /// [`NodeError`].
     pub fn start(config: &Config, platforms: Platforms) -> Result<(Self, Lanes), NodeError> {
+        Self::start_at(open_ports(config)?, config, platforms)
+    }
+
+    /// As [`Self::start`], at ports that are open.
+    ///
+    /// # Errors
+    /// [`NodeError`].
+    pub fn start_at(ports: Ports, config: &Config, platforms: Platforms) -> Result<(Self, Lanes), NodeError> {
         let clock = Arc::new(Clock::new());
         let namespace = Namespace::new(config.pod.namespace())?;
         let policy = Arc::new(PolicyKeeper::new(Arc::clone(&clock), namespace, config.roots.clone()));
@@ -111,7 +119,7 @@ impl Node {
         let metrics = Arc::new(Metrics::new(clock.unix()));
         let collateral = keeper(config, &platforms, &clock, &metrics);
         let (peer, own_peer) = watch::channel(None);
-        let (address, listener, endpoint) = listen(config.listen)?;
+        let (address, listener, endpoint) = listen(ports)?;
         let context = Arc::new(Context {
             pod: config.pod.clone(),
             static_key,
@@ -133,6 +141,7 @@ impl Node {
             places_of_strangers: Places::new(PLACES_OF_STRANGERS),
             tickets: Arc::default(),
             audits: Audits::default(),
+            endpoint: Arc::clone(&endpoint),
             forward: Arc::new(premises(config, address)),
             externals: Arc::new(Externals::new(Arc::clone(&changed))),
             changed: Arc::clone(&changed),
@@ -151,7 +160,9 @@ impl Node {
             gate: Arc::clone(&gate),
             draining: drained,
         };
-        tokio::spawn(acceptor.clone().run_datagrams(endpoint));
+        for inlet in endpoint.inlets() {
+            tokio::spawn(acceptor.clone().run_datagrams(Arc::clone(&endpoint), inlet));
+        }
         tokio::spawn(acceptor.run(listener));
         let appraisal = Appraisal {
             own_static,
@@ -281,15 +292,23 @@ fn keeper(
     Arc::new(CollateralKeeper::new(roots, Arc::clone(clock), fetcher, metrics.collateral.clone()))
 }
 
-/// Opens the data port, for TCP and UDP.
-fn listen(address: SocketAddr) -> Result<(SocketAddr, TcpListener, Arc<Endpoint>), NodeError> {
+/// Opens the data port. This comes before any thread is started if what opening a device needs is to be dropped.
+///
+/// # Errors
+/// [`NodeError::Listen`].
+pub fn open_ports(config: &Config) -> Result<Ports, NodeError> {
+    Ports::open(config.listen, config.device.as_ref(), &config.addresses)
+        .map_err(|source| NodeError::Listen { address: config.listen, source })
+}
+
+/// Takes the open data port into the runtime.
+fn listen(ports: Ports) -> Result<(SocketAddr, TcpListener, Arc<Endpoint>), NodeError> {
+    let Ports { address, listener, socket, device } = ports;
     let refused = |source| NodeError::Listen { address, source };
-    let (listener, socket) = listen::bind_both(address).map_err(refused)?;
     let listener = TcpListener::from_std(listener).map_err(refused)?;
-    let bound = listener.local_addr().map_err(refused)?;
     let socket = Socket::new(socket).map_err(refused)?;
-    let endpoint = Endpoint::new(socket, Greeter::new(&mut SystemRandom)?);
-    Ok((bound, listener, Arc::new(endpoint)))
+    let endpoint = Endpoint::new(socket, device, Greeter::new(&mut SystemRandom)?);
+    Ok((address, listener, Arc::new(endpoint)))
 }
 
 impl Shared {

@@ -130,7 +130,12 @@ impl Router {
     }
 
     pub(crate) fn observe(&self) -> Vec<Observed> {
-        self.lock().sessions.values().map(|entry| entry.side.observe()).collect()
+        let observe = |entry: &Entry| {
+            let mut observed = entry.side.observe();
+            observed.degraded.extend(observed.carried.degraded());
+            observed
+        };
+        self.lock().sessions.values().map(observe).collect()
     }
 
     /// What runs, and what is suspended.

@@ -60,7 +60,10 @@ pub fn main_with(platforms: Platforms) -> ExitCode {
         }
     };
     match arguments.command {
-        Command::Probe { port, door } => finish(probe::ask(port, &door)),
+        // It runs in the sidecar's container, and needs nothing of what that was given.
+        Command::Probe { port, door } => {
+            finish(serve::give_up_capabilities().and_then(|()| probe::ask(port, &door)))
+        }
         Command::Keygen(arguments) => finish(keygen::run(arguments)),
         Command::Agent(arguments) => {
             log();

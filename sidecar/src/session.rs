@@ -9,6 +9,7 @@ mod answer;
 mod arrival;
 mod auditing;
 pub(crate) mod audits;
+pub(crate) mod carried;
 pub(crate) mod clock;
 mod counts;
 mod dialer;

@@ -105,6 +105,12 @@ impl Engine {
         self.own
     }
 
+    /// How the remote calls it, as soon as that is known.
+    #[must_use]
+    pub const fn remote_id(&self) -> Option<ConnectionId> {
+        self.remote
+    }
+
     /// Where the remote is.
     #[must_use]
     pub const fn remote(&self) -> SocketAddr {

@@ -13,6 +13,7 @@ use super::{
     DRAIN, GRPC, Traces, read,
 };
 use crate::evidence::{KeyFile, ProviderInput};
+use crate::link::xdp::Device;
 
 /// Looks a variable up; `std::env::var(…).ok()` outside tests.
 pub type Lookup<'a> = &'a dyn Fn(&'static str) -> Option<String>;
@@ -35,6 +36,7 @@ pub fn parse(lookup: Lookup<'_>) -> Result<Config, ConfigError> {
         grpc: Some(lookup("SEALANE_GRPC").map_or_else(|| PathBuf::from(GRPC), PathBuf::from)),
         arena_bytes: number(lookup, "SEALANE_ARENA_BYTES", ARENA_BYTES)?,
         host_network: flag(lookup, "SEALANE_HOST_NETWORK")?,
+        device: flag(lookup, "SEALANE_AF_XDP")?.then_some(Device::OfPod),
         drain: Duration::from_secs(number(lookup, "SEALANE_DRAIN_SECONDS", DRAIN.as_secs())?),
         control: Some(control(lookup)?),
         roots: roots(lookup)?,

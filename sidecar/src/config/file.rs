@@ -17,6 +17,7 @@ use crate::desired::{
     REMOTES_MAX, REPLICAS_MAX, Rekey, Remote, Replica, SESSIONS_MAX, Session,
 };
 use crate::evidence::{KeyFile, ProviderInput};
+use crate::link::xdp::Device;
 
 /// Largest configuration file in bytes.
 const FILE_BYTES_MAX: usize = 4 << 20;
@@ -39,6 +40,8 @@ struct File {
     /// Forwards use unix sockets beside the door: loopback is the node's.
     #[serde(default)]
     host_network: bool,
+    /// Name of the network device on which AF_XDP is to be used; opening it needs capabilities.
+    af_xdp: Option<String>,
     peer: PeerName,
     #[serde(default = "auto")]
     provider: Provider,
@@ -177,6 +180,7 @@ pub fn parse(bytes: &[u8], path: &Path, read: Read<'_>) -> Result<Config, Config
         arena_bytes: file.arena_bytes.unwrap_or(ARENA_BYTES),
         drain: file.drain_seconds.map_or(DRAIN, Duration::from_secs),
         host_network: file.host_network,
+        device: file.af_xdp.map(Device::Named),
         control: None,
         roots: Anchors { roots, source: RootSource::File },
         traces: None,

@@ -5,11 +5,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use sealane_attestation::{Statement, VerifiedPeer};
 use sealane_sidecar_api::control as wire;
-use sealane_types::{Platform, Reason, SimulatedForm};
+use sealane_types::{Carrier, Platform, Reason, SimulatedForm};
 use tokio::sync::Notify;
 
 use crate::context::Context;
 use crate::evidence::own::{Own, OwnEvidence};
+use crate::link::endpoint::Endpoint;
 use crate::policy::Standing;
 use crate::route::Router;
 use crate::session::externals;
@@ -58,7 +59,12 @@ impl Reporter {
             generation: self.generation.load(Ordering::Relaxed),
             policy: Some(self.policy()),
             evidence: Some(evidence(own, self.context.clock.suspect())),
-            sessions: self.router.observe().into_iter().map(session).collect(),
+            sessions: self
+                .router
+                .observe()
+                .into_iter()
+                .map(|one| session(one, &self.context.endpoint))
+                .collect(),
             finished: self.is_finished(),
             externals: self.context.externals.observe().into_iter().map(external).collect(),
         }
@@ -174,7 +180,7 @@ fn form(peer: &VerifiedPeer) -> Option<SimulatedForm> {
     form.filter(|_| peer.platform() == Platform::Simulated)
 }
 
-fn session(observed: Observed) -> wire::SessionReport {
+fn session(observed: Observed, endpoint: &Endpoint) -> wire::SessionReport {
     let Observed {
         key,
         uid,
@@ -183,7 +189,7 @@ fn session(observed: Observed) -> wire::SessionReport {
         bytes,
         tensors,
         forwarded,
-        carrier,
+        carried,
         cipher,
         post_quantum,
         handshake_micros,
@@ -196,6 +202,8 @@ fn session(observed: Observed) -> wire::SessionReport {
     let mut degraded: Vec<String> = degraded.into_iter().map(|reason| reason.to_string()).collect();
     degraded.sort();
     degraded.dedup();
+    let mode = (carried.by == Carrier::AfXdp).then(|| endpoint.device().ok()).flatten();
+    let mode = mode.map(|xdp| xdp.mode().to_owned());
     wire::SessionReport {
         name: key.name.to_string(),
         uid,
@@ -203,7 +211,7 @@ fn session(observed: Observed) -> wire::SessionReport {
         connections_desired,
         bytes,
         tensors,
-        carrier: carrier.to_string(),
+        carrier: carried.by.to_string(),
         cipher: cipher.map(|cipher| cipher.to_string()).unwrap_or_default(),
         post_quantum,
         handshake_micros,
@@ -212,6 +220,7 @@ fn session(observed: Observed) -> wire::SessionReport {
         message,
         degraded,
         forwarded,
-        ..wire::SessionReport::default()
+        carrier_mode: mode.unwrap_or_default(),
+        carrier_message: carried.instead.map(|hindrance| hindrance.message(endpoint)).unwrap_or_default(),
     }
 }

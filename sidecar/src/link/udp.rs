@@ -49,15 +49,18 @@ pub enum Put {
 /// Datagrams that wait for room.
 #[derive(Debug)]
 pub struct Unsent {
-    to: SocketAddr,
-    contents: Vec<u8>,
-    segment: usize,
+    pub(super) from: Option<IpAddr>,
+    pub(super) to: SocketAddr,
+    pub(super) contents: Vec<u8>,
+    pub(super) segment: usize,
 }
 
 /// What one buffer was filled with: datagrams of one source and, but for the last, of one size.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Arrival {
     pub(crate) from: SocketAddr,
+    /// This machine's address that they were sent to.
+    pub(crate) to: Option<IpAddr>,
     pub(crate) bytes: usize,
     pub(crate) segment: usize,
 }
@@ -104,14 +107,22 @@ impl Socket {
     /// Lets `fill` put datagrams into a space of this thread, given how many of them the kernel takes at once, and sends
     /// them. `None`: there was nothing to send.
     pub fn put(&self, fill: impl FnOnce(&mut [u8], usize) -> Option<Transmit>) -> Option<Put> {
-        SPACE.with_borrow_mut(|space| {
-            space.resize(SEGMENTED_BYTES_MAX, 0);
+        self.put_from(None, fill)
+    }
+
+    /// As [`Self::put`], from an address of this machine if that is known.
+    pub(crate) fn put_from(
+        &self,
+        from: Option<IpAddr>,
+        fill: impl FnOnce(&mut [u8], usize) -> Option<Transmit>,
+    ) -> Option<Put> {
+        with_space(|space| {
             let Transmit { to, bytes, segment } = fill(space, self.state.max_gso_segments())?;
             let contents = space.get(..bytes).unwrap_or_default();
-            Some(match self.send(to, contents, segment) {
+            Some(match self.send_from(from, to, contents, segment) {
                 Moved::Done => Put::Done,
                 Moved::Refused => Put::Refused,
-                Moved::Blocked => Put::Blocked(Unsent { to, contents: contents.to_vec(), segment }),
+                Moved::Blocked => Put::Blocked(Unsent { from, to, contents: contents.to_vec(), segment }),
             })
         })
     }
@@ -119,7 +130,7 @@ impl Socket {
     /// Sends again what had no room.
     #[must_use]
     pub fn put_again(&self, unsent: Unsent) -> Put {
-        match self.send(unsent.to, &unsent.contents, unsent.segment) {
+        match self.send_from(unsent.from, unsent.to, &unsent.contents, unsent.segment) {
             Moved::Done => Put::Done,
             Moved::Refused => Put::Refused,
             Moved::Blocked => Put::Blocked(unsent),
@@ -128,8 +139,19 @@ impl Socket {
 
     /// Sends datagrams of `segment` bytes, the last of which may have fewer.
     pub fn send(&self, destination: SocketAddr, contents: &[u8], segment: usize) -> Moved {
+        self.send_from(None, destination, contents, segment)
+    }
+
+    /// As [`Self::send`], from an address of this machine if that is known.
+    pub(crate) fn send_from(
+        &self,
+        src_ip: Option<IpAddr>,
+        destination: SocketAddr,
+        contents: &[u8],
+        segment: usize,
+    ) -> Moved {
         let segment_size = (segment < contents.len()).then_some(segment);
-        let transmit = quinn_udp::Transmit { destination, ecn: None, contents, segment_size, src_ip: None };
+        let transmit = quinn_udp::Transmit { destination, ecn: None, contents, segment_size, src_ip };
         let sent =
             self.io.try_io(Interest::WRITABLE, || self.state.try_send(UdpSockRef::from(&self.io), &transmit));
         moved(sent)
@@ -164,7 +186,8 @@ impl Socket {
         let slices = buffers.each_mut().map(|buffer| IoSliceMut::new(buffer));
         let moved = self.receive_into(slices, |meta, _| {
             if let Some(arrival) = filled.next() {
-                *arrival = Some(Arrival { from: meta.addr, bytes: meta.len, segment: meta.stride });
+                let (from, to) = (meta.addr, meta.dst_ip);
+                *arrival = Some(Arrival { from, to, bytes: meta.len, segment: meta.stride });
             }
         });
         for (buffer, arrival) in buffers.into_iter().zip(arrivals) {
@@ -222,6 +245,14 @@ impl Socket {
         let interest = if writing { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE };
         self.io.ready(interest).await
     }
+}
+
+/// A space of this thread, as large as what is sent at once.
+pub(super) fn with_space<R>(use_it: impl FnOnce(&mut [u8]) -> R) -> R {
+    SPACE.with_borrow_mut(|space| {
+        space.resize(SEGMENTED_BYTES_MAX, 0);
+        use_it(space)
+    })
 }
 
 fn moved(result: io::Result<()>) -> Moved {

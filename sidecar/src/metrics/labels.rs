@@ -165,6 +165,18 @@ impl From<Reason> for ReasonLabel {
     }
 }
 
+/// How AF_XDP is used on a device.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct ModeLabel {
+    pub(crate) mode: &'static str,
+}
+
+/// What became of packets; a word of this program.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct FateLabel {
+    pub(crate) fate: &'static str,
+}
+
 /// How something ended; a word of this program.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct OutcomeLabel {

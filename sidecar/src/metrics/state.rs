@@ -7,7 +7,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 
-use super::labels::{EvidenceLabels, NoLabels, OutcomeLabel, ReasonLabel};
+use super::labels::{EvidenceLabels, FateLabel, ModeLabel, NoLabels, OutcomeLabel, ReasonLabel};
 use super::register::{begin, register, register_in};
 
 /// A value that is not always there; a zero in its place would be a lie.
@@ -33,6 +33,8 @@ pub(crate) struct State {
     pub(crate) policy_epoch: Gauge,
     pub(crate) policy_expires: Known,
     pub(crate) policy_refused: Family<ReasonLabel, Gauge>,
+    pub(crate) device: Family<ModeLabel, Gauge>,
+    pub(crate) device_packets: Family<FateLabel, Gauge>,
 }
 
 impl State {
@@ -69,6 +71,16 @@ impl State {
                 registry,
                 "policy_refused",
                 "1 if the newest policy that was proposed is refused, by reason",
+            ),
+            device: register(
+                registry,
+                "device_info",
+                "How AF_XDP is used on this pod's network device, always 1",
+            ),
+            device_packets: register(
+                registry,
+                "device_packets",
+                "Packets past the kernel since the process began, by what became of them",
             ),
         }
     }

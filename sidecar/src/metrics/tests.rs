@@ -5,8 +5,8 @@ use prometheus_client::metrics::counter::Counter;
 use sealane_types::Reason;
 
 use super::labels::{
-    DoorLabel, EvidenceLabels, HandshakeLabels, KindLabel, LaneFailureLabels, OutcomeLabel, SideLabel,
-    SourceLabel, TurnedAwayLabels, VerdictLabels, Way,
+    DoorLabel, EvidenceLabels, FateLabel, HandshakeLabels, KindLabel, LaneFailureLabels, ModeLabel,
+    OutcomeLabel, SideLabel, SourceLabel, TurnedAwayLabels, VerdictLabels, Way,
 };
 use super::*;
 use crate::desired::Direction;
@@ -104,7 +104,11 @@ fn touch_state(state: &State) {
         policy_epoch,
         policy_expires,
         policy_refused,
+        device,
+        device_packets,
     } = state;
+    device.get_or_create(&ModeLabel { mode: "Generic" }).set(1);
+    device_packets.get_or_create(&FateLabel { fate: "sent" }).set(1);
     degraded.get_or_create(&Reason::ClockSuspect.into()).set(1);
     policy_refused.get_or_create(&Reason::PolicyConflict.into()).set(1);
     evidence

@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 
 use anyhow::Context as _;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use sealane_xdp::{Capabilities, drop_capabilities, held_by_any_thread};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -13,7 +14,8 @@ use crate::admin;
 use crate::config::Config;
 use crate::door::Door;
 use crate::evidence::Platforms;
-use crate::node::Node;
+use crate::link::ports::Ports;
+use crate::node::{self, Node};
 
 /// Threads that move bytes, at most: half of the cores, since more would fight the application for its own, and pass
 /// tensors from thread to thread.
@@ -21,6 +23,8 @@ const WORKERS_MAX: usize = 4;
 
 /// Runs a sidecar until it is told to stop.
 pub(super) fn run(config: &Config, platforms: Platforms) -> anyhow::Result<()> {
+    let ports = node::open_ports(config)?;
+    give_up_capabilities()?;
     let workers =
         std::thread::available_parallelism().map_or(1, |cores| (cores.get() / 2).clamp(1, WORKERS_MAX));
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -29,12 +33,12 @@ pub(super) fn run(config: &Config, platforms: Platforms) -> anyhow::Result<()> {
         .enable_all()
         .build()
         .context("the data plane's threads cannot be started")?;
-    runtime.block_on(serve(config, platforms))
+    runtime.block_on(serve(ports, config, platforms))
 }
 
-async fn serve(config: &Config, platforms: Platforms) -> anyhow::Result<()> {
+async fn serve(ports: Ports, config: &Config, platforms: Platforms) -> anyhow::Result<()> {
     raise_descriptors();
-    let (node, lanes) = Node::start(config, platforms)?;
+    let (node, lanes) = Node::start_at(ports, config, platforms)?;
     let door = Door::counting(&config.door, config.arena_bytes, lanes, node.door_metrics())?;
     probe::forget(&config.door)?;
     let leaving = CancellationToken::new();
@@ -58,6 +62,16 @@ async fn serve(config: &Config, platforms: Platforms) -> anyhow::Result<()> {
     node.drain().await;
     clients.shutdown().await;
     tracing::info!("stopped");
+    Ok(())
+}
+
+/// What is open stays so without them. There are none but where a device was to be opened, and no thread but this one.
+pub(super) fn give_up_capabilities() -> anyhow::Result<()> {
+    let given = [Capabilities::NEEDED, Capabilities::IPC_LOCK];
+    let given = given.into_iter().fold(Capabilities::default(), Capabilities::union);
+    drop_capabilities(given).context("capabilities cannot be dropped")?;
+    let held = held_by_any_thread().context("the kernel does not tell of capabilities")?;
+    anyhow::ensure!(given.without(held) == given, "a thread holds capabilities: {held}");
     Ok(())
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sealane_protocol::connection::{AcceptSetup, Connection};
-use sealane_protocol::datagram::Engine;
+use sealane_protocol::datagram::{Beginning, Engine};
 use sealane_types::{PeerName, Reason};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -15,7 +15,7 @@ use super::inbound::{FindSession, Inbound};
 use super::wire::{Datagrams, Stream, Wire, tuning};
 use crate::context::{Context, SystemRandom, Wish};
 use crate::desired::Rekey;
-use crate::link::endpoint::Endpoint;
+use crate::link::endpoint::{Endpoint, Inlet};
 use crate::link::gate::{Admission, Gate};
 use crate::link::tcp::Link;
 use crate::metrics::labels::TurnedAwayLabels;
@@ -51,15 +51,16 @@ impl Acceptor {
         }
     }
 
-    /// Greets whoever sends datagrams until draining, and then gives connections what is theirs until none is left.
-    pub(crate) async fn run_datagrams(self, endpoint: Arc<Endpoint>) {
+    /// Greets whoever sends datagrams to one inlet until draining, and then gives connections what is theirs until none is
+    /// left.
+    pub(crate) async fn run_datagrams(self, endpoint: Arc<Endpoint>, inlet: Inlet) {
         let mut draining = self.draining.clone();
         let mut greets = true;
         loop {
             tokio::select! {
-                ready = endpoint.ready() => match ready {
+                ready = endpoint.ready(inlet) => match ready {
                     Ok(()) => {
-                        self.receive(&endpoint, greets);
+                        self.receive(&endpoint, inlet, greets);
                         // A socket that always has something would never let others have their turn.
                         tokio::task::yield_now().await;
                     }
@@ -74,21 +75,19 @@ impl Acceptor {
         }
     }
 
-    fn receive(&self, endpoint: &Endpoint, greets: bool) {
+    fn receive(&self, endpoint: &Endpoint, inlet: Inlet, greets: bool) {
         let now = self.context.clock.moment();
-        endpoint.receive(now, |beginning, first| {
-            if !greets {
-                return;
-            }
+        let begin = greets.then_some(|beginning: Beginning, first| {
             let source = beginning.source();
             let begun = self.gate(source).and_then(|admission| Begun::new(&self.context, admission));
             let Some(begun) = begun else { return };
             let Ok(engine) = Engine::accept(&beginning, tuning(source), &mut SystemRandom) else { return };
             // At once, so that the rest of its flight finds it.
             let subscription = endpoint.subscribe(&beginning, engine.id(), first);
-            let wire = Wire::Datagrams(Box::new(Datagrams::accepted(engine, subscription)));
+            let wire = Wire::Datagrams(Box::new(Datagrams::accepted(engine, subscription, endpoint)));
             self.spawn(wire, Begun { connection: begun.connection.over_datagrams(), ..begun });
         });
+        endpoint.receive(inlet, now, begin);
     }
 
     fn admit(&self, stream: TcpStream, source: SocketAddr) {

@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use sealane_protocol::handshake::Suite;
-use sealane_types::{Carrier, PeerName, PodIdentity, Reason};
+use sealane_types::{PeerName, PodIdentity, Reason};
 use tokio::sync::watch;
+
+use super::carried::Carried;
 
 /// A verified connection of a replica that dialled.
 #[derive(Debug)]
@@ -19,7 +21,7 @@ pub(crate) struct Arrival {
 /// What is known of it once it is established.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Connected {
-    pub(crate) carrier: Carrier,
+    pub(crate) carried: Carried,
     pub(crate) suite: Suite,
     pub(crate) handshake: Duration,
 }

@@ -17,7 +17,7 @@ use super::driver::{Ended, drive};
 use super::permission;
 use super::tickets::{Dialled, Turn};
 use super::traffic::Traffic;
-use super::wire::{Datagrams, Stream, Wire};
+use super::wire::{Datagrams, Source, Stream, Wire};
 use crate::context::{Context, SystemRandom, Wish};
 use crate::desired::Session;
 use crate::link::tcp::dial;
@@ -64,6 +64,7 @@ pub(crate) trait Keep: Send + Sync + 'static {
 pub(crate) struct Purpose {
     session: SessionName,
     flow: Flow,
+    carrier: Carrier,
     /// This pod's Peer when the connection was dialled.
     own: PeerName,
     remote: PeerName,
@@ -77,6 +78,11 @@ impl Purpose {
             && introduction.session == self.session
             && introduction.pod.namespace() == self.namespace;
         if same { Ok(()) } else { Err(Reason::PeerUnknown) }
+    }
+
+    /// What the session asked to be carried by then.
+    pub(crate) const fn carrier(&self) -> Carrier {
+        self.carrier
     }
 
     /// Whether `policy` permits it.
@@ -95,7 +101,7 @@ pub(crate) fn start(context: Arc<Context>, kept: impl Keep, stop: watch::Receive
 /// The other end, before a connection begins.
 enum Reached {
     Stream(Stream),
-    Socket(Socket, SocketAddr),
+    Datagrams(Source, SocketAddr),
 }
 
 struct Dialer<K> {
@@ -160,7 +166,8 @@ impl<K: Keep> Dialer<K> {
         let mut turn = self.turn(&replica).await?;
         if turn.has_ticket() {
             let ended = self.connect(turn, true).await?;
-            if ended.established || self.is_over() {
+            // Silence says nothing about the ticket.
+            if ended.established || !ended.heard || self.is_over() {
                 return Ok(ended);
             }
             tracing::debug!(peer = %replica.peer, replica = replica.id, reason = %ended.reason, "a ticket led nowhere");
@@ -178,10 +185,13 @@ impl<K: Keep> Dialer<K> {
     }
 
     async fn connect(&self, mut turn: Turn, resume: bool) -> Result<Ended, (Reason, String)> {
-        let (setup, purpose, carrier) = self.setup()?;
-        let dialled = self.reach(carrier).await;
-        let outcome = if dialled.is_ok() { "connected" } else { "failed" };
-        self.context.metrics.handshakes.dials.get_or_create(&OutcomeLabel { outcome }).inc();
+        let (setup, purpose) = self.setup()?;
+        let dialled = self.reach(purpose.carrier).await;
+        // Nothing is known of a remote over datagrams until it was heard.
+        let silent = matches!(dialled, Ok(Reached::Datagrams(..)));
+        if !silent {
+            self.dialled(dialled.is_ok());
+        }
         let reached =
             dialled.map_err(|error| (Reason::Unreachable, format!("it cannot be reached: {error}")))?;
         let ticket = if resume { turn.ticket() } else { None };
@@ -189,7 +199,17 @@ impl<K: Keep> Dialer<K> {
             self.begin(setup, ticket, reached).map_err(|error| (Reason::SuiteRefused, error.to_string()))?;
         let mut traffic = self.kept.traffic(purpose).ok_or_else(over)?;
         self.context.changed.notify_one();
-        Ok(drive(&self.context, wire, connection, &mut *traffic, Some(turn), self.stop.clone()).await)
+        let ended =
+            drive(&self.context, wire, connection, &mut *traffic, Some(turn), self.stop.clone()).await;
+        if silent {
+            self.dialled(ended.heard);
+        }
+        Ok(ended)
+    }
+
+    fn dialled(&self, connected: bool) {
+        let outcome = if connected { "connected" } else { "failed" };
+        self.context.metrics.handshakes.dials.get_or_create(&OutcomeLabel { outcome }).inc();
     }
 
     /// Dials. Datagrams need no answer before the handshake: an address that gives none is followed by the next one in the
@@ -203,7 +223,14 @@ impl<K: Keep> Dialer<K> {
                 let remote = turn.and_then(|turn| addresses.get(turn)).copied();
                 let remote = remote
                     .ok_or_else(|| io::Error::new(io::ErrorKind::AddrNotAvailable, "no address is known"))?;
-                Ok(Reached::Socket(Socket::towards(remote)?, remote))
+                let remote = SocketAddr::new(remote.ip().to_canonical(), remote.port());
+                let past_kernel = carrier == Carrier::AfXdp && self.context.endpoint.device().is_ok();
+                let source = if past_kernel {
+                    Source::Shared(Arc::clone(&self.context.endpoint))
+                } else {
+                    Source::Own(Socket::towards(remote)?)
+                };
+                Ok(Reached::Datagrams(source, remote))
             }
         }
     }
@@ -219,9 +246,9 @@ impl<K: Keep> Dialer<K> {
         let connection = self.first_words(setup, ticket, now)?;
         Ok(match reached {
             Reached::Stream(stream) => (Wire::Stream(stream), connection),
-            Reached::Socket(socket, remote) => {
+            Reached::Datagrams(source, remote) => {
                 let mut connection = connection.over_datagrams();
-                let datagrams = Datagrams::dialling(socket, remote, &mut connection, now)?;
+                let datagrams = Datagrams::dialling(source, remote, &mut connection, now)?;
                 (Wire::Datagrams(Box::new(datagrams)), connection)
             }
         })
@@ -242,7 +269,7 @@ impl<K: Keep> Dialer<K> {
     }
 
     /// What to dial with, if policy and configuration let us.
-    fn setup(&self) -> Result<(Setup, Purpose, Carrier), (Reason, String)> {
+    fn setup(&self) -> Result<(Setup, Purpose), (Reason, String)> {
         let missing = || (Reason::NotConfigured, "this pod belongs to no Peer yet".to_owned());
         let own = self.context.own_peer().ok_or_else(missing)?;
         let standing = self.context.policy.standing();
@@ -252,8 +279,9 @@ impl<K: Keep> Dialer<K> {
         held.policy
             .permits(&session.name, &own, &remote, flow)
             .map_err(|error| (error.reason(), error.to_string()))?;
-        let carrier = permission::carrier(&held.policy, &session)
+        permission::carried(&held.policy, &self.context, &session)
             .map_err(|message| (Reason::CarrierRefused, message))?;
+        let carrier = session.carried_by();
         let setup = Setup {
             local: self.context.local(held, own.clone(), Wish::of(&session), session.rekey),
             kind: Kind::Full,
@@ -261,7 +289,7 @@ impl<K: Keep> Dialer<K> {
             session: session.name.clone(),
         };
         let namespace = self.context.pod.namespace().to_owned();
-        Ok((setup, Purpose { session: session.name, flow, own, remote, namespace }, carrier))
+        Ok((setup, Purpose { session: session.name, flow, carrier, own, remote, namespace }))
     }
 }
 
@@ -305,6 +333,7 @@ mod tests {
         let purpose = Purpose {
             session: "activations".parse().unwrap(),
             flow: Flow::Stream,
+            carrier: Carrier::Tcp,
             own: "embedder".parse().unwrap(),
             remote: "ranker".parse().unwrap(),
             namespace: "demo".to_owned(),

@@ -29,6 +29,8 @@ pub(crate) struct Ended {
     pub(crate) by: ClosedBy,
     pub(crate) reason: Reason,
     pub(crate) established: bool,
+    /// Whether the remote was heard at all.
+    pub(crate) heard: bool,
 }
 
 /// Runs a connection to its end. A value in `stop` closes it with that reason; `turn` is that of a connection which was
@@ -77,7 +79,7 @@ impl<'a> Driver<'a> {
         let resumes = connection.is_resumed();
         Self {
             context,
-            trust: Trust::new(context, wire.carrier(), trace, turn, resumes),
+            trust: Trust::new(context, wire.way(), trace, turn, resumes),
             wire,
             connection,
             traffic,
@@ -206,7 +208,7 @@ impl<'a> Driver<'a> {
             self.ended = self.ended.or(over);
         }
         if self.trust.is_established() && !before {
-            self.wire.widen();
+            self.wire.carry(self.trust.carried());
         }
     }
 
@@ -244,7 +246,7 @@ impl<'a> Driver<'a> {
         let (by, reason) = self.ended.unwrap_or((ClosedBy::Local, Reason::Internal));
         let established = self.trust.is_established();
         self.trust.over(self.traffic.role(), by, reason);
-        Ended { by, reason, established }
+        Ended { by, reason, established, heard: self.wire.is_heard() }
     }
 }
 

@@ -8,7 +8,7 @@ use sealane_protocol::connection::{Connection, Introduction, Sink};
 use sealane_protocol::frame::Frame;
 use sealane_protocol::handshake::Kind;
 use sealane_protocol::record::Rekey;
-use sealane_types::{PeerName, Reason, SessionName};
+use sealane_types::{Carrier, PeerName, Reason, SessionName};
 use tokio::sync::{Notify, watch};
 
 use super::arrival::{Arrival, Connected};
@@ -29,6 +29,9 @@ pub(crate) trait Accepting: Send + Sync {
 
     /// What the policy has to permit.
     fn flow(&self) -> Flow;
+
+    /// What it asks to be carried by.
+    fn carrier(&self) -> Carrier;
 
     /// When keys are to be replaced.
     fn rekey(&self) -> Rekey;
@@ -142,8 +145,8 @@ impl Traffic for Inbound {
     }
 
     fn established(&mut self, connection: &Established<'_>) -> Result<(), Reason> {
-        let Established { carrier, suite, handshake, .. } = *connection;
-        let known = Connected { carrier, suite, handshake };
+        let Established { carried, suite, handshake, .. } = *connection;
+        let known = Connected { carried, suite, handshake };
         self.accepted()?.established(known);
         self.admission = None;
         Ok(())
@@ -153,6 +156,10 @@ impl Traffic for Inbound {
         if let Some(accepted) = &mut self.accepted {
             accepted.degraded(reasons);
         }
+    }
+
+    fn carrier(&self) -> Option<Carrier> {
+        self.session.as_ref().map(|session| session.carrier())
     }
 
     fn rekey(&self) -> Option<Rekey> {

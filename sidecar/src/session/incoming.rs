@@ -24,6 +24,7 @@ use tokio::sync::{Notify, Semaphore, watch};
 use self::hub::{Hub, ReceiverId};
 use self::stream::{Attachment, Stream};
 use super::arrival::{Arrival, Connected};
+use super::carried::carried;
 use super::life::{LaneLife, count_failed};
 use super::permission;
 use super::readiness::{Observed, Readiness};
@@ -183,7 +184,7 @@ impl Receiving {
             bytes: self.bytes.load(Ordering::Relaxed),
             tensors: self.tensors.load(Ordering::Relaxed),
             forwarded: 0,
-            carrier: connected.first().map_or_else(|| inner.session.carried_by(), |one| one.carrier),
+            carried: carried(connected.iter().map(|one| one.carried), &inner.session),
             cipher: suite.map(|suite| suite.cipher),
             post_quantum: suite.is_some_and(Suite::post_quantum),
             handshake_micros: u64::try_from(median).unwrap_or(u64::MAX),

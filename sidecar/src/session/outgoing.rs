@@ -27,6 +27,7 @@ use tokio::sync::{mpsc, watch};
 use self::association::{Association, LaneLink};
 use self::kept::Kept;
 use self::news::LaneNews;
+use super::carried::carried;
 use super::life::count_failed;
 use super::phase::Phase;
 use super::readiness::{Observed, Readiness};
@@ -242,7 +243,7 @@ impl Sending {
             bytes: self.bytes.load(Ordering::Relaxed),
             tensors: self.tensors.load(Ordering::Relaxed),
             forwarded: 0,
-            carrier: phases.iter().find_map(Phase::carrier).unwrap_or_else(|| inner.session.carried_by()),
+            carried: carried(phases.iter().filter_map(Phase::carried), &inner.session),
             cipher: suite.map(|suite| suite.cipher),
             post_quantum: suite.is_some_and(|suite| suite.post_quantum()),
             handshake_micros: handshakes.get(handshakes.len() / 2).copied().unwrap_or(0),

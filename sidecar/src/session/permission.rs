@@ -21,7 +21,7 @@ pub(crate) fn forbidden(context: &Context, session: &Session) -> Option<Readines
     let Some(own) = context.own_peer() else {
         return Some(Readiness::waiting(Reason::NotConfigured, "this pod belongs to no Peer yet"));
     };
-    if let Err(message) = carrier(&held.policy, session) {
+    if let Err(message) = carried(&held.policy, context, session) {
         return Some(Readiness::refused(Reason::CarrierRefused, message));
     }
     let refused = |peer: &PeerName| {
@@ -35,12 +35,16 @@ pub(crate) fn forbidden(context: &Context, session: &Session) -> Option<Readines
     Some(Readiness::refused(error.reason(), error.to_string()))
 }
 
-/// What carries a session, if the policy lists it. No other one takes its place.
-pub(super) fn carrier(policy: &VerifiedPolicy, session: &Session) -> Result<Carrier, String> {
-    let carrier = session.carried_by();
-    match listed(policy, carrier) {
-        Ok(()) => Ok(carrier),
-        Err(_) => Err(format!("the policy does not list carrier {carrier}")),
+/// Whether the policy lists what a session asks to be carried by, and what takes its place where that cannot be had: UDP
+/// that of AF_XDP, nothing that of others.
+pub(super) fn carried(policy: &VerifiedPolicy, context: &Context, session: &Session) -> Result<(), String> {
+    let wanted = session.carried_by();
+    listed(policy, wanted).map_err(|_| format!("the policy does not list carrier {wanted}"))?;
+    match context.endpoint.device() {
+        Err(why) if wanted == Carrier::AfXdp && listed(policy, Carrier::Udp).is_err() => {
+            Err(format!("carrier {wanted} cannot be had here, and the policy does not list Udp: {why}"))
+        }
+        _ => Ok(()),
     }
 }
 

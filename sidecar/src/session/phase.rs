@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use sealane_attestation::VerifiedPeer;
 use sealane_protocol::handshake::Suite;
-use sealane_types::{Carrier, Reason};
+use sealane_types::Reason;
 
+use super::carried::Carried;
 use super::traffic::Established;
 
 /// What is degraded about a verified replica, each word once.
@@ -21,7 +22,7 @@ pub(crate) enum Phase {
     /// With why the last attempt ended.
     Waiting(Option<(Reason, String)>),
     Established {
-        carrier: Carrier,
+        carried: Carried,
         suite: Suite,
         handshake: Duration,
         degraded: Vec<Reason>,
@@ -32,8 +33,8 @@ impl Phase {
     /// Of a connection that has just been established.
     pub(crate) fn of(connection: &Established<'_>) -> Self {
         let degraded = degraded(connection.peer);
-        let Established { carrier, suite, handshake, .. } = *connection;
-        Self::Established { carrier, suite, handshake, degraded }
+        let Established { carried, suite, handshake, .. } = *connection;
+        Self::Established { carried, suite, handshake, degraded }
     }
 
     /// The replica was judged again, and this is degraded about it now. What is about the connection stays.
@@ -57,9 +58,9 @@ impl Phase {
         }
     }
 
-    pub(crate) fn carrier(&self) -> Option<Carrier> {
+    pub(crate) fn carried(&self) -> Option<Carried> {
         match self {
-            Self::Established { carrier, .. } => Some(*carrier),
+            Self::Established { carried, .. } => Some(*carried),
             Self::Waiting(_) => None,
         }
     }

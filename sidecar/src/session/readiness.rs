@@ -1,7 +1,8 @@
 //! Whether a lane can be opened, and what the operator is told about a session.
 
-use sealane_types::{Carrier, Cipher, Reason};
+use sealane_types::{Cipher, Reason};
 
+use super::carried::Carried;
 use crate::desired::SessionKey;
 use crate::handoff::LaneError;
 
@@ -101,7 +102,7 @@ pub(crate) struct Observed {
     pub(crate) tensors: u64,
     /// TCP connections carried, of a forward.
     pub(crate) forwarded: u64,
-    pub(crate) carrier: Carrier,
+    pub(crate) carried: Carried,
     /// Of the connections that there are.
     pub(crate) cipher: Option<Cipher>,
     pub(crate) post_quantum: bool,

@@ -11,6 +11,7 @@ use sealane_protocol::record::Rekey;
 use sealane_types::{Carrier, Reason};
 use tokio::sync::Notify;
 
+use super::carried::Carried;
 use crate::desired::Direction;
 
 /// What a connection carries.
@@ -37,6 +38,9 @@ pub(crate) trait Traffic: Sink + Send {
     /// The remote was judged again, and something else is degraded about it than before: this.
     fn degraded(&mut self, reasons: &[Reason]);
 
+    /// What its session, if it has one, asks to be carried by.
+    fn carrier(&self) -> Option<Carrier>;
+
     /// When the session of a connection that was accepted wants keys replaced; one that was dialled began with it.
     fn rekey(&self) -> Option<Rekey> {
         None
@@ -57,7 +61,7 @@ pub(crate) trait Traffic: Sink + Send {
 pub(crate) struct Established<'a> {
     pub(crate) introduction: &'a Introduction,
     pub(crate) peer: &'a VerifiedPeer,
-    pub(crate) carrier: Carrier,
+    pub(crate) carried: Carried,
     pub(crate) suite: Suite,
     /// From the first byte, evidence included.
     pub(crate) handshake: Duration,

@@ -11,12 +11,13 @@ use sealane_attestation::binding::Purpose;
 use sealane_protocol::Moment;
 use sealane_protocol::connection::{ClosedBy, Connection, Event};
 use sealane_protocol::handshake::Suite;
-use sealane_types::{Carrier, Reason};
+use sealane_types::Reason;
 use tokio::sync::watch;
 use tokio::time::Interval;
 
 use super::answer::{self, Answer, Rejudged};
 use super::auditing::Auditing;
+use super::carried::{Carried, Way};
 use super::counts::Counts;
 use super::externals::Meeting;
 use super::offers::Offers;
@@ -52,7 +53,9 @@ pub(super) enum News {
 /// What one connection has to do with policy and evidence.
 pub(super) struct Trust<'a> {
     context: &'a Context,
-    carrier: Carrier,
+    way: Way,
+    /// By what its session asks for, once that is known.
+    carried: Carried,
     standing: watch::Receiver<Standing>,
     answers: FuturesUnordered<BoxFuture<'static, Answer>>,
     recheck: Interval,
@@ -75,7 +78,7 @@ pub(super) struct Trust<'a> {
 impl<'a> Trust<'a> {
     pub(super) fn new(
         context: &'a Context,
-        carrier: Carrier,
+        way: Way,
         trace: ConnectionTrace,
         turn: Option<Turn>,
         resumes: bool,
@@ -85,7 +88,8 @@ impl<'a> Trust<'a> {
         standing.mark_changed();
         Self {
             context,
-            carrier,
+            way,
+            carried: Carried::by(way.carrier()),
             standing,
             answers: FuturesUnordered::new(),
             recheck: tokio::time::interval(RECHECK),
@@ -105,6 +109,11 @@ impl<'a> Trust<'a> {
 
     pub(super) fn is_established(&self) -> bool {
         self.established
+    }
+
+    /// What carries it.
+    pub(super) fn carried(&self) -> Carried {
+        self.carried
     }
 
     /// The connection is over, or its handshake came to nothing.
@@ -245,7 +254,7 @@ impl<'a> Trust<'a> {
 
     /// What was proved on an earlier connection counts for this one, as far as it still holds.
     fn on_resumption(
-        &self,
+        &mut self,
         past: &VerifiedPeer,
         connection: &mut Connection,
         traffic: &mut dyn Traffic,
@@ -307,11 +316,16 @@ impl<'a> Trust<'a> {
     }
 
     /// The policy in force, if it permits this connection.
-    fn permitted(&self, connection: &Connection, traffic: &dyn Traffic) -> Result<Arc<Held>, Reason> {
+    fn permitted(&mut self, connection: &Connection, traffic: &dyn Traffic) -> Result<Arc<Held>, Reason> {
         let standing = self.standing.borrow().clone();
         let held = standing.held()?;
         let introduction = connection.introduction().ok_or(Reason::FrameMalformed)?;
-        permission::listed(&held.policy, self.carrier)?;
+        if self.established {
+            // What the session asks for now is for its next connection.
+            permission::listed(&held.policy, self.carried.by)?;
+        } else {
+            self.carried = Carried::of(self.way, traffic.carrier(), &held.policy)?;
+        }
         traffic.permitted(&held.policy, introduction)?;
         Ok(Arc::clone(held))
     }
@@ -334,8 +348,8 @@ impl<'a> Trust<'a> {
             self.auditing.answered(self.context.clock.moment());
             return Ok(());
         };
-        let carrier = self.carrier;
-        traffic.established(&Established { introduction, peer, carrier, suite, handshake })?;
+        let carried = self.carried;
+        traffic.established(&Established { introduction, peer, carried, suite, handshake })?;
         (self.established, self.degraded) = (true, degraded(peer));
         let labels = SessionLabels::new(&introduction.session, traffic.direction());
         self.counts.established(traffic.role(), labels, handshake);
@@ -384,7 +398,7 @@ impl<'a> Trust<'a> {
 
     /// A verdict that took its time: the policy may be another than the one that it was given under.
     fn still_holds(
-        &self,
+        &mut self,
         verdict: Result<VerifiedPeer, Reason>,
         connection: &Connection,
         traffic: &dyn Traffic,

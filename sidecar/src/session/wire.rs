@@ -10,7 +10,8 @@ use sealane_protocol::Moment;
 use sealane_protocol::connection::{Connection, Fail, Sink};
 use sealane_types::Carrier;
 
-pub(super) use datagrams::{Datagrams, tuning};
+use super::carried::{Carried, Way};
+pub(super) use datagrams::{Datagrams, Source, tuning};
 pub(super) use stream::Stream;
 
 /// See the module's documentation.
@@ -36,10 +37,31 @@ impl Moved {
 }
 
 impl Wire {
-    pub(super) const fn carrier(&self) -> Carrier {
+    /// What can carry it.
+    pub(super) fn way(&self) -> Way {
         match self {
-            Self::Stream(_) => Carrier::Tcp,
-            Self::Datagrams(_) => Carrier::Udp,
+            Self::Stream(_) => Way::Stream,
+            Self::Datagrams(datagrams) => Way::Datagrams(datagrams.pass()),
+        }
+    }
+
+    /// Both sides are verified, and this is what carries what follows.
+    pub(super) fn carry(&mut self, carried: Carried) {
+        match self {
+            Self::Stream(stream) => stream.widen(),
+            Self::Datagrams(datagrams) => {
+                if carried.by == Carrier::AfXdp {
+                    datagrams.pass_kernel();
+                }
+            }
+        }
+    }
+
+    /// Whether the remote was ever heard.
+    pub(super) const fn is_heard(&self) -> bool {
+        match self {
+            Self::Stream(_) => true,
+            Self::Datagrams(datagrams) => datagrams.is_heard(),
         }
     }
 
@@ -101,13 +123,6 @@ impl Wire {
         match self {
             Self::Stream(_) => true,
             Self::Datagrams(datagrams) => datagrams.is_settled(),
-        }
-    }
-
-    /// The remote is verified.
-    pub(super) const fn widen(&mut self) {
-        if let Self::Stream(stream) = self {
-            stream.widen();
         }
     }
 

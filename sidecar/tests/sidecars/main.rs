@@ -7,6 +7,7 @@ mod client;
 mod collateral;
 mod control;
 mod datagrams;
+mod device;
 mod faults;
 mod file;
 mod flow;

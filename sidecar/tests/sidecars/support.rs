@@ -20,6 +20,7 @@ use sealane_sidecar::evidence::{
     Format, KeyFile, Platforms, Provider, ProviderError, ProviderInput, Quote, QuoteRequest,
 };
 use sealane_sidecar::handoff::Lanes;
+use sealane_sidecar::link::xdp::Device;
 use sealane_sidecar::node::{Node, NodeError};
 use sealane_simulated::{Guest, Installation, MEASUREMENT, Material, Request, host_data};
 use sealane_types::{
@@ -210,6 +211,8 @@ pub(crate) struct Plan {
     pub(crate) remotes: Vec<SocketAddr>,
     /// What carries its sessions.
     pub(crate) carrier: Option<Carrier>,
+    /// The network device that it passes the kernel by with.
+    pub(crate) device: Option<Device>,
     pub(crate) platforms: Platforms,
     /// Where it asks for its configuration; without, it has one from the start.
     pub(crate) control: Option<Control>,
@@ -256,6 +259,7 @@ impl Plan {
             delivery: Delivery::RoundRobin,
             remotes: vec![],
             carrier: carrier(),
+            device: None,
             traces: None,
             collateral: None,
             fetch: None,
@@ -335,6 +339,7 @@ impl Plan {
             tracing_subscriber::fmt().with_env_filter(tracing_subscriber::EnvFilter::from_default_env());
         let _ = log.with_test_writer().try_init();
         let config = Config {
+            device: self.device.clone(),
             pod: PodIdentity::new("demo", self.pod, self.uid).unwrap(),
             node: String::new(),
             addresses: vec![],

@@ -120,7 +120,11 @@ impl Plan {
         if !(2..=FRAMES_MAX).contains(&frames) {
             return Err(OptionsError::Frames);
         }
-        let listen = Listen { addresses: options.addresses.clone(), port: options.port };
+        let listen = Listen {
+            addresses: options.addresses.clone(),
+            port: options.port,
+            packet_bytes_max: interface.mtu,
+        };
         Ok(Self { listen, queues, frames, frame_bytes: bytes, ring_slots: slots, jumbo: options.jumbo })
     }
 

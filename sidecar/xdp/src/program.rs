@@ -150,7 +150,11 @@ mod tests {
             let addresses = addresses.iter().map(|address| address.parse().unwrap()).collect();
             let sockets =
                 bpf::create_socket_map(1, bpf::name("test")).expect("root, and a kernel with AF_XDP");
-            let code = steering::program(&Listen { addresses, port: 4789 }, sockets.as_raw_fd()).unwrap();
+            let code = steering::program(
+                &Listen { addresses, port: 4789, packet_bytes_max: 1500 },
+                sockets.as_raw_fd(),
+            )
+            .unwrap();
             let program = load(&code, bpf::PROGRAM_HAS_FRAGMENTS).unwrap();
             let socket = socket::open(libc::AF_XDP, libc::SOCK_RAW, 0).unwrap();
             if with_socket {
@@ -172,6 +176,19 @@ mod tests {
         let mut bytes = vec![0; head.bytes() + 8];
         head.write(&mut bytes).unwrap();
         bytes
+    }
+
+    #[test]
+    fn what_a_kernel_joined_passes_to_the_kernel() {
+        let loaded = Loaded::new(&["10.0.0.1", "fd00::1"], true);
+        for (to, field, header) in [("10.0.0.1:4789", 16, 0), ("[fd00::1]:4789", 18, 40)] {
+            let says = |bytes: u16| {
+                let mut packet = packet(to);
+                packet[field..field + 2].copy_from_slice(&(bytes - header).to_be_bytes());
+                loaded.action(&packet)
+            };
+            assert_eq!((says(1500), says(1501), says(u16::MAX)), (REDIRECT, PASS, PASS), "{to}");
+        }
     }
 
     #[test]

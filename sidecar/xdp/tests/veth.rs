@@ -307,16 +307,23 @@ fn with_nothing_but_the_needed_capabilities_a_link_is_smaller_and_works() {
     assert_eq!(kernel_receive(&socket).0, payload);
 }
 
-/// A veth passes what the kernel would segment late, and AF_XDP does not tell where.
+/// A veth passes what the kernel would segment late. AF_XDP would not tell where; the kernel's socket does.
 #[test]
-fn what_a_kernel_segments_late_comes_as_one_payload() {
+fn what_a_kernel_segments_late_comes_to_the_kernels_socket() {
     let wire = Wire::new(1500, 1);
     let (mut here, _) = link(&wire.here);
-    let socket = kernel_socket(&wire.there, wire.there.end(wire.there.four));
-    let (segment, to) = (1000_i32, wire.here.end(wire.here.four));
-    traffic::segment(&socket, segment);
-    socket.send_to(&[5; 3000], to).unwrap();
-    assert_eq!(receive(&mut here).payload, [5; 3000]);
+    for (own, other) in [(wire.here.four, wire.there.four), (wire.here.six, wire.there.six)] {
+        let beside = kernel_socket(&wire.here, wire.here.end(own));
+        let socket = kernel_socket(&wire.there, wire.there.end(other));
+        traffic::segment(&socket, 1000);
+        socket.send_to(&[5; 2500], wire.here.end(own)).unwrap();
+        for bytes in [1000, 1000, 500] {
+            assert_eq!(kernel_receive(&beside).0, vec![5; bytes]);
+        }
+        // One that is as long as the interface carries is no such packet.
+        socket.send_to(&[6; 900], wire.here.end(own)).unwrap();
+        assert_eq!(receive(&mut here).payload, [6; 900]);
+    }
 }
 
 #[test]

@@ -48,6 +48,7 @@ const WALLS: &[Wall] = &[
             "sealane-protocol",
             "sealane-sidecar-api",
             "sealane-types",
+            "sealane-xdp",
         ],
         never: &["kube", "k8s-openapi", "snow"],
     },

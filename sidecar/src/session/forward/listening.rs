@@ -19,6 +19,7 @@ use super::socket::Socket;
 use super::tally::Tally;
 use crate::context::Context;
 use crate::desired::{Forward, Session, SessionKey};
+use crate::session::carried::carried;
 use crate::session::phase::Phase;
 use crate::session::readiness::{Observed, Readiness};
 use crate::session::{dialer, permission, rendezvous};
@@ -171,7 +172,7 @@ impl Listening {
             bytes: self.tally.bytes(),
             tensors: 0,
             forwarded: self.tally.forwarded(),
-            carrier: phases.iter().find_map(Phase::carrier).unwrap_or_else(|| inner.session.carried_by()),
+            carried: carried(phases.iter().filter_map(Phase::carried), &inner.session),
             cipher: suite.map(|suite| suite.cipher),
             post_quantum: suite.is_some_and(|suite| suite.post_quantum()),
             handshake_micros: handshakes.get(handshakes.len() / 2).copied().unwrap_or(0),

@@ -7,7 +7,7 @@ use sealane_attestation::VerifiedPeer;
 use sealane_policy::VerifiedPolicy;
 use sealane_protocol::connection::{Connection, Introduction, Sink};
 use sealane_protocol::frame::Frame;
-use sealane_types::{PeerName, PodIdentity, Reason};
+use sealane_types::{Carrier, PeerName, PodIdentity, Reason};
 use tokio::sync::Notify;
 
 use super::listening::Listening;
@@ -99,6 +99,10 @@ impl Traffic for Outbound {
 
     fn permitted(&self, policy: &VerifiedPolicy, _: &Introduction) -> Result<(), Reason> {
         self.purpose.permitted(policy)
+    }
+
+    fn carrier(&self) -> Option<Carrier> {
+        Some(self.purpose.carrier())
     }
 
     fn verified(&mut self, _: &VerifiedPeer) {}

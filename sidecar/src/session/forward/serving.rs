@@ -10,7 +10,7 @@ use sealane_protocol::connection::{Connection, Sink};
 use sealane_protocol::frame::Frame;
 use sealane_protocol::handshake::Suite;
 use sealane_protocol::record::Rekey;
-use sealane_types::{PeerName, PodIdentity, Reason};
+use sealane_types::{Carrier, PeerName, PodIdentity, Reason};
 use tokio::sync::{Notify, watch};
 
 use super::address::Address;
@@ -20,6 +20,7 @@ use super::tally::Tally;
 use crate::context::Context;
 use crate::desired::{Forward, Session, SessionKey};
 use crate::session::arrival::{Arrival, Connected};
+use crate::session::carried::carried;
 use crate::session::inbound::{Accepted, Accepting};
 use crate::session::permission;
 use crate::session::readiness::{Observed, Readiness};
@@ -143,7 +144,7 @@ impl Serving {
             bytes: self.tally.bytes(),
             tensors: 0,
             forwarded: self.tally.forwarded(),
-            carrier: known.first().map_or_else(|| inner.session.carried_by(), |known| known.carrier),
+            carried: carried(known.iter().map(|one| one.carried), &inner.session),
             cipher: suite.map(|suite| suite.cipher),
             post_quantum: suite.is_some_and(Suite::post_quantum),
             handshake_micros: u64::try_from(median).unwrap_or(u64::MAX),
@@ -200,6 +201,10 @@ impl Accepting for Serving {
 
     fn flow(&self) -> Flow {
         Flow::Forward { target: Some(self.forward.target) }
+    }
+
+    fn carrier(&self) -> Carrier {
+        self.lock().session.carried_by()
     }
 
     fn rekey(&self) -> Rekey {

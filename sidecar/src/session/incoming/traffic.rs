@@ -9,7 +9,7 @@ use sealane_protocol::frame::{Frame, Open, Sequences, StreamId, Taken};
 use sealane_protocol::limits::STREAMS_MAX;
 use sealane_protocol::record::Rekey;
 use sealane_protocol::transfer::Reply;
-use sealane_types::{PeerName, PodIdentity, Reason};
+use sealane_types::{Carrier, PeerName, PodIdentity, Reason};
 use tokio::sync::Notify;
 
 use super::Receiving;
@@ -24,6 +24,10 @@ impl Accepting for Receiving {
 
     fn flow(&self) -> Flow {
         self.lock().session.flow()
+    }
+
+    fn carrier(&self) -> Carrier {
+        self.lock().session.carried_by()
     }
 
     fn rekey(&self) -> Rekey {

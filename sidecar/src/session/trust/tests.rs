@@ -44,6 +44,10 @@ impl Traffic for Counted {
         Ok(())
     }
 
+    fn carrier(&self) -> Option<Carrier> {
+        None
+    }
+
     fn verified(&mut self, _: &VerifiedPeer) {
         self.verified += 1;
     }
@@ -95,7 +99,7 @@ impl<'a> Handshake<'a> {
         let setup = AcceptSetup { local: local(ranker), audit: false };
         let accepted = Connection::accept(setup, &mut SystemRandom, ranker.clock.moment()).unwrap();
         let trace = ranker.tracer.connection("responder", None);
-        let trust = Trust::new(ranker, Carrier::Tcp, trace, None, false);
+        let trust = Trust::new(ranker, Way::Stream, trace, None, false);
         Self { embedder: (embedder, dialled), ranker: accepted, trust, traffic: Counted::default() }
     }
 

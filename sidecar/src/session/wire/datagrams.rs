@@ -1,7 +1,9 @@
-//! Packets over UDP: the side that dials has a socket for each connection, the side that is dialled one for all.
+//! Packets over UDP, and past the kernel's stack where a device is open: the side that dials has a socket for each
+//! connection, the side that is dialled, and who passes by the kernel, one port for all.
 
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -11,8 +13,10 @@ use sealane_protocol::datagram::{Congestion, Engine, Tuning};
 
 use super::Moved;
 use crate::context::SystemRandom;
-use crate::link::endpoint::Subscription;
+use crate::link::endpoint::{Endpoint, Subscription};
 use crate::link::udp::{self, Put, Socket, Unsent, datagram_bytes_max};
+use crate::link::xdp::Xdp;
+use crate::session::carried::Hindrance;
 
 /// Batches of datagrams that are handed on before others have their turn.
 const BATCHES_MAX: u32 = 8;
@@ -30,12 +34,31 @@ pub(in crate::session) struct Datagrams {
     unsent: Option<Unsent>,
     /// How often in a row the network said that nobody listens at the other end, which anybody may say for it.
     refusals: u32,
+    /// Whether the remote, or somebody in its name, ever sent anything.
+    heard: bool,
+    /// What it can pass by the kernel with.
+    device: Result<Arc<Xdp>, Hindrance>,
 }
 
 #[derive(Debug)]
 enum Port {
     Own(Socket),
     Shared(Subscription),
+}
+
+/// Where a connection is dialled from.
+#[derive(Debug)]
+pub(in crate::session) enum Source {
+    /// A socket that hears the remote alone.
+    Own(Socket),
+    /// The port that this sidecar is dialled at, which has a device.
+    Shared(Arc<Endpoint>),
+}
+
+/// What a connection with `remote` can pass by the kernel with.
+fn device(endpoint: &Endpoint, remote: SocketAddr) -> Result<Arc<Xdp>, Hindrance> {
+    let xdp = endpoint.device().map_err(|_| Hindrance::NoDevice)?;
+    if xdp.leads_to(remote) { Ok(Arc::clone(xdp)) } else { Err(Hindrance::AnotherDevice) }
 }
 
 /// How paths towards `remote` are used.
@@ -46,18 +69,49 @@ pub(in crate::session) fn tuning(remote: SocketAddr) -> Tuning {
 impl Datagrams {
     /// Of the side that dials.
     pub(in crate::session) fn dialling(
-        socket: Socket,
+        source: Source,
         remote: SocketAddr,
         connection: &mut Connection,
         now: Moment,
     ) -> Result<Self, StartError> {
         let engine = Engine::initiate(connection, remote, tuning(remote), &mut SystemRandom, now)?;
-        Ok(Self { engine, port: Port::Own(socket), unsent: None, refusals: 0 })
+        Ok(match source {
+            Source::Own(socket) => Self::new(engine, Port::Own(socket), Err(Hindrance::NoDevice)),
+            Source::Shared(endpoint) => {
+                let port = Port::Shared(endpoint.subscribe_dialling(engine.id()));
+                Self::new(engine, port, device(&endpoint, remote))
+            }
+        })
     }
 
     /// Of the side that is dialled.
-    pub(in crate::session) const fn accepted(engine: Engine, subscription: Subscription) -> Self {
-        Self { engine, port: Port::Shared(subscription), unsent: None, refusals: 0 }
+    pub(in crate::session) fn accepted(
+        engine: Engine,
+        subscription: Subscription,
+        endpoint: &Endpoint,
+    ) -> Self {
+        let device = device(endpoint, engine.remote());
+        Self::new(engine, Port::Shared(subscription), device)
+    }
+
+    const fn new(engine: Engine, port: Port, device: Result<Arc<Xdp>, Hindrance>) -> Self {
+        Self { engine, port, unsent: None, refusals: 0, heard: false, device }
+    }
+
+    /// Whether it can pass by the kernel.
+    pub(super) fn pass(&self) -> Result<(), Hindrance> {
+        self.device.as_ref().map(drop).map_err(|hindrance| *hindrance)
+    }
+
+    /// From now on it does.
+    pub(super) fn pass_kernel(&mut self) {
+        if let (Port::Shared(subscription), Ok(xdp)) = (&mut self.port, &self.device) {
+            subscription.pass_kernel(Arc::clone(xdp));
+        }
+    }
+
+    pub(super) const fn is_heard(&self) -> bool {
+        self.heard
     }
 
     /// Nothing is dialled before the handshake.
@@ -69,16 +123,15 @@ impl Datagrams {
     }
 
     pub(super) fn put(&mut self, connection: &mut Connection, now: Moment) -> Moved {
-        let Self { engine, port, unsent, refusals } = self;
-        let socket = match port {
-            Port::Own(socket) => socket,
-            Port::Shared(subscription) => &*subscription.socket,
-        };
+        let Self { engine, port, unsent, refusals, .. } = self;
         let mut moved = Moved::NOTHING;
         loop {
-            let put = match unsent.take() {
-                Some(unsent) => Some(socket.put_again(unsent)),
-                None => socket.put(|space, most| engine.poll_transmit(connection, now, space, most)),
+            let fill = |space: &mut [u8], most| engine.poll_transmit(connection, now, space, most);
+            let put = match (&mut *port, unsent.take()) {
+                (Port::Own(socket), Some(unsent)) => Some(socket.put_again(unsent)),
+                (Port::Own(socket), None) => socket.put(fill),
+                (Port::Shared(subscription), Some(unsent)) => Some(subscription.put_again(now, unsent)),
+                (Port::Shared(subscription), None) => subscription.put(now, fill),
             };
             match put {
                 None => return moved,
@@ -103,7 +156,7 @@ impl Datagrams {
         now: Moment,
         sink: &mut dyn Sink,
     ) -> (Moved, Result<(), Fail>) {
-        let Self { engine, port, refusals, .. } = self;
+        let Self { engine, port, refusals, heard, .. } = self;
         let is_established = connection.is_established();
         let mut handled = Ok(());
         let mut each = |from, datagram: &mut [u8]| {
@@ -127,10 +180,15 @@ impl Datagrams {
                     batch.each(&mut each);
                     moved.any = true;
                 }
+                if !subscription.is_called()
+                    && let Some(id) = engine.remote_id()
+                {
+                    subscription.called(engine.remote(), id);
+                }
             }
         }
         if moved.any {
-            *refusals = 0;
+            (*refusals, *heard) = (0, true);
         }
         (moved, handled)
     }

@@ -41,6 +41,7 @@ const MOVE_REGISTER: u8 = 0xbf;
 const MOVE_IMMEDIATE: u8 = 0xb7;
 const ADD_IMMEDIATE: u8 = 0x07;
 const AND_IMMEDIATE: u8 = 0x57;
+const FROM_NETWORK: u8 = 0xdc;
 const LOAD_CLASS: u8 = 0x61;
 const LOAD_WIDE: u8 = 0x18;
 const JUMP: u8 = 0x05;
@@ -93,6 +94,11 @@ impl Assembler {
     }
 
     /// Loads from `offset` bytes behind a pointer. The bytes stay in the order of memory.
+    /// Two bytes in the order of the network become a number.
+    pub(crate) fn from_network_half(&mut self, register: Register) {
+        self.emit(FROM_NETWORK, register as u8, 0, 0, 16);
+    }
+
     pub(crate) fn load(&mut self, size: Size, into: Register, from: Register, offset: i16) {
         self.emit(LOAD_CLASS | size as u8, into as u8, from as u8, offset, 0);
     }

@@ -20,10 +20,13 @@ const CONTEXT_QUEUE: i16 = 16;
 // Offsets into packets, from the Ethernet header on.
 const ETHERTYPE: i16 = 12;
 const IP: i16 = 14;
+const IPV4_BYTES: i16 = IP + 2;
 const IPV4_FRAGMENT: i16 = IP + 6;
 const IPV4_PROTOCOL: i16 = IP + 9;
 const IPV4_DESTINATION: i16 = IP + 16;
 const IPV4_UDP: i16 = IP + 20;
+const IPV6_PAYLOAD_BYTES: i16 = IP + 4;
+const IPV6_HEADER_BYTES: u32 = 40;
 const IPV6_PROTOCOL: i16 = IP + 6;
 const IPV6_DESTINATION: i16 = IP + 24;
 const IPV6_UDP: i16 = IP + 40;
@@ -39,7 +42,8 @@ const END: Register = Register::R4;
 const FIELD: Register = Register::R5;
 
 /// UDP to one of the addresses and the port goes to the socket of its queue: IPv4 without options or fragments, IPv6
-/// without extension headers. Everything else passes to the kernel, and so does what comes to a queue without a socket.
+/// without extension headers. Everything else passes to the kernel, and so does what comes to a queue without a socket,
+/// and what a kernel joined: a veth passes it whole, and the kernel's socket beside the link takes it apart.
 pub(super) fn program(listen: &Listen, sockets: RawFd) -> Result<Vec<Instruction>, AssembleError> {
     let mut assembler = Assembler::default();
     let (pass, take, six) = (assembler.label(), assembler.label(), assembler.label());
@@ -76,6 +80,7 @@ fn four(code: &mut Assembler, listen: &Listen, take: Label, pass: Label) {
     code.and(FIELD, in_memory_half(0x3fff).cast_signed());
     code.jump_if_not_equal(FIELD, 0, pass);
     expect(code, Size::Half, IPV4_UDP + UDP_DESTINATION, in_memory_half(listen.port), pass);
+    at_most(code, IPV4_BYTES, listen.packet_bytes_max, pass);
     code.load(Size::Word, FIELD, DATA, IPV4_DESTINATION);
     for address in &listen.addresses {
         if let IpAddr::V4(address) = address {
@@ -91,6 +96,7 @@ fn six(code: &mut Assembler, listen: &Listen, take: Label, pass: Label) {
     code.jump_if_not_equal(FIELD, 0x60, pass);
     expect(code, Size::Byte, IPV6_PROTOCOL, 17, pass);
     expect(code, Size::Half, IPV6_UDP + UDP_DESTINATION, in_memory_half(listen.port), pass);
+    at_most(code, IPV6_PAYLOAD_BYTES, listen.packet_bytes_max.saturating_sub(IPV6_HEADER_BYTES), pass);
     for address in &listen.addresses {
         let IpAddr::V6(address) = address else { continue };
         let next = code.label();
@@ -115,6 +121,14 @@ fn need(code: &mut Assembler, bytes: i16, otherwise: Label) {
 fn expect(code: &mut Assembler, size: Size, offset: i16, value: u32, otherwise: Label) {
     code.load(size, FIELD, DATA, offset);
     code.jump_if_not_equal(FIELD, value, otherwise);
+}
+
+/// A length of the network is not greater than this.
+fn at_most(code: &mut Assembler, offset: i16, bytes: u32, otherwise: Label) {
+    code.load(Size::Half, FIELD, DATA, offset);
+    code.from_network_half(FIELD);
+    code.move_immediate(END, i32::try_from(bytes).unwrap_or(i32::MAX));
+    code.jump_if_greater(FIELD, END, otherwise);
 }
 
 /// A field of the network, as a load of two bytes sees it.

@@ -8,6 +8,7 @@ use super::super::ledger::Ledger;
 use super::super::schedule::{Choice, Schedule};
 use super::*;
 use crate::handoff::{ReadAt, Sequence, TensorHeader};
+use crate::session::carried::Carried;
 
 /// More than an association lets wait, if something waits already.
 const LARGE: u64 = 8 << 20;
@@ -20,7 +21,7 @@ fn process(number: u8) -> ReplicaId {
 
 fn established() -> Phase {
     Phase::Established {
-        carrier: Carrier::Tcp,
+        carried: Carried::by(Carrier::Tcp),
         suite: Suite::new(KeyExchange::Hybrid, Cipher::Aes256Gcm),
         handshake: Duration::ZERO,
         degraded: Vec::new(),

@@ -1,0 +1,129 @@
+//! What carries a connection: what its session asks for, as far as the policy lists it and this pod has it.
+
+use sealane_policy::VerifiedPolicy;
+use sealane_types::{Carrier, Reason};
+
+use super::permission::listed;
+use crate::desired::Session;
+use crate::link::endpoint::Endpoint;
+
+/// What a connection can be carried by, once it is dialled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// TCP alone.
+    Stream,
+    /// UDP, and AF_XDP unless there is something against it.
+    Datagrams(Result<(), Hindrance>),
+}
+
+/// Why a connection over UDP cannot pass by the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Hindrance {
+    /// This pod has no device; the endpoint tells why.
+    NoDevice,
+    /// The way to the remote leaves by another device: to this very node, for one.
+    AnotherDevice,
+}
+
+/// See the module's documentation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Carried {
+    pub(crate) by: Carrier,
+    /// Why it is not what the session asks for.
+    pub(crate) instead: Option<Hindrance>,
+}
+
+impl Hindrance {
+    /// What a person should know about it.
+    pub(crate) fn message(self, endpoint: &Endpoint) -> String {
+        match self {
+            Self::NoDevice => endpoint.device().err().unwrap_or("the device was opened since").to_owned(),
+            Self::AnotherDevice => {
+                "the way to the other side leaves by another network device; to the same node it always does"
+                    .to_owned()
+            }
+        }
+    }
+}
+
+impl Carried {
+    /// As the session asks.
+    pub(crate) const fn by(carrier: Carrier) -> Self {
+        Self { by: carrier, instead: None }
+    }
+
+    /// What carries a connection whose session, if it has one, asks for `wanted`.
+    ///
+    /// # Errors
+    /// [`Reason::CarrierRefused`] when the policy does not list it.
+    pub(crate) fn of(way: Way, wanted: Option<Carrier>, policy: &VerifiedPolicy) -> Result<Self, Reason> {
+        let carried = match (way, wanted) {
+            (Way::Stream, _) => Self::by(Carrier::Tcp),
+            (Way::Datagrams(Ok(())), Some(Carrier::AfXdp)) => Self::by(Carrier::AfXdp),
+            (Way::Datagrams(Err(hindrance)), Some(Carrier::AfXdp)) => {
+                Self { by: Carrier::Udp, instead: Some(hindrance) }
+            }
+            (Way::Datagrams(_), _) => Self::by(Carrier::Udp),
+        };
+        listed(policy, carried.by)?;
+        Ok(carried)
+    }
+
+    /// What is degraded about it.
+    pub(crate) fn degraded(self) -> Option<Reason> {
+        self.instead.map(|_| Reason::CarrierFallback)
+    }
+}
+
+/// How the connections of a session are carried: the first that is not as asked, since people have to know of it.
+pub(crate) fn carried(connections: impl Iterator<Item = Carried> + Clone, session: &Session) -> Carried {
+    let mut all = connections.clone();
+    all.find(|one| one.instead.is_some())
+        .or_else(|| connections.clone().next())
+        .unwrap_or_else(|| Carried::by(session.carried_by()))
+}
+
+impl Way {
+    /// What carries it before its session is known.
+    pub(crate) const fn carrier(self) -> Carrier {
+        match self {
+            Self::Stream => Carrier::Tcp,
+            Self::Datagrams(_) => Carrier::Udp,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::context::tests::{context, permit_under};
+
+    /// What a policy that lists `carriers` makes of it.
+    fn under(carriers: &[&str], way: Way, wanted: Option<Carrier>) -> Result<Carried, Reason> {
+        let context = context(Some("ranker"));
+        permit_under(&context, 1, &json!({}), &json!([]), &json!({"carriers": carriers}));
+        let standing = context.policy.standing();
+        Carried::of(way, wanted, &standing.held().unwrap().policy)
+    }
+
+    #[tokio::test]
+    async fn a_connection_is_carried_as_asked_or_by_udp_in_its_place_if_the_policy_lists_it() {
+        const OPEN: Way = Way::Datagrams(Ok(()));
+        const NONE: Way = Way::Datagrams(Err(Hindrance::NoDevice));
+        let xdp = Some(Carrier::AfXdp);
+        let all = ["Tcp", "Udp", "AfXdp"];
+        let instead = Carried { by: Carrier::Udp, instead: Some(Hindrance::NoDevice) };
+        assert_eq!(under(&all, Way::Stream, xdp), Ok(Carried::by(Carrier::Tcp)));
+        assert_eq!(under(&all, OPEN, xdp), Ok(Carried::by(Carrier::AfXdp)));
+        assert_eq!(under(&all, OPEN, Some(Carrier::Udp)), Ok(Carried::by(Carrier::Udp)));
+        assert_eq!(under(&all, OPEN, None), Ok(Carried::by(Carrier::Udp)), "an audit");
+        assert_eq!(under(&all, NONE, xdp), Ok(instead));
+        assert_eq!(instead.degraded(), Some(Reason::CarrierFallback));
+        assert_eq!(under(&["Udp"], OPEN, xdp), Err(Reason::CarrierRefused));
+        assert_eq!(under(&["AfXdp"], OPEN, xdp), Ok(Carried::by(Carrier::AfXdp)));
+        assert_eq!(under(&["AfXdp"], NONE, xdp), Err(Reason::CarrierRefused));
+        assert_eq!(under(&["Tcp"], OPEN, None), Err(Reason::CarrierRefused));
+    }
+}
