@@ -143,13 +143,21 @@ fn session_row(session: &TransferSession) -> Vec<String> {
         ready_word(&status.conditions),
         status.phase.map_or_else(|| "-".to_owned(), |phase| format!("{phase:?}")),
         format!("{}/{}", shown(status.connections), shown(status.connections_desired)),
-        shown(status.carrier),
+        carrier(shown(status.carrier), status.carrier_mode),
         cipher(shown(status.cipher), status.recommended),
         status.post_quantum.map_or("-", |post_quantum| if post_quantum { "yes" } else { "NO" }).to_owned(),
         shown(status.tensors_transferred),
         shown(status.forwarded),
         shown(status.bytes_transferred),
     ]
+}
+
+/// The carrier in use, and how it reaches the network devices if that is a question.
+fn carrier(in_use: String, mode: Option<String>) -> String {
+    match mode {
+        Some(mode) => format!("{in_use} ({mode})"),
+        None => in_use,
+    }
 }
 
 /// The cipher in use, and the one that the next connection is to take if that is another.

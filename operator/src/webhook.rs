@@ -3,6 +3,7 @@
 //! Invariant: no answer depends on leadership or on a cache. What a decision needs is read from the API server
 //! for each review, so a pod made a moment after its Peer is injected.
 
+pub mod af_xdp;
 pub mod context;
 pub mod decide;
 pub mod inject;

@@ -81,6 +81,12 @@ def test_roles_have_no_wildcards_and_no_data(default: list[dict[str, Any]]) -> N
             assert not {"pods/exec", "nodes/proxy"} & set(rule["resources"])
 
 
+def test_namespaces_are_looked_at_one_by_one_and_never_changed(default: list[dict[str, Any]]) -> None:
+    roles = of_kind(default, "ClusterRole") + of_kind(default, "Role")
+    rules = [rule for role in roles for rule in role["rules"] if "namespaces" in rule["resources"]]
+    assert rules == [{"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get"]}]
+
+
 def test_webhooks_fail_closed_without_a_rendered_certificate(default: list[dict[str, Any]]) -> None:
     (mutating,) = of_kind(default, "MutatingWebhookConfiguration")
     (validating,) = of_kind(default, "ValidatingWebhookConfiguration")

@@ -39,6 +39,21 @@ fn what_is_not_ready_says_why() {
 }
 
 #[test]
+fn a_carrier_says_how_it_reaches_the_devices() {
+    let mut declared = declared();
+    let row = |declared: &Declared| {
+        let text = text(declared);
+        text.lines().find(|line| line.starts_with("activations")).unwrap().to_owned()
+    };
+    let status = declared.sessions[0].status.insert(sealane_operator_api::TransferSessionStatus::default());
+    (status.carrier, status.carrier_mode) = (Some("AfXdp".to_owned()), Some("Generic".to_owned()));
+    assert!(row(&declared).contains(" AfXdp (Generic) "), "{}", row(&declared));
+    let status = declared.sessions[0].status.insert(sealane_operator_api::TransferSessionStatus::default());
+    status.carrier = Some("Udp".to_owned());
+    assert!(row(&declared).contains(" Udp ") && !row(&declared).contains('('), "{}", row(&declared));
+}
+
+#[test]
 fn json_holds_the_same() {
     let value = value(&declared());
     assert_eq!(value["notReady"][0]["reason"], "PodsNotInjected");

@@ -58,7 +58,10 @@ pub struct TransferSessionSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forward: Option<Forward>,
     /// What moves the sealed bytes. Auto is TCP. With Udp the data port has to be open for UDP too, between the nodes and in
-    /// every NetworkPolicy; nothing takes its place where it is not.
+    /// every NetworkPolicy; nothing takes its place where it is not. AfXdp is the same UDP past the kernel's stack, between
+    /// pods on the host's network that were made after the session and so have the capabilities. Where it cannot be had, Udp
+    /// takes its place if the policy lists Udp, and condition Degraded says so (CarrierFallback). A change reaches a
+    /// connection when it is made anew.
     #[serde(default)]
     pub carrier: CarrierChoice,
     /// How records are sealed. Auto takes what Benchmarks recommend for the session's nodes, or follows the node's CPU where
@@ -132,6 +135,7 @@ pub enum CarrierChoice {
     Auto,
     Tcp,
     Udp,
+    AfXdp,
 }
 
 impl CarrierChoice {
@@ -142,6 +146,7 @@ impl CarrierChoice {
             Self::Auto => "Auto",
             Self::Tcp => "Tcp",
             Self::Udp => "Udp",
+            Self::AfXdp => "AfXdp",
         }
     }
 }
@@ -246,6 +251,11 @@ pub struct TransferSessionStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub carrier: Option<String>,
+    /// How AfXdp reaches the network devices: ZeroCopy, Native (the driver copies) or Generic (the kernel does it for a
+    /// driver that cannot), joined by `+` when they differ.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub carrier_mode: Option<String>,
     /// Ciphers in use, joined by `+` when they differ.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]

@@ -130,10 +130,12 @@ fn session(session: &mut SessionReport) -> Result<(), ReportError> {
     word("session.name", &session.name)?;
     word("session.uid", &session.uid)?;
     word("session.carrier", &session.carrier)?;
+    word("session.carrier_mode", &session.carrier_mode)?;
     word("session.cipher", &session.cipher)?;
     word("session.reason", &session.reason)?;
     words("session.degraded", &session.degraded)?;
     cut(&mut session.message);
+    cut(&mut session.carrier_message);
     Ok(())
 }
 
@@ -216,6 +218,9 @@ mod tests {
         let long = SessionReport { cipher: "x".repeat(257), ..Default::default() };
         let long = Report { sessions: vec![long], ..Default::default() };
         assert_eq!(bounded(long), Err(ReportError::TooLong { field: "session.cipher" }));
+        let long = SessionReport { carrier_mode: "x".repeat(257), ..Default::default() };
+        let long = Report { sessions: vec![long], ..Default::default() };
+        assert_eq!(bounded(long), Err(ReportError::TooLong { field: "session.carrier_mode" }));
         let many = Report { externals: vec![ExternalReport::default(); 1025], ..Default::default() };
         assert!(matches!(bounded(many), Err(ReportError::TooMany { field: "externals", .. })));
         let long = ExternalReport { pod: "x".repeat(762), ..Default::default() };
@@ -225,5 +230,8 @@ mod tests {
         let wordy = SessionReport { message: "ä".repeat(1025), ..Default::default() };
         let cut = bounded(Report { sessions: vec![wordy], ..Default::default() }).unwrap();
         assert_eq!(cut.sessions[0].message, "ä".repeat(512));
+        let wordy = SessionReport { carrier_message: "ä".repeat(1025), ..Default::default() };
+        let cut = bounded(Report { sessions: vec![wordy], ..Default::default() }).unwrap();
+        assert_eq!(cut.sessions[0].carrier_message, "ä".repeat(512));
     }
 }

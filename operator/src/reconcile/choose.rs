@@ -118,6 +118,7 @@ fn permitted(valid: &Valid, shape: &SessionShape) -> Result<Vec<Transport>, Stri
         // What sidecars take for Auto: they are recommended no carrier yet.
         CarrierChoice::Auto | CarrierChoice::Tcp => carrier == Carrier::Tcp,
         CarrierChoice::Udp => carrier == Carrier::Udp,
+        CarrierChoice::AfXdp => carrier == Carrier::AfXdp,
     };
     Ok(Transport::all()
         .filter(|one| {

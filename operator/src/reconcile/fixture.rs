@@ -69,7 +69,7 @@ pub(crate) fn peer(name: &str) -> Peer {
     .unwrap()
 }
 
-pub(super) fn session() -> TransferSession {
+pub(crate) fn session() -> TransferSession {
     serde_json::from_value(json!({
         "apiVersion": "sealane.dev/v1alpha1", "kind": "TransferSession",
         "metadata": {"name": "activations", "namespace": "demo", "uid": "session-uid", "generation": 1},

@@ -21,4 +21,6 @@ pub struct InjectionContext<'a> {
     pub roots: Option<String>,
     /// Secret with the Peer's private key, of a Peer that proves itself by one.
     pub key_secret: Option<&'a str>,
+    /// Whether the sidecar gets what AF_XDP takes.
+    pub af_xdp: bool,
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use sealane_operator_api::well_known::INJECT_LABEL;
 use sealane_types::{PeerName, Provider};
 
+use super::af_xdp::Forbidden;
 use crate::membership::{Membership, PeerSelector};
 
 /// What becomes of a pod.
@@ -33,6 +34,8 @@ pub enum Refusal {
         "Peer `{0}` gets its evidence from the node agent (provider NodeAgent), which this installation does not run: set agent.enabled in the chart, or another provider"
     )]
     NoNodeAgent(PeerName),
+    #[error(transparent)]
+    Forbidden(Forbidden),
 }
 
 /// Whether a pod of this Peer gets the volume by which its sidecar reaches the agent of its node, where there is one.

@@ -4,15 +4,16 @@ use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Namespace, Pod};
 use kube::api::ListParams;
 use kube::core::DeserializeGuard;
 use kube::core::admission::{AdmissionRequest, AdmissionResponse};
 use kube::{Api, Client};
-use sealane_operator_api::{Attestation, Peer, TrustPolicy};
+use sealane_operator_api::{Attestation, Peer, TransferSession, TrustPolicy};
 use sealane_types::{PeerName, Provider};
 use tokio::sync::watch;
 
+use super::af_xdp::{self, POD_SECURITY_LABEL};
 use super::context::InjectionContext;
 use super::decide::{Decision, Refusal, decide, opted_out, reaches_node_agent};
 use super::inject::inject;
@@ -23,6 +24,8 @@ use crate::metrics::{Injection, Metrics};
 
 /// Peers of one namespace that a review considers.
 const PEERS_MAX: u32 = 1024;
+/// TransferSessions of one namespace that a review considers; those beyond them get no capabilities, and say so later.
+const SESSIONS_MAX: u32 = 4096;
 /// Of what is wrong with a Peer, in a refusal.
 const PROBLEM_CHARACTERS_MAX: usize = 300;
 
@@ -105,6 +108,10 @@ impl Mutator {
             Ok(reached) => reached.unwrap_or(false),
             Err(refusal) => return Ok(refused(refusal)),
         };
+        let af_xdp = match self.af_xdp(namespace, pod, peer.as_ref()).await? {
+            Ok(af_xdp) => af_xdp,
+            Err(refusal) => return Ok(refused(refusal)),
+        };
         let authorities = Arc::clone(&self.authorities.borrow());
         let context = InjectionContext {
             settings: &self.config.sidecar,
@@ -115,6 +122,7 @@ impl Mutator {
             node_agent,
             roots: self.roots(namespace, found).await?,
             key_secret: found.and_then(key_secret),
+            af_xdp,
         };
         match inject(pod, &context) {
             Ok(patch) => Ok((Injection::Injected, response.with_patch(patch)?)),
@@ -132,6 +140,28 @@ impl Mutator {
             return Err(format!("namespace {namespace} has more than {PEERS_MAX} Peers").into());
         }
         Ok(listed.items)
+    }
+
+    /// Whether the pod's sidecar gets what AF_XDP takes, or why the pod is refused. A session that cannot be read asks for
+    /// nothing.
+    async fn af_xdp(
+        &self,
+        namespace: &str,
+        pod: &Pod,
+        peer: Option<&PeerName>,
+    ) -> Result<Result<bool, Refusal>, Box<dyn Error + Send + Sync>> {
+        let Some(peer) = peer.filter(|_| pod.spec.as_ref().is_some_and(af_xdp::is_open)) else {
+            return Ok(Ok(false));
+        };
+        let api: Api<DeserializeGuard<TransferSession>> = Api::namespaced(self.client.clone(), namespace);
+        let listed = api.list(&ListParams::default().limit(SESSIONS_MAX)).await?;
+        let sessions: Vec<_> =
+            listed.into_iter().filter_map(|DeserializeGuard(session)| session.ok()).collect();
+        let Some(session) = af_xdp::asked_by(peer, &sessions) else { return Ok(Ok(false)) };
+        let api: Api<Namespace> = Api::all(self.client.clone());
+        let labels = api.get_metadata(namespace).await?.metadata.labels.unwrap_or_default();
+        let level = labels.get(POD_SECURITY_LABEL).map(String::as_str);
+        Ok(af_xdp::admits(session, namespace, level).map(|()| true).map_err(Refusal::Forbidden))
     }
 
     /// The roots that the sidecar starts with. Without a policy it pins the first that the control channel sends.

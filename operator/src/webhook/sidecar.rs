@@ -11,6 +11,7 @@ use sealane_operator_api::well_known::{
 };
 use serde_json::{Value, json};
 
+use super::af_xdp::CAPABILITIES;
 use super::context::InjectionContext;
 use super::pod_shape::{
     AGENT_VOLUME, COLLATERAL_VOLUME, DOOR_VOLUME, INITDATA_VOLUME, InjectError, KEY_VOLUME, TARGETS_VOLUME,
@@ -66,14 +67,24 @@ pub(super) fn container(
         "ports": ports(host_network, context),
         "startupProbe": startup_probe(host_network, context),
         "resources": resources(pod, spec, &context.settings.resources)?,
-        "securityContext": {
-            "runAsNonRoot": true, "runAsUser": USER, "runAsGroup": USER,
-            "readOnlyRootFilesystem": true, "allowPrivilegeEscalation": false,
-            "capabilities": {"drop": ["ALL"]},
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
+        "securityContext": security(context.af_xdp),
         "volumeMounts": mounts,
     }))
+}
+
+/// The `restricted` standard, except where the sidecar is to take hold of a network device.
+fn security(af_xdp: bool) -> Value {
+    let user = if af_xdp { 0 } else { USER };
+    let mut capabilities = json!({"drop": ["ALL"]});
+    if af_xdp {
+        capabilities["add"] = json!(CAPABILITIES);
+    }
+    json!({
+        "runAsNonRoot": !af_xdp, "runAsUser": user, "runAsGroup": user,
+        "readOnlyRootFilesystem": true, "allowPrivilegeEscalation": false,
+        "capabilities": capabilities,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    })
 }
 
 fn environment(
@@ -108,6 +119,9 @@ fn environment(
     if host_network {
         // 127.0.0.1 is the node's: forwards use sockets on the door volume.
         environment.push(plain("SEALANE_HOST_NETWORK", "true".to_owned()));
+    }
+    if context.af_xdp {
+        environment.push(plain("SEALANE_AF_XDP", "true".to_owned()));
     }
     let services = settings.traces.iter().chain(&settings.collateral);
     environment.extend(services.map(|(name, value)| plain(name, value.clone())));

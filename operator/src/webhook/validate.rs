@@ -17,6 +17,7 @@ use crate::benchmark::{Schedule, ScheduleError};
 use crate::external::{External, ExternalError};
 use crate::membership::{PeerSelector, SelectorError};
 
+mod carrier;
 pub(super) mod forward;
 
 /// Why a custom resource is refused; each names the field.
@@ -70,7 +71,8 @@ pub fn review(request: &AdmissionRequest<DynamicObject>, now: UnixSeconds) -> Ad
     };
     let namespace = request.namespace.as_deref().unwrap_or_default();
     let found = check(&request.kind.kind, namespace, object, now);
-    answer(response, found.map(|warning| warning.into_iter().collect()))
+    let carried = carrier::warning(request).map(str::to_owned);
+    answer(response, found.map(|warning| warning.into_iter().chain(carried).collect()))
 }
 
 /// The response with what was found: warnings, or why the object is refused.

@@ -47,7 +47,6 @@ impl Sandbox {
     /// # Errors
     /// It does not run, or its node keeps its cgroups elsewhere.
     pub async fn starve(&self, pod: &str, container: &str, bytes: u64) -> Result<()> {
-        let running = until(&format!("{container} of {pod} runs"), || self.running(pod, container)).await?;
         // The kernel ends the container before whoever took the memory, and that one too if it was not enough.
         let script = r#"for group in $(find /sys/fs/cgroup -type d -name "$0"); do
   case $(ls "$group") in *memory.*) break;; esac
@@ -55,12 +54,29 @@ done
 for process in $(cat "$group/cgroup.procs"); do echo 1000 > "/proc/$process/oom_score_adj"; done
 echo 0 > "$group/cgroup.procs"
 head -c "$1" /dev/zero | tail > /dev/null || true"#;
-        let words = ["sh", "-c", script, &running.id, &bytes.to_string()];
-        self.cluster
-            .node(&running.node, &words)
+        self.beside(pod, container, script, &bytes.to_string())
             .await
             .with_context(|| format!("starve {container} of {pod}"))?;
         Ok(())
+    }
+
+    /// What every thread of a container is permitted, as the kernel says it (proc_pid_status(5)).
+    ///
+    /// # Errors
+    /// It does not run.
+    pub async fn standing(&self, pod: &str, container: &str) -> Result<String> {
+        let script = r#"ctr --namespace "$1" task ps "$0" | while read -r process _; do
+  [ "$process" = PID ] || cat "/proc/$process/task/"*/status || true
+done"#;
+        self.beside(pod, container, script, "k8s.io")
+            .await
+            .with_context(|| format!("look at {container} of {pod}"))
+    }
+
+    /// Runs a script on the node of a container, with its id as `$0`.
+    async fn beside(&self, pod: &str, container: &str, script: &str, word: &str) -> Result<String> {
+        let running = until(&format!("{container} of {pod} runs"), || self.running(pod, container)).await?;
+        self.cluster.node(&running.node, &["sh", "-c", script, &running.id, word]).await
     }
 
     /// Waits until a container runs after at least `restarts` restarts.

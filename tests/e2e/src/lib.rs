@@ -8,6 +8,7 @@
 mod cluster;
 pub mod faults;
 mod hold;
+mod kinds;
 pub mod ledger;
 mod load;
 mod policy;
@@ -15,7 +16,8 @@ mod wait;
 mod workload;
 
 pub use cluster::{Cluster, Outcome, Sandbox};
+pub use kinds::every_kind;
 pub use load::{Load, Member, loaded, named, programs};
 pub use policy::{Owners, Signing};
 pub use wait::{PATIENCE, until};
-pub use workload::{Workload, flow, forward, peer, session};
+pub use workload::{Workload, carried_by, flow, forward, peer, session};

@@ -26,6 +26,7 @@ pub struct Member {
     program: &'static str,
     plan: Value,
     annotations: Value,
+    host_network: bool,
 }
 
 impl Member {
@@ -43,7 +44,8 @@ impl Member {
 
     fn new(peer: &str, number: u32, node: &'static str, program: &'static str) -> Self {
         let pod = format!("{peer}-{number}");
-        Self { peer: peer.to_owned(), pod, node, program, plan: json!({}), annotations: json!({}) }
+        let (plan, annotations) = (json!({}), json!({}));
+        Self { peer: peer.to_owned(), pod, node, program, plan, annotations, host_network: false }
     }
 
     /// What the program reads, see `programs/`.
@@ -74,6 +76,13 @@ impl Member {
         self
     }
 
+    /// On the host's network, which needs [`Sandbox::open`].
+    #[must_use]
+    pub fn on_host_network(mut self) -> Self {
+        self.host_network = true;
+        self
+    }
+
     fn is_receiver(&self) -> bool {
         self.program == "receiver.py"
     }
@@ -87,6 +96,8 @@ impl Member {
                 "restartPolicy": "Always",
                 "terminationGracePeriodSeconds": 20,
                 "nodeSelector": {"kubernetes.io/hostname": self.node},
+                "hostNetwork": self.host_network,
+                "dnsPolicy": if self.host_network { "ClusterFirstWithHostNet" } else { "ClusterFirst" },
                 "securityContext": {
                     "runAsNonRoot": true, "runAsUser": 1000, "seccompProfile": {"type": "RuntimeDefault"},
                 },

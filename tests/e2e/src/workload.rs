@@ -128,6 +128,15 @@ pub fn flow(lane: &str, from: &str, to: &str) -> Value {
     transfer(lane, from, to, "stream", &json!({}))
 }
 
+/// The same objects, whose sessions ask for `carrier`.
+#[must_use]
+pub fn carried_by(carrier: &str, mut objects: Vec<Value>) -> Vec<Value> {
+    for object in objects.iter_mut().filter(|object| object["kind"] == "TransferSession") {
+        object["spec"]["carrier"] = carrier.into();
+    }
+    objects
+}
+
 fn transfer(lane: &str, from: &str, to: &str, kind: &str, how: &Value) -> Value {
     json!({
         "apiVersion": "sealane.dev/v1alpha1", "kind": "TransferSession", "metadata": {"name": lane},
@@ -145,8 +154,16 @@ impl Sandbox {
     /// # Errors
     /// kubectl's own words.
     pub async fn open(&self) -> Result<()> {
-        let open = "pod-security.kubernetes.io/enforce=privileged";
-        self.cluster.kubectl(&["label", "--overwrite", "namespace", &self.name, open]).await?;
+        self.enforce("privileged").await
+    }
+
+    /// Holds pods against another level of the Pod Security Standards.
+    ///
+    /// # Errors
+    /// kubectl's own words.
+    pub async fn enforce(&self, level: &str) -> Result<()> {
+        let label = format!("pod-security.kubernetes.io/enforce={level}");
+        self.cluster.kubectl(&["label", "--overwrite", "namespace", &self.name, &label]).await?;
         Ok(())
     }
 

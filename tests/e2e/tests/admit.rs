@@ -238,6 +238,9 @@ async fn admit_transfer_sessions() -> Result<()> {
     ] {
         admitted(cluster.ask("TransferSession", rekey(good)).await)?;
     }
+    for carrier in ["Auto", "Tcp", "Udp", "AfXdp"] {
+        admitted(cluster.ask("TransferSession", with(&session, json!({"carrier": carrier}))).await)?;
+    }
     let crowd: Vec<_> = (0..17).map(|peer| json!({"peer": format!("p{peer}")})).collect();
     let bytes = "must be a quantity between 1Mi and 64Gi, for example 16Gi";
     let interval = "must be a duration between 10s and 1h, for example 10m";
@@ -253,7 +256,7 @@ async fn admit_transfer_sessions() -> Result<()> {
                 (with(&session, json!({"from": {"peer": "Embedder"}})), "spec.from.peer"),
                 (with(&session, json!({"stream": {"fanout": 0}})), "greater than or equal to 1"),
                 (with(&session, json!({"stream": {"delivery": "Random"}})), "Unsupported value: \"Random\""),
-                (with(&session, json!({"carrier": "AfXdp"})), "Unsupported value: \"AfXdp\""),
+                (with(&session, json!({"carrier": "WebSocket"})), "Unsupported value: \"WebSocket\""),
                 (with(&session, json!({"cipher": "None"})), "Unsupported value: \"None\""),
                 (rekey(json!({"bytes": "65Gi"})), bytes),
                 (rekey(json!({"bytes": "1023Ki"})), bytes),

@@ -47,6 +47,8 @@ pub(super) fn status(
         bytes_transferred: Some(observed.bytes),
         tensors_transferred: Some(observed.tensors),
         forwarded: observed.forwarded,
+        // The mode is the carrier's: that of an earlier one says nothing about this one.
+        carrier_mode: if observed.carrier.is_some() { observed.carrier_mode } else { previous.carrier_mode },
         carrier: observed.carrier.or(previous.carrier),
         cipher: observed.cipher.or(previous.cipher),
         recommended: choice.map(Choice::told),

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use sealane_operator_api::{CipherChoice, RecommendedTransport};
+use sealane_operator_api::{CarrierChoice, CipherChoice, RecommendedTransport};
+use sealane_types::{Carrier, Cipher};
 use serde_json::json;
 
 use super::condition;
@@ -106,6 +107,23 @@ fn what_the_policy_does_not_list_is_never_recommended() {
     assert_eq!(preferred(&snapshot), "Aes256Gcm");
     snapshot.policies.clear();
     assert!(refused(&snapshot).contains("TrustPolicy `demo` is not verified"));
+}
+
+#[test]
+fn a_cipher_is_recommended_by_figures_of_the_carrier_that_the_session_names() {
+    let carried_by = |carrier| {
+        let past = |cipher| Transport { carrier, cipher };
+        let (slow, fast) = (past(Cipher::Aes256Gcm), past(Cipher::ChaCha20Poly1305));
+        [(AES256, 9000), (CHACHA, 8000), (slow, 500), (fast, 900)]
+    };
+    for (choice, carrier) in [(CarrierChoice::Udp, Carrier::Udp), (CarrierChoice::AfXdp, Carrier::AfXdp)] {
+        let mut snapshot = both(&carried_by(carrier));
+        listing(&mut snapshot, &["Aes256Gcm", "ChaCha20Poly1305"]);
+        snapshot.sessions[0].spec.carrier = choice;
+        assert_eq!(preferred(&snapshot), "ChaCha20Poly1305", "{carrier}");
+        let told = recommended(&snapshot).unwrap();
+        assert_eq!((told.carrier.as_deref(), told.megabytes_per_second), (Some(carrier.as_str()), Some(900)));
+    }
 }
 
 #[test]

@@ -1,4 +1,4 @@
-use sealane_operator_api::DurationText;
+use sealane_operator_api::{CarrierChoice, DurationText};
 use sealane_sidecar_api::control::Configuration;
 
 use crate::control::convert::configuration;
@@ -34,6 +34,17 @@ fn both_sides_learn_of_each_other_and_get_the_signed_chain() {
     let receiver = told(snapshot(), "ranker-2-uid");
     assert!(!receiver.sessions[0].sending);
     assert_eq!(receiver.sessions[0].remotes[0].peer, "embedder");
+}
+
+#[test]
+fn the_carrier_that_is_asked_for_is_told() {
+    for (choice, word) in
+        [(CarrierChoice::Tcp, "Tcp"), (CarrierChoice::Udp, "Udp"), (CarrierChoice::AfXdp, "AfXdp")]
+    {
+        let mut snapshot = snapshot();
+        snapshot.sessions[0].spec.carrier = choice;
+        assert_eq!(told(snapshot, "embedder-1-uid").sessions[0].carrier, word);
+    }
 }
 
 #[test]

@@ -182,6 +182,88 @@ fn every_degradation_is_told() {
     assert_eq!(status.post_quantum, Some(false));
 }
 
+/// The session is carried by AF_XDP at its sending replica, in `mode`.
+fn past_the_kernel(mode: &'static str) -> impl Fn(&mut Snapshot) {
+    move |snapshot| {
+        rereport(&mut snapshot.sidecars[0], |report| {
+            let session = &mut report.sessions[0];
+            (session.carrier, session.carrier_mode) = ("AfXdp".to_owned(), mode.to_owned());
+        });
+    }
+}
+
+#[test]
+fn how_af_xdp_reaches_the_devices_is_told() {
+    let mode = |mode| {
+        let mut snapshot = snapshot();
+        past_the_kernel(mode)(&mut snapshot);
+        let status = activations(snapshot);
+        assert_eq!(status.carrier.as_deref(), Some("AfXdp"));
+        status.carrier_mode
+    };
+    assert_eq!(mode("Generic").as_deref(), Some("Generic"));
+    assert_eq!(mode("ZeroCopy").as_deref(), Some("ZeroCopy"));
+    assert_eq!(mode("Warp"), None, "no word that this release knows");
+    assert_eq!(mode(""), None);
+    assert_eq!(activations(snapshot()).carrier_mode, None);
+
+    // Two replicas differ; what one says that is not connected does not count.
+    let mut differing = snapshot();
+    past_the_kernel("Generic")(&mut differing);
+    for (number, connections, mode) in [(3, 1, "Native"), (4, 0, "ZeroCopy")] {
+        let other = pod("embedder", number);
+        let mut attached = sidecar(&other);
+        let (carrier, carrier_mode) = ("AfXdp".to_owned(), mode.to_owned());
+        let session = SessionReport { connections, carrier, carrier_mode, ..session_report() };
+        rereport(&mut attached, |report| report.sessions = vec![session]);
+        differing.pods.push(other);
+        differing.sidecars.push(attached);
+    }
+    assert_eq!(activations(differing).carrier_mode.as_deref(), Some("Generic+Native"));
+}
+
+#[test]
+fn the_mode_goes_with_its_carrier() {
+    let mut snapshot = snapshot();
+    past_the_kernel("Generic")(&mut snapshot);
+    let status = next(&mut snapshot, |snapshot| {
+        rereport(&mut snapshot.sidecars[0], |report| report.sessions[0].connections = 0);
+    });
+    assert_eq!((status.carrier.as_deref(), status.carrier_mode.as_deref()), (Some("AfXdp"), Some("Generic")));
+    let status = next(&mut snapshot, |snapshot| {
+        // Whatever it says of a mode, UDP has none.
+        past_the_kernel("Generic")(snapshot);
+        rereport(&mut snapshot.sidecars[0], |report| {
+            let session = &mut report.sessions[0];
+            (session.connections, session.carrier) = (1, "Udp".to_owned());
+        });
+    });
+    assert_eq!((status.carrier.as_deref(), status.carrier_mode), (Some("Udp"), None));
+}
+
+#[test]
+fn a_carrier_that_stands_in_says_why() {
+    let fallback = |words: &str| {
+        let mut snapshot = snapshot();
+        rereport(&mut snapshot.sidecars[0], |report| {
+            let session = &mut report.sessions[0];
+            session.carrier = "Udp".to_owned();
+            session.degraded = vec!["CarrierFallback".to_owned(), "Stalled".to_owned()];
+            session.carrier_message = words.to_owned();
+        });
+        let status = activations(snapshot);
+        assert_eq!(condition(&status.conditions, "Ready"), "True Connected");
+        message(&status.conditions, "Degraded")
+    };
+    let told = fallback("another XDP program holds eth0");
+    assert!(told.contains("CarrierFallback at pod `embedder-1`: another XDP program holds eth0"), "{told}");
+    assert!(told.contains("Stalled at pod `embedder-1`") && !told.contains("Stalled at pod `embedder-1`:"));
+    assert!(fallback("").contains("CarrierFallback at pod `embedder-1`"));
+    assert!(!fallback("").contains("CarrierFallback at pod `embedder-1`:"));
+    // What a sidecar says is bounded, whatever it says.
+    assert!(fallback(&"x".repeat(5000)).chars().count() <= 1024);
+}
+
 #[test]
 fn the_last_error_stays_after_recovery() {
     let mut snapshot = snapshot();

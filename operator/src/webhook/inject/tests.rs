@@ -37,6 +37,7 @@ fn context<'a>(settings: &'a SidecarSettings, peer: Option<&'a PeerName>) -> Inj
         node_agent: false,
         roots: Some("[]".to_owned()),
         key_secret: None,
+        af_xdp: false,
     }
 }
 
@@ -228,6 +229,30 @@ fn on_the_hosts_network_nothing_has_a_fixed_port() {
     assert_eq!(sidecar["ports"], json!([]));
     assert_eq!(sidecar["startupProbe"]["exec"]["command"], json!(["/usr/bin/sealane-sidecar", "probe"]));
     assert!(sidecar["startupProbe"]["httpGet"].is_null());
+}
+
+#[test]
+fn what_af_xdp_takes_is_given_to_the_sidecar_alone_and_nothing_else_changes() {
+    let settings = settings();
+    let context = context(&settings, None);
+    let with = injected_with(&host_network(), &InjectionContext { af_xdp: true, ..context.clone() });
+    let mut without = injected_with(&host_network(), &context);
+    assert_eq!(sidecar(&without)["securityContext"]["capabilities"], json!({"drop": ["ALL"]}));
+    assert!(variable(sidecar(&without), "SEALANE_AF_XDP").is_none());
+    assert_eq!(variable(sidecar(&with), "SEALANE_AF_XDP").unwrap()["value"], "true");
+    assert_eq!(
+        sidecar(&with)["securityContext"],
+        json!({
+            "runAsNonRoot": false, "runAsUser": 0, "runAsGroup": 0,
+            "readOnlyRootFilesystem": true, "allowPrivilegeEscalation": false,
+            "capabilities": {"drop": ["ALL"], "add": ["BPF", "IPC_LOCK", "NET_ADMIN", "NET_RAW"]},
+            "seccompProfile": {"type": "RuntimeDefault"},
+        })
+    );
+    for field in ["securityContext", "env"] {
+        without["spec"]["initContainers"][0][field] = sidecar(&with)[field].clone();
+    }
+    assert_eq!(with, without);
 }
 
 #[test]

@@ -34,16 +34,26 @@ async fn review(
     answer: impl Fn(&Asked) -> (u16, Value) + Send + Sync + 'static,
     labels: Value,
 ) -> AdmissionResponse {
-    let (client, _) = cluster(answer);
-    let (bundle, authorities) = watch::channel(Arc::from("PEM"));
-    let mutator = Mutator::new(client, config(), authorities, Arc::default());
-    let request = review_request(&labels);
-    let response = mutator.review(&request).await;
-    drop(bundle);
-    response
+    review_of(answer, &labels, false).await.0
 }
 
-fn review_request(labels: &Value) -> AdmissionRequest<Pod> {
+/// The answer, and what was asked of the cluster.
+async fn review_of(
+    answer: impl Fn(&Asked) -> (u16, Value) + Send + Sync + 'static,
+    labels: &Value,
+    host_network: bool,
+) -> (AdmissionResponse, Vec<String>) {
+    let (client, log) = cluster(answer);
+    let (bundle, authorities) = watch::channel(Arc::from("PEM"));
+    let mutator = Mutator::new(client, config(), authorities, Arc::default());
+    let request = review_request(labels, host_network);
+    let response = mutator.review(&request).await;
+    drop(bundle);
+    let asked = log.lock().unwrap().iter().map(|asked| asked.path.clone()).collect();
+    (response, asked)
+}
+
+fn review_request(labels: &Value, host_network: bool) -> AdmissionRequest<Pod> {
     let review: kube::core::admission::AdmissionReview<Pod> = serde_json::from_value(json!({
         "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
         "request": {
@@ -51,7 +61,7 @@ fn review_request(labels: &Value) -> AdmissionRequest<Pod> {
             "kind": {"group": "", "version": "v1", "kind": "Pod"},
             "resource": {"group": "", "version": "v1", "resource": "pods"},
             "object": {"apiVersion": "v1", "kind": "Pod", "metadata": {"labels": labels},
-                       "spec": {"containers": [{"name": "app"}]}},
+                       "spec": {"hostNetwork": host_network, "containers": [{"name": "app"}]}},
         },
     }))
     .unwrap();
@@ -150,4 +160,81 @@ async fn a_peer_that_cannot_be_read_admits_nobody_and_is_named() {
         let response = review(peer(change), json!({"sealane.dev/inject": "false"})).await;
         assert!(response.allowed && response.patch.is_none());
     }
+}
+
+/// [`demo`] with a session from `embedder` by `carrier`, in a namespace that enforces `level` unless it is empty.
+fn carried(carrier: &str, level: &'static str) -> impl Fn(&Asked) -> (u16, Value) {
+    let mut session = json!(fixture::session());
+    session["spec"]["carrier"] = json!(carrier);
+    move |asked| match asked.path.split('?').next().unwrap_or_default() {
+        "/apis/sealane.dev/v1alpha1/namespaces/demo/transfersessions" => list(json!([session])),
+        "/api/v1/namespaces/demo" => {
+            let labels = if level.is_empty() {
+                json!({})
+            } else {
+                json!({"pod-security.kubernetes.io/enforce": level})
+            };
+            (
+                200,
+                json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata",
+                         "metadata": {"name": "demo", "labels": labels}}),
+            )
+        }
+        _ => demo(true)(asked),
+    }
+}
+
+#[tokio::test]
+async fn a_pod_on_the_hosts_network_gets_what_af_xdp_takes() {
+    for level in ["", "privileged"] {
+        let (response, _) = review_of(carried("AfXdp", level), &json!({"app": "embedder"}), true).await;
+        let added = patch(&response);
+        assert!(added.contains("SEALANE_AF_XDP") && added.contains("NET_ADMIN"), "{level}: {added}");
+    }
+}
+
+#[tokio::test]
+async fn no_other_pod_gets_a_capability() {
+    let cases = [("AfXdp", false), ("Udp", true), ("Tcp", true), ("Auto", true)];
+    for (carrier, host_network) in cases {
+        let (response, asked) =
+            review_of(carried(carrier, "restricted"), &json!({"app": "embedder"}), host_network).await;
+        let added = patch(&response);
+        assert!(added.contains("SEALANE_CONTROL_CA"), "{carrier}: {added}");
+        for word in ["AF_XDP", "NET_ADMIN", "BPF"] {
+            assert!(!added.contains(word), "{carrier}: {added}");
+        }
+        assert!(!asked.iter().any(|path| path.starts_with("/api/v1/namespaces/demo")), "{asked:?}");
+        assert_eq!(asked.iter().any(|path| path.contains("transfersessions")), host_network, "{asked:?}");
+    }
+    // One that asks for the sidecar and is no Peer's.
+    let asking = json!({"sealane.dev/inject": "true"});
+    let (response, _) = review_of(carried("AfXdp", ""), &asking, true).await;
+    assert!(response.allowed && !patch(&response).contains("AF_XDP"));
+}
+
+#[tokio::test]
+async fn a_namespace_that_forbids_capabilities_is_named_in_a_refusal() {
+    for level in ["baseline", "restricted"] {
+        let (response, _) = review_of(carried("AfXdp", level), &json!({"app": "embedder"}), true).await;
+        assert!(!response.allowed && response.patch.is_none());
+        let message = response.result.message;
+        for part in ["TransferSession `activations`", "namespace `demo`", level, "to Udp"] {
+            assert!(message.contains(part), "{message}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_session_that_cannot_be_read_gives_no_capability_and_keeps_nobody_out() {
+    let unreadable = |asked: &Asked| match asked.path.contains("/transfersessions") {
+        true => list(json!([{"apiVersion": "sealane.dev/v1alpha1", "kind": "TransferSession",
+                             "metadata": {"name": "newer"}, "spec": {"carrier": "WebSocket"}}])),
+        false => demo(true)(asked),
+    };
+    let (response, _) = review_of(unreadable, &json!({"app": "embedder"}), true).await;
+    assert!(response.allowed && !patch(&response).contains("AF_XDP"));
+    // One that cannot be asked for is another matter.
+    let (response, _) = review_of(demo(true), &json!({"app": "embedder"}), true).await;
+    assert!(!response.allowed && response.result.message.contains("try again"));
 }

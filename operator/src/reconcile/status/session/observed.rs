@@ -10,6 +10,9 @@ use crate::desired::{Forward, Kind};
 use crate::limits::REMOTE_REPLICAS_MAX;
 use crate::spec::{PodView, Problem, SessionShape, Valid, ValidSession, word};
 
+/// How AF_XDP reaches a network device, as sidecars say it.
+const CARRIER_MODES: [&str; 3] = ["ZeroCopy", "Native", "Generic"];
+
 /// The session as its replicas see it.
 #[derive(Debug, Default)]
 pub(super) struct Observed {
@@ -20,6 +23,7 @@ pub(super) struct Observed {
     /// TCP connections that were carried; of a forward only.
     pub(super) forwarded: Option<i64>,
     pub(super) carrier: Option<String>,
+    pub(super) carrier_mode: Option<String>,
     pub(super) cipher: Option<String>,
     pub(super) post_quantum: Option<bool>,
     pub(super) handshake_micros: Option<i64>,
@@ -59,6 +63,12 @@ impl Observed {
             forwarded: matches!(shape.terms.kind, Kind::Forward(_))
                 .then(|| total(retired.forwarded, |report| report.forwarded)),
             carrier: joined(connected().map(|report| report.carrier.as_str()).filter(known)),
+            carrier_mode: joined(
+                connected()
+                    .filter(|report| report.carrier == Carrier::AfXdp.as_str())
+                    .map(|report| report.carrier_mode.as_str())
+                    .filter(|mode| CARRIER_MODES.contains(mode)),
+            ),
             cipher: joined(connected().map(|report| report.cipher.as_str()).filter(known)),
             post_quantum: connected().next().map(|_| connected().all(|report| report.post_quantum)),
             handshake_micros: median(connected().map(|report| report.handshake_micros)),
@@ -86,15 +96,11 @@ impl Observed {
         let mut words: Vec<_> = sent
             .iter()
             .chain(taken)
-            .flat_map(|(pod, report)| report.degraded.iter().map(move |word| (reason(word), *pod)))
+            .flat_map(|(pod, report)| report.degraded.iter().map(move |word| (reason(word), *pod, *report)))
             .collect();
-        words.sort_by_key(|(reason, _)| *reason);
-        words.dedup_by_key(|(reason, _)| *reason);
-        self.degraded.extend(
-            words
-                .iter()
-                .map(|(reason, pod)| Problem::new(*reason, format!("{reason} at pod `{}`", pod.name))),
-        );
+        words.sort_by_key(|(reason, ..)| *reason);
+        words.dedup_by_key(|(reason, ..)| *reason);
+        self.degraded.extend(words.into_iter().map(|(reason, pod, report)| degradation(reason, pod, report)));
         self
     }
 
@@ -131,6 +137,12 @@ fn median(micros: impl Iterator<Item = u64>) -> Option<i64> {
 fn error(pod: &PodView, report: &SessionReport) -> Option<Problem> {
     let failing = pod.is_wanted() && !report.reason.is_empty();
     failing.then(|| Problem::new(reason(&report.reason), format!("pod `{}`: {}", pod.name, report.message)))
+}
+
+fn degradation(reason: Reason, pod: &PodView, report: &SessionReport) -> Problem {
+    let place = format!("{reason} at pod `{}`", pod.name);
+    let explained = reason == Reason::CarrierFallback && !report.carrier_message.is_empty();
+    Problem::new(reason, if explained { format!("{place}: {}", report.carrier_message) } else { place })
 }
 
 /// More replicas than one sidecar is told about.
