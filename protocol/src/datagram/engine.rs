@@ -343,8 +343,10 @@ impl Engine {
             self.held = !may_send;
             self.recoverer.on_drained(may_send);
         }
-        let pings = next.is_none() && self.recoverer.wants_probe();
         let acknowledges = self.received.is_due(now) && !self.recoverer.is_crowded();
+        let is_aged = connection.packet_keys().sealer.is_some_and(|sealer| sealer.is_aged(now));
+        let settles = acknowledges && may_send && is_aged;
+        let pings = next.is_none() && (self.recoverer.wants_probe() || settles);
         if next.is_none() && !pings && !acknowledges {
             return None;
         }

@@ -5,4 +5,5 @@ mod carrying;
 mod keeping;
 mod net;
 mod opening;
+mod rekeying;
 mod speed;
