@@ -15,7 +15,7 @@ use crate::Moment;
 use crate::connection::{Connection, Fail, Sink, StartError};
 use crate::keys::Random;
 use crate::limits::{DATAGRAM_BYTES_MIN, TAG_BYTES};
-use crate::record::{ConnectionId, OpenError, PACKET_HEADER_BYTES, addressee};
+use crate::record::{ConnectionId, OpenError, PACKET_HEADER_BYTES, PacketNumber, addressee};
 use crate::recovery::{Content, Received};
 
 /// Sealed datagrams for the carrier, of one size but the last.
@@ -205,12 +205,13 @@ impl Engine {
                     return Err(Fail::Order("a packet acknowledged twice"));
                 }
                 Part::Acknowledge(told) => {
+                    self.received.on_acknowledged(told.ranges());
                     self.sequence.on_room(told.through);
                     let never_sent = |_| Fail::Order("a packet was acknowledged that was never sent");
                     let outgoing = self.sequence.outgoing();
                     self.recoverer.on_acknowledged(&told, now, outgoing).map_err(never_sent)?;
                     if let Some(sealer) = connection.packet_keys().sealer {
-                        sealer.acknowledged(crate::record::PacketNumber(told.newest));
+                        sealer.acknowledged(PacketNumber(told.newest));
                     }
                 }
                 Part::Bytes { offset, bytes } => {
@@ -375,7 +376,10 @@ impl Engine {
             None => None,
         };
         let length = writer.used().saturating_add(PACKET_HEADER_BYTES).saturating_add(TAG_BYTES);
-        self.seal(connection, now, space.get_mut(..length)?, content)?;
+        let number = self.seal(connection, now, space.get_mut(..length)?, content)?;
+        if acknowledges {
+            self.received.reported(number.0);
+        }
         Some(length)
     }
 
@@ -383,7 +387,6 @@ impl Engine {
         let room = self.sequence.tell_room(connection.is_established());
         let (numbers, delay_micros) = self.received.report(now);
         writer.acknowledge(numbers, delay_micros, room);
-        self.received.reported();
     }
 
     /// A packet that tries a larger size.
@@ -437,7 +440,8 @@ impl Engine {
         let mut writer = Writer::new(plaintext.get_mut(PACKET_HEADER_BYTES..)?);
         part(&mut writer);
         writer.pad();
-        self.seal(connection, now, packet, Some(Content { probe, ..Content::default() }))
+        self.seal(connection, now, packet, Some(Content { probe, ..Content::default() }))?;
+        Some(())
     }
 
     fn seal(
@@ -446,11 +450,11 @@ impl Engine {
         now: Moment,
         packet: &mut [u8],
         content: Option<Content>,
-    ) -> Option<()> {
+    ) -> Option<PacketNumber> {
         let sealer = connection.packet_keys().sealer?;
-        sealer.seal(self.remote?, packet, now).ok()?;
+        let number = sealer.seal(self.remote?, packet, now).ok()?;
         self.recoverer.on_sent(now, packet.len(), content);
-        Some(())
+        Some(number)
     }
 }
 

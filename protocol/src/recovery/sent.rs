@@ -32,8 +32,16 @@ impl Content {
 enum State {
     Flying,
     Lost,
-    /// Acknowledged, or never to be.
-    Settled,
+    /// It asks for no acknowledgement, and none has named it.
+    Unasked,
+    Acknowledged,
+}
+
+impl State {
+    /// Whether nothing more comes of it.
+    const fn is_settled(self) -> bool {
+        matches!(self, Self::Unasked | Self::Acknowledged)
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -83,8 +91,6 @@ pub(crate) struct Sent {
     in_flight: u64,
     flying: u64,
     newest_acknowledged: Option<u64>,
-    /// When it was sent, for as long as no acknowledged packet lies between losses.
-    newest_acknowledged_sent: Option<Moment>,
     last_sent: Option<Moment>,
     reordered_max: Option<u64>,
     /// When the next packet counts as lost if it is not acknowledged.
@@ -94,7 +100,7 @@ pub(crate) struct Sent {
 impl Sent {
     /// A packet left under the next number. Only those that ask for an acknowledgement are in flight.
     pub(crate) fn push(&mut self, sent: Moment, size: u16, content: Option<Content>, stamp: Stamp) {
-        let state = if content.is_some() { State::Flying } else { State::Settled };
+        let state = if content.is_some() { State::Flying } else { State::Unasked };
         if content.is_some() {
             self.in_flight = self.in_flight.saturating_add(u64::from(size));
             self.flying = self.flying.saturating_add(1);
@@ -102,7 +108,7 @@ impl Sent {
         }
         let content = content.unwrap_or_default();
         self.packets.push_back(Packet { sent, stamp, content, size, state });
-        while self.packets.front().is_some_and(|packet| packet.state == State::Settled) {
+        while self.packets.front().is_some_and(|packet| packet.state.is_settled()) {
             self.packets.pop_front();
             self.base = self.base.saturating_add(1);
         }
@@ -163,8 +169,8 @@ impl Sent {
             let until = index(range.end.saturating_sub(self.base));
             // The newest packet of all comes with the first range, and is the last of it.
             for (packet, number) in self.packets.range_mut(from..until).zip(range.start.max(self.base)..) {
-                match packet.state {
-                    State::Settled => continue,
+                match std::mem::replace(&mut packet.state, State::Acknowledged) {
+                    State::Unasked | State::Acknowledged => continue,
                     State::Flying => {
                         self.in_flight = self.in_flight.saturating_sub(u64::from(packet.size));
                         self.flying = self.flying.saturating_sub(1);
@@ -177,14 +183,9 @@ impl Sent {
                         news.spurious = Some(news.spurious.map_or(packet.sent, |sent| sent.max(packet.sent)));
                     }
                 }
-                packet.state = State::Settled;
                 news.newest_sent = Some(news.newest_sent.map_or(packet.sent, |sent| sent.max(packet.sent)));
                 settle(packet);
             }
-        }
-        if let Some(sent) = news.newest_sent {
-            let before = self.newest_acknowledged_sent;
-            self.newest_acknowledged_sent = Some(before.map_or(sent, |before| before.max(sent)));
         }
         Ok(news)
     }
@@ -203,13 +204,13 @@ impl Sent {
         let delay = rtt.loss_delay_micros();
         let overtaken = newest.saturating_sub(self.reordered_max.unwrap_or(REORDERED_MIN));
         let from = self.flying_from.max(self.base);
-        let (mut first_lost, mut settled_since) = (None::<Moment>, false);
+        let (mut first_lost, mut heard_since) = (None::<Moment>, false);
         let mut flying_from = None;
         let span = index(from.saturating_sub(self.base))..index(newest.saturating_sub(self.base));
         let span = span.start.min(span.end)..span.end.min(self.packets.len());
         for (packet, number) in self.packets.range_mut(span).zip(from..) {
             if packet.state != State::Flying {
-                settled_since |= packet.state == State::Settled && first_lost.is_some();
+                heard_since |= packet.state == State::Acknowledged && first_lost.is_some();
                 continue;
             }
             let due = packet.sent.plus_micros(delay);
@@ -226,7 +227,7 @@ impl Sent {
                 losses.newest_sent = Some(packet.sent);
                 let first = *first_lost.get_or_insert(packet.sent);
                 let silent = timeout_micros.saturating_mul(PERSISTENT_TIMEOUTS);
-                losses.persistent |= !settled_since && packet.sent.micros_since(first) > silent;
+                losses.persistent |= !heard_since && packet.sent.micros_since(first) > silent;
             }
             lose(packet);
         }
@@ -252,7 +253,7 @@ impl Sent {
         while let Some(packet) = self.packets.front() {
             let late = packet.sent.plus_micros(timeout_micros.saturating_mul(PERSISTENT_TIMEOUTS));
             match packet.state {
-                State::Settled => {}
+                State::Unasked | State::Acknowledged => {}
                 State::Lost if now >= late => {}
                 State::Lost | State::Flying => return,
             }
@@ -360,6 +361,26 @@ mod tests {
         acknowledge(&mut broken, &[4..5]);
         acknowledge(&mut broken, &[9..10]);
         assert!(!lose(&mut broken, 19_000).0.persistent, "something came through");
+    }
+
+    /// RFC 9002 §7.6.2: it counts what was acknowledged in between, not what asks for nothing.
+    #[test]
+    fn packets_that_ask_for_nothing_do_not_break_a_silence() {
+        for heard in [false, true] {
+            let (mut sent, mut delivery) = (Sent::default(), Delivery::new());
+            for number in 0..20 {
+                let content = (number % 2 == 0).then(Content::default);
+                let stamp = delivery.on_sent(at(number * 1_000), 100, sent.in_flight());
+                sent.push(at(number * 1_000), 100, content, stamp);
+            }
+            if heard {
+                acknowledge(&mut sent, &[18..19, 5..6]);
+            } else {
+                acknowledge(&mut sent, &[18..19]);
+            }
+            // From 6 ms to 16 ms is less than three timeouts, from 0 ms to 16 ms is more.
+            assert_eq!(lose(&mut sent, 19_000).0.persistent, !heard);
+        }
     }
 
     #[test]
