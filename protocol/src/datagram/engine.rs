@@ -7,7 +7,6 @@ use super::greeter::Beginning;
 use super::opening::{Heard, Opening};
 use super::part::{self, BYTES_OVERHEAD, Part, Writer};
 use super::path::{Path, Response};
-use super::pieces::wide;
 use super::recoverer::{Recoverer, Tuning};
 use super::sequence::Sequence;
 use super::token::Tokens;
@@ -17,6 +16,7 @@ use crate::keys::Random;
 use crate::limits::{DATAGRAM_BYTES_MIN, TAG_BYTES};
 use crate::record::{ConnectionId, OpenError, PACKET_HEADER_BYTES, PacketNumber, addressee};
 use crate::recovery::{Content, Received};
+use crate::size::wide;
 
 /// Sealed datagrams for the carrier, of one size but the last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,8 +1,7 @@
 //! Bytes that may have to be sent again, in the memory in which their records were made where there are many of them.
 
+use crate::size::{index, wide};
 use std::collections::VecDeque;
-
-use super::pieces::{index, wide};
 
 /// What few bytes are put together in.
 const FEW_BYTES: usize = 16 << 10;

@@ -103,8 +103,8 @@ impl Outgoing {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::pieces::index;
     use super::*;
+    use crate::size::index;
 
     fn send(outgoing: &mut Outgoing, length_max: u64) -> Option<(Range<u64>, Vec<u8>)> {
         let range = outgoing.next(length_max, u64::MAX)?;

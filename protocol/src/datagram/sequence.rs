@@ -4,11 +4,11 @@ use std::ops::Range;
 
 use super::incoming::Incoming;
 use super::outgoing::Outgoing;
-use super::pieces::wide;
 use crate::Moment;
 use crate::connection::{Connection, Fail, Sink};
 use crate::limits::{STREAM_WINDOW_BYTES, STREAM_WINDOW_BYTES_MIN};
 use crate::record::InputBuffer;
+use crate::size::wide;
 
 /// See the module's documentation.
 #[derive(Debug)]
