@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use super::{Rtt, Stamp};
 use crate::Moment;
+use crate::size::{index, wide};
 
 /// Packets that may overtake one before it is lost (RFC 9002 §6.1.1), until the path shows that more of them do.
 const REORDERED_MIN: u64 = 3;
@@ -52,6 +53,15 @@ pub(crate) struct Packet {
     /// Of the whole datagram.
     pub(crate) size: u16,
     state: State,
+    /// It took a path that is no longer used: what becomes of it says nothing of the one that is.
+    pub(crate) is_foreign: bool,
+}
+
+impl Packet {
+    /// Bytes of it that are on the path while it flies.
+    fn in_flight(&self) -> u64 {
+        if self.is_foreign { 0 } else { u64::from(self.size) }
+    }
 }
 
 /// Acknowledges what was never sent.
@@ -63,7 +73,9 @@ pub(crate) struct NeverSent;
 pub(crate) struct News {
     /// Bytes of datagrams that were in flight.
     pub(crate) bytes: u64,
-    /// When the newest of them was sent; none: nothing is new.
+    /// Whether anything is new.
+    pub(crate) any: bool,
+    /// When the newest of them was sent that took this path.
     pub(crate) newest_sent: Option<Moment>,
     /// Whether it is the newest of all that were ever acknowledged, so that it measures the round trip.
     pub(crate) is_newest: bool,
@@ -107,7 +119,7 @@ impl Sent {
             self.last_sent = Some(sent);
         }
         let content = content.unwrap_or_default();
-        self.packets.push_back(Packet { sent, stamp, content, size, state });
+        self.packets.push_back(Packet { sent, stamp, content, size, state, is_foreign: false });
         while self.packets.front().is_some_and(|packet| packet.state.is_settled()) {
             self.packets.pop_front();
             self.base = self.base.saturating_add(1);
@@ -172,18 +184,22 @@ impl Sent {
                 match std::mem::replace(&mut packet.state, State::Acknowledged) {
                     State::Unasked | State::Acknowledged => continue,
                     State::Flying => {
-                        self.in_flight = self.in_flight.saturating_sub(u64::from(packet.size));
+                        self.in_flight = self.in_flight.saturating_sub(packet.in_flight());
                         self.flying = self.flying.saturating_sub(1);
-                        news.bytes = news.bytes.saturating_add(u64::from(packet.size));
+                        news.bytes = news.bytes.saturating_add(packet.in_flight());
                     }
+                    State::Lost if packet.is_foreign => {}
                     State::Lost => {
                         let distance = newest_of(self.newest_acknowledged).saturating_sub(number);
                         let before = self.reordered_max.unwrap_or(REORDERED_MIN);
                         self.reordered_max = Some(before.max(distance.saturating_add(1)).min(REORDERED_MAX));
-                        news.spurious = Some(news.spurious.map_or(packet.sent, |sent| sent.max(packet.sent)));
+                        news.spurious = news.spurious.max(Some(packet.sent));
                     }
                 }
-                news.newest_sent = Some(news.newest_sent.map_or(packet.sent, |sent| sent.max(packet.sent)));
+                news.any = true;
+                if !packet.is_foreign {
+                    news.newest_sent = news.newest_sent.max(Some(packet.sent));
+                }
                 settle(packet);
             }
         }
@@ -220,9 +236,9 @@ impl Sent {
                 continue;
             }
             packet.state = State::Lost;
-            self.in_flight = self.in_flight.saturating_sub(u64::from(packet.size));
+            self.in_flight = self.in_flight.saturating_sub(packet.in_flight());
             self.flying = self.flying.saturating_sub(1);
-            if !packet.content.probe {
+            if !packet.content.probe && !packet.is_foreign {
                 losses.bytes = losses.bytes.saturating_add(u64::from(packet.size));
                 losses.newest_sent = Some(packet.sent);
                 let first = *first_lost.get_or_insert(packet.sent);
@@ -236,6 +252,14 @@ impl Sent {
         losses
     }
 
+    /// Packets take another path from now on. Those that are on their way are so no longer on the one that is used.
+    pub(crate) fn leave_path(&mut self) {
+        for packet in &mut self.packets {
+            packet.is_foreign = true;
+        }
+        (self.in_flight, self.reordered_max) = (0, None);
+    }
+
     /// Gives memory back that nothing is kept in.
     pub(crate) fn release(&mut self) {
         if self.packets.is_empty() {
@@ -245,7 +269,7 @@ impl Sent {
 
     /// The next number.
     fn next(&self) -> u64 {
-        self.base.saturating_add(u64::try_from(self.packets.len()).unwrap_or(u64::MAX))
+        self.base.saturating_add(wide(self.packets.len()))
     }
 
     /// Drops what is settled. One that was lost is remembered for a while, because it may have been late.
@@ -265,11 +289,6 @@ impl Sent {
 
 fn newest_of(acknowledged: Option<u64>) -> u64 {
     acknowledged.unwrap_or_default()
-}
-
-/// What is kept fits memory.
-fn index(packets: u64) -> usize {
-    usize::try_from(packets).unwrap_or(usize::MAX)
 }
 
 #[cfg(test)]
@@ -343,6 +362,22 @@ mod tests {
         assert_eq!(settled, [0, 1, 2, 3, 4, 5, 6, 7, 8]);
         acknowledge(&mut sent, &[19..20]);
         assert!(lose(&mut sent, 200).1.is_empty(), "nine may overtake now");
+    }
+
+    #[test]
+    fn what_took_another_path_says_nothing_of_this_one() {
+        let mut sent = sent(10, 10);
+        sent.leave_path();
+        assert_eq!((sent.in_flight(), sent.is_empty()), (0, false));
+        let stamp = Delivery::new().on_sent(at(200), 100, 0);
+        let content = Content { offset: 1_000, length: 100, probe: false };
+        sent.push(at(200), 100, Some(content), stamp);
+        let (news, settled) = acknowledge(&mut sent, &[8..9]);
+        assert_eq!((settled, news.bytes, news.newest_sent, news.any), (vec![8], 0, None, true));
+        let (losses, lost) = lose(&mut sent, 210);
+        assert_eq!((lost, losses), (vec![0, 1, 2, 3, 4, 5], Losses::default()));
+        assert_eq!(acknowledge(&mut sent, &[0..11]).0.spurious, None, "whatever it was thought to be");
+        assert!(sent.is_empty() && sent.in_flight() == 0);
     }
 
     #[test]
