@@ -295,6 +295,12 @@ impl Connection {
         bytes
     }
 
+    /// All that [`Self::poll_bytes`] gave, with the memory that it lies in, if it fills most of that; `spare` takes its
+    /// place.
+    pub(crate) fn take_output(&mut self, spare: impl FnOnce() -> Vec<u8>) -> Option<Vec<u8>> {
+        self.core.output.take(spare)
+    }
+
     /// The carrier took the first `bytes` of [`Self::poll_output`].
     pub fn output_written(&mut self, bytes: usize) {
         self.core.output.written(bytes);

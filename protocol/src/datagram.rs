@@ -21,6 +21,7 @@ pub(crate) mod cookie;
 mod engine;
 mod greeter;
 mod incoming;
+mod kept;
 mod opening;
 mod outgoing;
 pub(crate) mod part;

@@ -57,6 +57,7 @@ pub mod limits;
 mod moment;
 pub mod record;
 mod recovery;
+mod size;
 pub mod ticket;
 pub mod transfer;
 #[cfg(test)]

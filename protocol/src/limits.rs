@@ -74,6 +74,9 @@ pub const PHASE_MICROS_MAX: u64 = 3_600_000_000;
 
 /// How long packets under a key that was replaced may still arrive.
 pub const PHASE_OVERLAP_MICROS: u64 = 3_000_000;
+/// How much longer a key of packets may live than one of records: its sender does not replace it before it has heard that
+/// it was seen, and may hear nothing for so long.
+pub const PHASE_SILENCE_MICROS: u64 = KEEPALIVE_DEADLINE_MICROS;
 /// Packets that did not open until a connection ends: after so many attempts one of GCM might (RFC 9001 §6.6).
 pub const PACKETS_UNOPENED_GCM_MAX: u64 = 1 << 52;
 /// As [`PACKETS_UNOPENED_GCM_MAX`] for ChaCha20-Poly1305.

@@ -30,4 +30,4 @@ pub(crate) use pacer::Pacer;
 pub(crate) use ranges::Ranges;
 pub(crate) use received::Received;
 pub(crate) use rtt::Rtt;
-pub(crate) use sent::{Content, NeverSent, Sent};
+pub(crate) use sent::{Content, NeverSent, News, Sent};

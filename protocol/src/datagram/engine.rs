@@ -7,7 +7,6 @@ use super::greeter::Beginning;
 use super::opening::{Heard, Opening};
 use super::part::{self, BYTES_OVERHEAD, Part, Writer};
 use super::path::{Path, Response};
-use super::pieces::wide;
 use super::recoverer::{Recoverer, Tuning};
 use super::sequence::Sequence;
 use super::token::Tokens;
@@ -15,8 +14,9 @@ use crate::Moment;
 use crate::connection::{Connection, Fail, Sink, StartError};
 use crate::keys::Random;
 use crate::limits::{DATAGRAM_BYTES_MIN, TAG_BYTES};
-use crate::record::{ConnectionId, OpenError, PACKET_HEADER_BYTES, addressee};
+use crate::record::{ConnectionId, OpenError, PACKET_HEADER_BYTES, PacketNumber, addressee};
 use crate::recovery::{Content, Received};
+use crate::size::wide;
 
 /// Sealed datagrams for the carrier, of one size but the last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -211,12 +211,13 @@ impl Engine {
                     return Err(Fail::Order("a packet acknowledged twice"));
                 }
                 Part::Acknowledge(told) => {
+                    self.received.on_acknowledged(told.ranges());
                     self.sequence.on_room(told.through);
                     let never_sent = |_| Fail::Order("a packet was acknowledged that was never sent");
                     let outgoing = self.sequence.outgoing();
                     self.recoverer.on_acknowledged(&told, now, outgoing).map_err(never_sent)?;
                     if let Some(sealer) = connection.packet_keys().sealer {
-                        sealer.acknowledged(crate::record::PacketNumber(told.newest));
+                        sealer.acknowledged(PacketNumber(told.newest));
                     }
                 }
                 Part::Bytes { offset, bytes } => {
@@ -349,8 +350,10 @@ impl Engine {
             self.held = !may_send;
             self.recoverer.on_drained(may_send);
         }
-        let pings = next.is_none() && self.recoverer.wants_probe();
         let acknowledges = self.received.is_due(now) && !self.recoverer.is_crowded();
+        let is_aged = connection.packet_keys().sealer.is_some_and(|sealer| sealer.is_aged(now));
+        let settles = acknowledges && may_send && is_aged;
+        let pings = next.is_none() && (self.recoverer.wants_probe() || settles);
         if next.is_none() && !pings && !acknowledges {
             return None;
         }
@@ -379,7 +382,10 @@ impl Engine {
             None => None,
         };
         let length = writer.used().saturating_add(PACKET_HEADER_BYTES).saturating_add(TAG_BYTES);
-        self.seal(connection, now, space.get_mut(..length)?, content)?;
+        let number = self.seal(connection, now, space.get_mut(..length)?, content)?;
+        if acknowledges {
+            self.received.reported(number.0);
+        }
         Some(length)
     }
 
@@ -387,7 +393,6 @@ impl Engine {
         let room = self.sequence.tell_room(connection.is_established());
         let (numbers, delay_micros) = self.received.report(now);
         writer.acknowledge(numbers, delay_micros, room);
-        self.received.reported();
     }
 
     /// A packet that tries a larger size.
@@ -441,7 +446,8 @@ impl Engine {
         let mut writer = Writer::new(plaintext.get_mut(PACKET_HEADER_BYTES..)?);
         part(&mut writer);
         writer.pad();
-        self.seal(connection, now, packet, Some(Content { probe, ..Content::default() }))
+        self.seal(connection, now, packet, Some(Content { probe, ..Content::default() }))?;
+        Some(())
     }
 
     fn seal(
@@ -450,11 +456,11 @@ impl Engine {
         now: Moment,
         packet: &mut [u8],
         content: Option<Content>,
-    ) -> Option<()> {
+    ) -> Option<PacketNumber> {
         let sealer = connection.packet_keys().sealer?;
-        sealer.seal(self.remote?, packet, now).ok()?;
+        let number = sealer.seal(self.remote?, packet, now).ok()?;
         self.recoverer.on_sent(now, packet.len(), content);
-        Some(())
+        Some(number)
     }
 }
 

@@ -3,9 +3,9 @@
 
 use std::collections::VecDeque;
 
-use super::pieces::{index, wide};
 use crate::limits::STREAM_RANGES_MAX;
 use crate::recovery::Ranges;
+use crate::size::{index, wide};
 
 const PAGE_BYTES: usize = 1 << 16;
 

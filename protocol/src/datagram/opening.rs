@@ -12,11 +12,11 @@
 
 use super::clear::{Clear, FLIGHTS, FlightPart, NOBODY};
 use super::cookie::Cookie;
-use super::pieces::wide;
 use crate::Moment;
 use crate::limits::{FLIGHT_BYTES_MAX, FLIGHT_WAIT_MICROS, FLIGHT_WAIT_MICROS_MAX};
 use crate::record::ConnectionId;
 use crate::recovery::Ranges;
+use crate::size::wide;
 
 /// What this side says, and what it hears, until packets take over.
 #[derive(Debug)]

@@ -1,16 +1,15 @@
 //! What this side has said and the remote has not acknowledged: one sequence of bytes, kept until it has arrived.
 
-use std::collections::VecDeque;
 use std::ops::Range;
 
-use super::pieces::index;
+use super::kept::Kept;
 use crate::limits::STREAM_WINDOW_BYTES;
 use crate::recovery::Ranges;
 
 /// See the module's documentation.
 #[derive(Debug, Default)]
 pub(super) struct Outgoing {
-    kept: VecDeque<u8>,
+    kept: Kept,
     /// Where in the sequence the kept bytes begin: everything before has arrived.
     base: u64,
     /// Where the bytes begin that were never sent.
@@ -22,19 +21,19 @@ pub(super) struct Outgoing {
 }
 
 impl Outgoing {
-    /// Takes bytes behind those that are there.
-    pub(super) fn put(&mut self, bytes: &[u8]) {
-        self.kept.extend(bytes);
+    /// Where bytes go that follow those that are there.
+    pub(super) const fn kept(&mut self) -> &mut Kept {
+        &mut self.kept
     }
 
     /// Bytes that were never sent.
     pub(super) fn unsent(&self) -> u64 {
-        self.end().saturating_sub(self.unsent)
+        self.kept.end().saturating_sub(self.unsent)
     }
 
     /// Whether everything has arrived.
     pub(super) fn is_settled(&self) -> bool {
-        self.kept.is_empty()
+        self.base == self.kept.end()
     }
 
     /// The next bytes to be sent, `length_max` at most and none from `through` on: first what was lost.
@@ -42,21 +41,15 @@ impl Outgoing {
         let lost = self.lost.first();
         // Whatever the remote says it has room for: what it does not acknowledge is kept here.
         let through = through.min(self.base.saturating_add(STREAM_WINDOW_BYTES));
-        let (start, end) = lost.map_or((self.unsent, self.end().min(through)), |lost| (lost.start, lost.end));
+        let (start, end) =
+            lost.map_or((self.unsent, self.kept.end().min(through)), |lost| (lost.start, lost.end));
         let end = end.min(start.saturating_add(length_max));
         (start < end).then_some(start..end)
     }
 
-    /// Copies `range` to where it is sealed.
-    pub(super) fn copy(&self, range: &Range<u64>, into: &mut [u8]) {
-        let (front, back) = self.kept.as_slices();
-        let start = index(range.start.saturating_sub(self.base));
-        let end = start.saturating_add(into.len());
-        let middle = front.len().clamp(start, end);
-        let (first, second) = into.split_at_mut(middle.saturating_sub(start));
-        first.copy_from_slice(front.get(start..middle).unwrap_or_default());
-        let beyond = |at: usize| at.saturating_sub(front.len());
-        second.copy_from_slice(back.get(beyond(middle)..beyond(end)).unwrap_or_default());
+    /// Copies bytes from `start` on to where they are sealed.
+    pub(super) fn copy(&self, start: u64, into: &mut [u8]) {
+        self.kept.copy(start, into);
     }
 
     /// `range` leaves.
@@ -83,7 +76,7 @@ impl Outgoing {
             base = base.max(first.end);
             self.arrived.remove_below(base);
         }
-        self.kept.drain(..index(base.saturating_sub(self.base)).min(self.kept.len()));
+        self.kept.forget_below(base);
         self.base = base;
     }
 
@@ -102,13 +95,7 @@ impl Outgoing {
 
     /// Gives memory back that nothing is kept in.
     pub(super) fn release(&mut self) {
-        if self.kept.is_empty() {
-            self.kept = VecDeque::new();
-        }
-    }
-
-    fn end(&self) -> u64 {
-        self.base.saturating_add(u64::try_from(self.kept.len()).unwrap_or(u64::MAX))
+        self.kept.release();
     }
 }
 
@@ -117,11 +104,12 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::size::index;
 
     fn send(outgoing: &mut Outgoing, length_max: u64) -> Option<(Range<u64>, Vec<u8>)> {
         let range = outgoing.next(length_max, u64::MAX)?;
         let mut bytes = vec![0; index(range.end - range.start)];
-        outgoing.copy(&range, &mut bytes);
+        outgoing.copy(range.start, &mut bytes);
         outgoing.on_sent(&range);
         Some((range, bytes))
     }
@@ -129,7 +117,7 @@ mod tests {
     #[test]
     fn what_was_lost_goes_first_and_nothing_beyond_what_the_remote_has_room_for() {
         let mut outgoing = Outgoing::default();
-        outgoing.put(b"abcdefgh");
+        outgoing.kept().put(b"abcdefgh");
         assert_eq!(outgoing.next(9, 5), Some(0..5));
         assert_eq!(send(&mut outgoing, 4).unwrap().1, b"abcd");
         assert_eq!(outgoing.next(9, 4), None);
@@ -161,8 +149,8 @@ mod tests {
                 match step {
                     0 => {
                         let bytes: Vec<u8> = (0..size).map(|at| (at + said.len() as u64) as u8).collect();
-                        outgoing.put(&bytes);
-                        said.extend(bytes);
+                        said.extend(&bytes);
+                        if size % 2 == 0 { outgoing.kept().put(&bytes) } else { outgoing.kept().put_whole(bytes) }
                         arrived.resize(said.len(), None);
                     }
                     1 => flying.extend(send(&mut outgoing, size)),

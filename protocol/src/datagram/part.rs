@@ -12,10 +12,11 @@
 //! An acknowledgement names packets from the newest down: `before` more that arrived right before it, then in turn how many
 //! are missing and how many arrived.
 
+use std::ops::Range;
+
 use super::pieces;
 use crate::limits::{ACKNOWLEDGED_RUNS_MAX, TAG_BYTES};
 use crate::record::PACKET_HEADER_BYTES;
-use crate::recovery::Ranges;
 
 const PAD: u8 = 0;
 const ACKNOWLEDGE: u8 = 1;
@@ -56,7 +57,7 @@ pub(crate) struct Acknowledgement<'a> {
 
 impl Acknowledgement<'_> {
     /// Ranges of numbers that arrived, newest first.
-    pub(crate) fn ranges(&self) -> impl Iterator<Item = std::ops::Range<u64>> {
+    pub(crate) fn ranges(&self) -> impl Iterator<Item = Range<u64>> {
         let mut lowest = self.newest.saturating_sub(u64::from(self.before));
         let first = lowest..self.newest.saturating_add(1);
         let pairs = self.runs.chunks_exact(8).filter_map(|pair| {
@@ -167,9 +168,13 @@ impl<'a> Writer<'a> {
         self.used = self.space.len();
     }
 
-    /// Says which of `numbers` arrived, as far as there is room for it.
-    pub(crate) fn acknowledge(&mut self, numbers: &Ranges, delay_micros: u32, through: u64) {
-        let mut newest_first = numbers.iter().rev();
+    /// Says that these numbers arrived, as far as there is room for it.
+    pub(crate) fn acknowledge(
+        &mut self,
+        mut newest_first: impl Iterator<Item = Range<u64>>,
+        delay_micros: u32,
+        through: u64,
+    ) {
         let Some(first) = newest_first.next() else { return };
         let start = self.used;
         let newest = first.end.saturating_sub(1);
@@ -240,6 +245,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::recovery::Ranges;
 
     fn all(mut plaintext: &[u8]) -> Result<Vec<Part<'_>>, Malformed> {
         let mut parts = Vec::new();
@@ -290,7 +296,7 @@ mod tests {
         numbers.insert(3..5);
         let mut space = [0; 40];
         let mut writer = Writer::new(&mut space);
-        writer.acknowledge(&numbers, 0, 0);
+        writer.acknowledge(numbers.iter().rev(), 0, 0);
         let used = writer.used();
         for (at, with) in [(8, 0), (24, 9), (25, 1), (25, 200)] {
             let mut other = space;
@@ -312,7 +318,7 @@ mod tests {
             }
             let mut space = vec![0; room];
             let mut writer = Writer::new(&mut space);
-            writer.acknowledge(&numbers, 17, 99);
+            writer.acknowledge(numbers.iter().rev(), 17, 99);
             let used = writer.used();
             let parts = all(&space[..used]).unwrap();
             let [Part::Acknowledge(told)] = &parts[..] else { panic!("{parts:?}") };

@@ -1,4 +1,4 @@
-//! Sizes of what is kept and sent, and writing it piece by piece.
+//! What is sent, written piece by piece.
 
 /// Puts `pieces` to the front of `space`, one behind the other, and returns their length; `None` when they do not fit.
 pub(super) fn put(space: &mut [u8], pieces: &[&[u8]]) -> Option<usize> {
@@ -10,13 +10,4 @@ pub(super) fn put(space: &mut [u8], pieces: &[&[u8]]) -> Option<usize> {
         place = rest;
     }
     Some(length)
-}
-
-pub(super) fn wide(bytes: usize) -> u64 {
-    u64::try_from(bytes).unwrap_or(u64::MAX)
-}
-
-/// What is kept fits memory.
-pub(super) fn index(bytes: u64) -> usize {
-    usize::try_from(bytes).unwrap_or(usize::MAX)
 }

@@ -5,8 +5,8 @@ use super::part::Acknowledgement;
 use crate::Moment;
 use crate::limits::{ACKNOWLEDGE_DELAY_MICROS, PROBE_MICROS_MAX, SENT_PACKETS_MAX};
 use crate::recovery::{
-    Acknowledged, BASE_BYTES, Content, Controller, Cubic, Delivery, Lost, Model, Mtu, NeverSent, Pacer, Rtt,
-    Sent,
+    Acknowledged, BASE_BYTES, Content, Controller, Cubic, Delivery, Lost, Model, Mtu, NeverSent, News, Pacer,
+    Rtt, Sent,
 };
 
 /// Packets that go out when nothing is heard (RFC 9002 §6.2.4).
@@ -77,6 +77,7 @@ impl Recoverer {
         self.pacer = Pacer::new(datagram);
         self.mtu = Mtu::new(self.tuning.datagram_bytes_max);
         self.timeouts = 0;
+        self.sent.leave_path();
     }
 
     /// Bytes of a full datagram.
@@ -149,6 +150,9 @@ impl Recoverer {
         let before = mtu.current();
         let news = sent.acknowledge(told.ranges(), |packet| {
             outgoing.on_acknowledged(packet.content.bytes());
+            if packet.is_foreign {
+                return;
+            }
             delivery.on_acknowledged(now, &packet.stamp, packet.sent, u64::from(packet.size));
             if packet.content.probe {
                 mtu.on_probe_acknowledged(packet.size);
@@ -156,25 +160,37 @@ impl Recoverer {
                 mtu.on_acknowledged(packet.size);
             }
         })?;
-        let Some(newest_sent) = news.newest_sent else { return Ok(()) };
-        if news.is_newest {
-            let delay = u64::from(told.delay_micros).min(ACKNOWLEDGE_DELAY_MICROS);
-            self.rtt.update(now.micros_since(newest_sent), delay);
+        if !news.any {
+            return Ok(());
         }
         (self.timeouts, self.probes) = (0, 0);
-        if let Some(sent) = news.spurious {
-            self.controller.on_spurious_loss(sent);
+        if let Some(newest_sent) = news.newest_sent {
+            self.learn(now, newest_sent, &news, told.delay_micros);
         }
-        let delivery = self.delivery.take_sample(now, &self.rtt);
-        let (in_flight, limited) = (self.sent.in_flight(), self.limited);
-        let acknowledged = Acknowledged { now, bytes: news.bytes, newest_sent, in_flight, limited, delivery };
-        self.controller.on_acknowledged(&acknowledged, &self.rtt);
         self.find_losses(now, outgoing);
         if self.mtu.current() != before {
             self.resized();
         }
         self.pace();
         Ok(())
+    }
+
+    /// What came over this path says something of it.
+    fn learn(&mut self, now: Moment, newest_sent: Moment, news: &News, delay_micros: u32) {
+        if news.is_newest {
+            let delay = u64::from(delay_micros).min(ACKNOWLEDGE_DELAY_MICROS);
+            self.rtt.update(now.micros_since(newest_sent), delay);
+        }
+        if let Some(sent) = news.spurious {
+            self.controller.on_spurious_loss(sent);
+        }
+        let delivery = self.delivery.take_sample(now, &self.rtt);
+        let (bytes, in_flight) = (news.bytes, self.sent.in_flight());
+        // Who is held up elsewhere, by its processor or the carrier, does not use its window either (RFC 9002 §7.8).
+        let is_used = in_flight.saturating_add(bytes).saturating_mul(2) >= self.controller.window();
+        let limited = self.limited || !is_used;
+        let acknowledged = Acknowledged { now, bytes, newest_sent, in_flight, limited, delivery };
+        self.controller.on_acknowledged(&acknowledged, &self.rtt);
     }
 
     /// When [`Self::on_timeout`] is due. `starved`: the remote has to be asked for room.
@@ -229,6 +245,9 @@ impl Recoverer {
         let mut largest = 0;
         let losses = sent.lose(now, rtt, timeout, |packet| {
             outgoing.on_lost(&packet.content.bytes());
+            if packet.is_foreign {
+                return;
+            }
             if packet.content.probe {
                 mtu.on_probe_lost(packet.size);
             } else {
@@ -270,3 +289,6 @@ fn controller(congestion: Congestion, datagram_bytes: u64) -> Box<dyn Controller
         Congestion::Model => Box::new(Model::new(datagram_bytes)),
     }
 }
+
+#[cfg(test)]
+mod tests;

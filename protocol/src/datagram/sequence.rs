@@ -4,11 +4,11 @@ use std::ops::Range;
 
 use super::incoming::Incoming;
 use super::outgoing::Outgoing;
-use super::pieces::wide;
 use crate::Moment;
 use crate::connection::{Connection, Fail, Sink};
 use crate::limits::{STREAM_WINDOW_BYTES, STREAM_WINDOW_BYTES_MIN};
 use crate::record::InputBuffer;
+use crate::size::wide;
 
 /// See the module's documentation.
 #[derive(Debug)]
@@ -57,13 +57,18 @@ impl Sequence {
     /// Gets bytes of the connection, when there are not enough for a packet.
     pub(super) fn fetch(&mut self, connection: &mut Connection, now: Moment, room: u64) {
         while self.outgoing.unsent() < room && !self.is_starved() {
-            let bytes = connection.poll_bytes(now);
-            if bytes.is_empty() {
+            let kept = self.outgoing.kept();
+            let length = connection.poll_bytes(now).len();
+            if length == 0 {
                 return;
             }
-            self.outgoing.put(bytes);
-            let length = bytes.len();
-            connection.output_written(length);
+            match connection.take_output(|| kept.spare()) {
+                Some(bytes) => kept.put_whole(bytes),
+                None => {
+                    kept.put(connection.poll_bytes(now));
+                    connection.output_written(length);
+                }
+            }
         }
     }
 
@@ -79,7 +84,7 @@ impl Sequence {
 
     /// Copies bytes that leave to where they are sealed.
     pub(super) fn take(&mut self, range: &Range<u64>, into: &mut [u8]) {
-        self.outgoing.copy(range, into);
+        self.outgoing.copy(range.start, into);
         self.outgoing.on_sent(range);
     }
 

@@ -8,7 +8,7 @@
 //! Frames are encoded where they are sealed, and sealed bytes leave from where they were sealed: nothing is
 //! copied. The cursors return to the start when everything has left.
 
-use super::{LevelSealer, RecordError, RecordKind};
+use super::{Level, LevelSealer, RecordError, RecordKind};
 use crate::Moment;
 use crate::codec::CodecError;
 use crate::keys::LinkSecret;
@@ -162,11 +162,12 @@ impl Output {
         end <= Lane::Data.bytes_max()
     }
 
-    /// Sealed bytes that have not left. Seals the open record when there are none.
+    /// Sealed bytes that have not left. Seals the open record when there are none, and for packets always: what leaves with
+    /// its memory leaves nothing behind.
     pub(crate) fn poll(&mut self, sealer: Option<&mut LevelSealer>) -> Result<&[u8], RecordError> {
-        if self.written == self.sealed
-            && self.is_open()
+        if self.is_open()
             && let Some(sealer) = sealer
+            && (self.written == self.sealed || sealer.level() == Level::Packets)
         {
             self.seal_open(sealer)?;
         }
@@ -185,6 +186,19 @@ impl Output {
         if self.written == self.end {
             (self.written, self.sealed, self.end) = (0, 0, 0);
         }
+    }
+
+    /// Gives away all that is sealed, with the memory that it lies in, if it fills half of that and is worth it. `spare`
+    /// takes its place.
+    pub(crate) fn take(&mut self, spare: impl FnOnce() -> Vec<u8>) -> Option<Vec<u8>> {
+        let is_all = self.written == 0 && self.sealed == self.end && self.clear == 0;
+        if !is_all || self.end < TAKEN_BYTES_MIN.max(self.buffer.capacity() / 2) {
+            return None;
+        }
+        let mut taken = std::mem::replace(&mut self.buffer, spare());
+        taken.truncate(self.end);
+        (self.sealed, self.end) = (0, 0);
+        Some(taken)
     }
 
     /// Gives its memory back, unless something is queued.
@@ -209,7 +223,15 @@ impl Output {
 
     /// Makes room for a full record where a narrow one was begun; [`Self::begin`] made sure that there may be.
     fn widen(&mut self) {
-        self.buffer.resize(self.sealed.saturating_add(RECORD_WIRE_BYTES_MAX), 0);
+        self.lengthen(self.sealed.saturating_add(RECORD_WIRE_BYTES_MAX));
+    }
+
+    /// To no more than `end`: memory that is given away shall not be half empty.
+    fn lengthen(&mut self, end: usize) {
+        if let Some(more) = end.checked_sub(self.buffer.len()) {
+            self.buffer.reserve_exact(more);
+            self.buffer.resize(end, 0);
+        }
     }
 
     /// Free plaintext of the open record.
@@ -251,9 +273,7 @@ impl Output {
         if end > lane.bytes_max() {
             return Err(OutputError::Full);
         }
-        if self.buffer.len() < end {
-            self.buffer.resize(end, 0);
-        }
+        self.lengthen(end);
         Ok(())
     }
 }
@@ -262,6 +282,8 @@ impl Output {
 const PLAINTEXT_END: usize = RECORD_HEADER_BYTES + RECORD_PLAINTEXT_BYTES_MAX;
 /// What a record of control frames begins with: a key update and a few small frames.
 const NARROW_BYTES: usize = 512;
+/// What leaves with its memory at least; less is copied.
+const TAKEN_BYTES_MIN: usize = 16 << 10;
 /// An empty sealed record.
 const UPDATE_BYTES: usize = RECORD_HEADER_BYTES + TAG_BYTES;
 /// What a new record may need at most: a key update goes before it.
@@ -355,5 +377,24 @@ mod tests {
         output.written(100);
         output.release();
         assert!(output.buffer.is_empty());
+    }
+
+    #[test]
+    fn what_fills_its_memory_leaves_with_it_and_little_does_not() {
+        let (mut output, mut sealer) = (Output::default(), sealer());
+        let full = RECORD_PLAINTEXT_BYTES_MAX;
+        let spare = || vec![9; RECORD_WIRE_BYTES_MAX];
+        for (bytes, leaves) in [(20, false), (full, true), (full / 3, false)] {
+            put(&mut output, &mut sealer, Lane::Data, bytes).unwrap();
+            assert_eq!(output.take(spare), None, "it is not sealed");
+            let sealed = output.poll(Some(&mut sealer)).unwrap().to_vec();
+            assert_eq!(output.take(spare), leaves.then(|| sealed.clone()), "{bytes}");
+            output.written(if leaves { 0 } else { sealed.len() });
+            assert!(output.poll(Some(&mut sealer)).unwrap().is_empty());
+        }
+        put(&mut output, &mut sealer, Lane::Data, full).unwrap();
+        output.poll(Some(&mut sealer)).unwrap();
+        output.written(1);
+        assert_eq!(output.take(spare), None, "the rest of a record is of no use");
     }
 }

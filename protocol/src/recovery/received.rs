@@ -1,5 +1,7 @@
 //! Which packets have come, and when the remote is told (RFC 9000 §13.2).
 
+use std::ops::Range;
+
 use super::Ranges;
 use crate::Moment;
 use crate::limits::{ACKNOWLEDGE_DELAY_MICROS, ACKNOWLEDGE_PACKETS, RECEIVED_RANGES_MAX};
@@ -15,6 +17,18 @@ pub(crate) struct Received {
     /// Packets that ask for an acknowledgement and have none.
     waiting: u32,
     due: Option<Moment>,
+    /// The remote knows what there is to say of numbers below (RFC 9000 §13.2.4).
+    known: u64,
+    watched: Option<Watched>,
+}
+
+/// An acknowledgement of which it is not known whether it has arrived.
+#[derive(Debug, Clone, Copy)]
+struct Watched {
+    /// The packet that carries it.
+    number: u64,
+    /// Behind the newest that it names.
+    end: u64,
 }
 
 impl Received {
@@ -39,6 +53,8 @@ impl Received {
         if number >= expected {
             self.newest = now;
         }
+        // One that comes late is news.
+        self.known = self.known.min(number);
         if !asks {
             return;
         }
@@ -58,14 +74,31 @@ impl Received {
         self.due.is_some_and(|due| now >= due)
     }
 
-    /// What the remote is told: the numbers, and how long ago the newest came.
-    pub(crate) fn report(&self, now: Moment) -> (&Ranges, u32) {
-        (&self.numbers, u32::try_from(now.micros_since(self.newest)).unwrap_or(u32::MAX))
+    /// What the remote is told: numbers, newest first, and how long ago the newest came.
+    pub(crate) fn report(&self, now: Moment) -> (impl Iterator<Item = Range<u64>>, u32) {
+        let delay_micros = u32::try_from(now.micros_since(self.newest)).unwrap_or(u32::MAX);
+        (self.numbers.iter().rev().take_while(|range| range.end > self.known), delay_micros)
     }
 
-    /// The remote is being told.
-    pub(crate) const fn reported(&mut self) {
+    /// The remote is being told, in the packet of this number.
+    pub(crate) fn reported(&mut self, number: u64) {
         (self.waiting, self.due) = (0, None);
+        let end = self.end();
+        self.watched.get_or_insert(Watched { number, end });
+    }
+
+    /// The remote has packets of `ranges`, newest first.
+    pub(crate) fn on_acknowledged(&mut self, ranges: impl Iterator<Item = Range<u64>>) {
+        let Some(Watched { number, end }) = self.watched else { return };
+        let mut newer = ranges.take_while(|range| range.end > number).peekable();
+        if newer.peek().is_none() {
+            return;
+        }
+        if newer.any(|range| range.start <= number) {
+            self.known = end;
+        }
+        // If it has only newer ones, this one is lost, and the next is watched.
+        self.watched = None;
     }
 }
 
@@ -97,7 +130,7 @@ mod tests {
         received.commit(2, true, NOW);
         assert!(received.is_due(NOW), "something is missing");
         assert_eq!(received.report(NOW.plus_micros(9)).1, 9);
-        received.reported();
+        received.reported(0);
         assert_eq!(received.due(), None);
         received.commit(3, false, NOW);
         assert_eq!(received.due(), None, "nobody asked");
@@ -106,5 +139,33 @@ mod tests {
             received.commit(number, true, NOW);
         }
         assert!(received.is_due(NOW));
+    }
+
+    fn told(received: &Received) -> Vec<Range<u64>> {
+        received.report(NOW).0.collect()
+    }
+
+    #[test]
+    #[expect(clippy::single_range_in_vec_init, reason = "one range is meant")]
+    fn what_the_remote_knows_is_not_told_again() {
+        let mut received = Received::default();
+        for number in [0, 2, 4] {
+            received.commit(number, true, NOW);
+        }
+        received.reported(7);
+        received.commit(6, true, NOW);
+        received.reported(8);
+        received.on_acknowledged(std::iter::once(5..7));
+        assert_eq!(told(&received), [6..7, 4..5, 2..3, 0..1], "it has older ones");
+        received.on_acknowledged([8..9, 0..7].into_iter());
+        assert_eq!(told(&received), [6..7, 4..5, 2..3, 0..1], "the first was lost");
+        received.reported(9);
+        received.on_acknowledged(std::iter::once(8..12));
+        assert_eq!(told(&received), [], "it knows all");
+        received.commit(8, true, NOW);
+        assert_eq!(told(&received), [8..9]);
+        received.commit(3, true, NOW);
+        assert_eq!(told(&received), [8..9, 6..7, 2..5], "this one was late");
+        assert!(received.is_seen(0) && received.is_seen(2) && !received.is_seen(5));
     }
 }

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use super::{Rtt, Stamp};
 use crate::Moment;
+use crate::size::{index, wide};
 
 /// Packets that may overtake one before it is lost (RFC 9002 §6.1.1), until the path shows that more of them do.
 const REORDERED_MIN: u64 = 3;
@@ -32,8 +33,16 @@ impl Content {
 enum State {
     Flying,
     Lost,
-    /// Acknowledged, or never to be.
-    Settled,
+    /// It asks for no acknowledgement, and none has named it.
+    Unasked,
+    Acknowledged,
+}
+
+impl State {
+    /// Whether nothing more comes of it.
+    const fn is_settled(self) -> bool {
+        matches!(self, Self::Unasked | Self::Acknowledged)
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -44,6 +53,15 @@ pub(crate) struct Packet {
     /// Of the whole datagram.
     pub(crate) size: u16,
     state: State,
+    /// It took a path that is no longer used: what becomes of it says nothing of the one that is.
+    pub(crate) is_foreign: bool,
+}
+
+impl Packet {
+    /// Bytes of it that are on the path while it flies.
+    fn in_flight(&self) -> u64 {
+        if self.is_foreign { 0 } else { u64::from(self.size) }
+    }
 }
 
 /// Acknowledges what was never sent.
@@ -55,7 +73,9 @@ pub(crate) struct NeverSent;
 pub(crate) struct News {
     /// Bytes of datagrams that were in flight.
     pub(crate) bytes: u64,
-    /// When the newest of them was sent; none: nothing is new.
+    /// Whether anything is new.
+    pub(crate) any: bool,
+    /// When the newest of them was sent that took this path.
     pub(crate) newest_sent: Option<Moment>,
     /// Whether it is the newest of all that were ever acknowledged, so that it measures the round trip.
     pub(crate) is_newest: bool,
@@ -83,8 +103,6 @@ pub(crate) struct Sent {
     in_flight: u64,
     flying: u64,
     newest_acknowledged: Option<u64>,
-    /// When it was sent, for as long as no acknowledged packet lies between losses.
-    newest_acknowledged_sent: Option<Moment>,
     last_sent: Option<Moment>,
     reordered_max: Option<u64>,
     /// When the next packet counts as lost if it is not acknowledged.
@@ -94,15 +112,15 @@ pub(crate) struct Sent {
 impl Sent {
     /// A packet left under the next number. Only those that ask for an acknowledgement are in flight.
     pub(crate) fn push(&mut self, sent: Moment, size: u16, content: Option<Content>, stamp: Stamp) {
-        let state = if content.is_some() { State::Flying } else { State::Settled };
+        let state = if content.is_some() { State::Flying } else { State::Unasked };
         if content.is_some() {
             self.in_flight = self.in_flight.saturating_add(u64::from(size));
             self.flying = self.flying.saturating_add(1);
             self.last_sent = Some(sent);
         }
         let content = content.unwrap_or_default();
-        self.packets.push_back(Packet { sent, stamp, content, size, state });
-        while self.packets.front().is_some_and(|packet| packet.state == State::Settled) {
+        self.packets.push_back(Packet { sent, stamp, content, size, state, is_foreign: false });
+        while self.packets.front().is_some_and(|packet| packet.state.is_settled()) {
             self.packets.pop_front();
             self.base = self.base.saturating_add(1);
         }
@@ -163,28 +181,27 @@ impl Sent {
             let until = index(range.end.saturating_sub(self.base));
             // The newest packet of all comes with the first range, and is the last of it.
             for (packet, number) in self.packets.range_mut(from..until).zip(range.start.max(self.base)..) {
-                match packet.state {
-                    State::Settled => continue,
+                match std::mem::replace(&mut packet.state, State::Acknowledged) {
+                    State::Unasked | State::Acknowledged => continue,
                     State::Flying => {
-                        self.in_flight = self.in_flight.saturating_sub(u64::from(packet.size));
+                        self.in_flight = self.in_flight.saturating_sub(packet.in_flight());
                         self.flying = self.flying.saturating_sub(1);
-                        news.bytes = news.bytes.saturating_add(u64::from(packet.size));
+                        news.bytes = news.bytes.saturating_add(packet.in_flight());
                     }
+                    State::Lost if packet.is_foreign => {}
                     State::Lost => {
                         let distance = newest_of(self.newest_acknowledged).saturating_sub(number);
                         let before = self.reordered_max.unwrap_or(REORDERED_MIN);
                         self.reordered_max = Some(before.max(distance.saturating_add(1)).min(REORDERED_MAX));
-                        news.spurious = Some(news.spurious.map_or(packet.sent, |sent| sent.max(packet.sent)));
+                        news.spurious = news.spurious.max(Some(packet.sent));
                     }
                 }
-                packet.state = State::Settled;
-                news.newest_sent = Some(news.newest_sent.map_or(packet.sent, |sent| sent.max(packet.sent)));
+                news.any = true;
+                if !packet.is_foreign {
+                    news.newest_sent = news.newest_sent.max(Some(packet.sent));
+                }
                 settle(packet);
             }
-        }
-        if let Some(sent) = news.newest_sent {
-            let before = self.newest_acknowledged_sent;
-            self.newest_acknowledged_sent = Some(before.map_or(sent, |before| before.max(sent)));
         }
         Ok(news)
     }
@@ -203,13 +220,13 @@ impl Sent {
         let delay = rtt.loss_delay_micros();
         let overtaken = newest.saturating_sub(self.reordered_max.unwrap_or(REORDERED_MIN));
         let from = self.flying_from.max(self.base);
-        let (mut first_lost, mut settled_since) = (None::<Moment>, false);
+        let (mut first_lost, mut heard_since) = (None::<Moment>, false);
         let mut flying_from = None;
         let span = index(from.saturating_sub(self.base))..index(newest.saturating_sub(self.base));
         let span = span.start.min(span.end)..span.end.min(self.packets.len());
         for (packet, number) in self.packets.range_mut(span).zip(from..) {
             if packet.state != State::Flying {
-                settled_since |= packet.state == State::Settled && first_lost.is_some();
+                heard_since |= packet.state == State::Acknowledged && first_lost.is_some();
                 continue;
             }
             let due = packet.sent.plus_micros(delay);
@@ -219,20 +236,28 @@ impl Sent {
                 continue;
             }
             packet.state = State::Lost;
-            self.in_flight = self.in_flight.saturating_sub(u64::from(packet.size));
+            self.in_flight = self.in_flight.saturating_sub(packet.in_flight());
             self.flying = self.flying.saturating_sub(1);
-            if !packet.content.probe {
+            if !packet.content.probe && !packet.is_foreign {
                 losses.bytes = losses.bytes.saturating_add(u64::from(packet.size));
                 losses.newest_sent = Some(packet.sent);
                 let first = *first_lost.get_or_insert(packet.sent);
                 let silent = timeout_micros.saturating_mul(PERSISTENT_TIMEOUTS);
-                losses.persistent |= !settled_since && packet.sent.micros_since(first) > silent;
+                losses.persistent |= !heard_since && packet.sent.micros_since(first) > silent;
             }
             lose(packet);
         }
         self.flying_from = flying_from.unwrap_or(newest).max(self.flying_from);
         self.forget(now, timeout_micros);
         losses
+    }
+
+    /// Packets take another path from now on. Those that are on their way are so no longer on the one that is used.
+    pub(crate) fn leave_path(&mut self) {
+        for packet in &mut self.packets {
+            packet.is_foreign = true;
+        }
+        (self.in_flight, self.reordered_max) = (0, None);
     }
 
     /// Gives memory back that nothing is kept in.
@@ -244,7 +269,7 @@ impl Sent {
 
     /// The next number.
     fn next(&self) -> u64 {
-        self.base.saturating_add(u64::try_from(self.packets.len()).unwrap_or(u64::MAX))
+        self.base.saturating_add(wide(self.packets.len()))
     }
 
     /// Drops what is settled. One that was lost is remembered for a while, because it may have been late.
@@ -252,7 +277,7 @@ impl Sent {
         while let Some(packet) = self.packets.front() {
             let late = packet.sent.plus_micros(timeout_micros.saturating_mul(PERSISTENT_TIMEOUTS));
             match packet.state {
-                State::Settled => {}
+                State::Unasked | State::Acknowledged => {}
                 State::Lost if now >= late => {}
                 State::Lost | State::Flying => return,
             }
@@ -264,11 +289,6 @@ impl Sent {
 
 fn newest_of(acknowledged: Option<u64>) -> u64 {
     acknowledged.unwrap_or_default()
-}
-
-/// What is kept fits memory.
-fn index(packets: u64) -> usize {
-    usize::try_from(packets).unwrap_or(usize::MAX)
 }
 
 #[cfg(test)]
@@ -345,6 +365,22 @@ mod tests {
     }
 
     #[test]
+    fn what_took_another_path_says_nothing_of_this_one() {
+        let mut sent = sent(10, 10);
+        sent.leave_path();
+        assert_eq!((sent.in_flight(), sent.is_empty()), (0, false));
+        let stamp = Delivery::new().on_sent(at(200), 100, 0);
+        let content = Content { offset: 1_000, length: 100, probe: false };
+        sent.push(at(200), 100, Some(content), stamp);
+        let (news, settled) = acknowledge(&mut sent, &[8..9]);
+        assert_eq!((settled, news.bytes, news.newest_sent, news.any), (vec![8], 0, None, true));
+        let (losses, lost) = lose(&mut sent, 210);
+        assert_eq!((lost, losses), (vec![0, 1, 2, 3, 4, 5], Losses::default()));
+        assert_eq!(acknowledge(&mut sent, &[0..11]).0.spurious, None, "whatever it was thought to be");
+        assert!(sent.is_empty() && sent.in_flight() == 0);
+    }
+
+    #[test]
     fn only_what_was_sent_is_acknowledged() {
         let mut sent = sent(3, 10);
         assert_eq!(sent.acknowledge(std::iter::once(2..4), |_| {}), Err(NeverSent));
@@ -360,6 +396,26 @@ mod tests {
         acknowledge(&mut broken, &[4..5]);
         acknowledge(&mut broken, &[9..10]);
         assert!(!lose(&mut broken, 19_000).0.persistent, "something came through");
+    }
+
+    /// RFC 9002 §7.6.2: it counts what was acknowledged in between, not what asks for nothing.
+    #[test]
+    fn packets_that_ask_for_nothing_do_not_break_a_silence() {
+        for heard in [false, true] {
+            let (mut sent, mut delivery) = (Sent::default(), Delivery::new());
+            for number in 0..20 {
+                let content = (number % 2 == 0).then(Content::default);
+                let stamp = delivery.on_sent(at(number * 1_000), 100, sent.in_flight());
+                sent.push(at(number * 1_000), 100, content, stamp);
+            }
+            if heard {
+                acknowledge(&mut sent, &[18..19, 5..6]);
+            } else {
+                acknowledge(&mut sent, &[18..19]);
+            }
+            // From 6 ms to 16 ms is less than three timeouts, from 0 ms to 16 ms is more.
+            assert_eq!(lose(&mut sent, 19_000).0.persistent, !heard);
+        }
     }
 
     #[test]

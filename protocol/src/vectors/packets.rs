@@ -56,7 +56,7 @@ impl Said {
                 for (first, last) in arrived {
                     numbers.insert(*first..last + 1);
                 }
-                writer.acknowledge(&numbers, *delay, *through);
+                writer.acknowledge(numbers.iter().rev(), *delay, *through);
             }
             Self::Bytes(offset, bytes) => writer.bytes(*offset, bytes.len()).copy_from_slice(bytes),
             Self::Ping => writer.ping(),

@@ -8,7 +8,7 @@ use crate::Moment;
 use crate::keys::LinkSecret;
 use crate::limits::{
     PACKETS_UNOPENED_CHACHA_MAX, PACKETS_UNOPENED_GCM_MAX, PHASE_BYTES_MAX, PHASE_OVERLAP_MICROS,
-    PHASE_RECORDS_MAX,
+    PHASE_RECORDS_MAX, PHASE_SILENCE_MICROS,
 };
 use crate::record::key::{OpenKey, RecordSequence};
 use crate::record::{RecordError, Rekey};
@@ -187,7 +187,7 @@ impl PacketOpener {
         let Usage { bytes, packets, since } = self.usage;
         let overdue = bytes > PHASE_BYTES_MAX.saturating_add(GRACE)
             || packets > PHASE_RECORDS_MAX.saturating_add(GRACE)
-            || now.micros_since(since) > self.age_micros_max;
+            || now.micros_since(since) > self.age_micros_max.saturating_add(PHASE_SILENCE_MICROS);
         if overdue { Err(OpenError::Fatal(RecordError::KeyOverdue)) } else { Ok(()) }
     }
 

@@ -94,6 +94,12 @@ impl PacketSealer {
         self.replace_if_due(now);
     }
 
+    /// Whether the next packet begins a phase because time has passed. It should ask for an acknowledgement: without one
+    /// there is no next phase.
+    pub(crate) const fn is_aged(&self, now: Moment) -> bool {
+        self.may_replace() && self.rekey.due(0, 0, now.micros_since(self.usage.since))
+    }
+
     /// Changes when the key is replaced, the one in use included.
     pub(crate) const fn rotate(&mut self, rekey: Rekey) {
         self.rekey = rekey;
@@ -118,12 +124,13 @@ impl PacketSealer {
         self.updates = self.updates.saturating_add(1);
     }
 
-    /// A key that sealed nothing is never replaced, and none before the remote has seen it.
     const fn update_due(&self, now: Moment) -> bool {
         let Usage { bytes, packets, since } = self.usage;
-        !self.held
-            && self.unsettled.is_none()
-            && packets > 0
-            && self.rekey.due(bytes, packets, now.micros_since(since))
+        self.may_replace() && self.rekey.due(bytes, packets, now.micros_since(since))
+    }
+
+    /// A key that sealed nothing is never replaced, and none before the remote has seen it.
+    const fn may_replace(&self) -> bool {
+        !self.held && self.unsettled.is_none() && self.usage.packets > 0
     }
 }

@@ -116,13 +116,31 @@ fn two_phases_live_and_the_older_one_dies() {
 }
 
 #[test]
+fn the_first_packet_of_a_phase_that_time_began_is_told_apart() {
+    let (mut sealer, _) = ends_with(Rekey::new(0, 1, 1_000_000));
+    let later = NOW.plus_micros(1_000_000);
+    assert!(!sealer.is_aged(later), "nothing was sealed");
+    seal(&mut sealer, b"x", NOW);
+    assert!(!sealer.is_aged(later), "nor seen");
+    sealer.acknowledged(PacketNumber(0));
+    assert!(!sealer.is_aged(NOW), "what was spent is replaced without being asked about");
+    assert!(sealer.is_aged(later));
+    seal(&mut sealer, b"x", later);
+    assert_eq!((sealer.updates(), sealer.is_aged(later)), (1, false));
+    sealer.acknowledged(PacketNumber(1));
+    sealer.hold();
+    assert!(!sealer.is_aged(later.plus_micros(1_000_000)), "another key comes next");
+}
+
+#[test]
 fn a_key_past_its_time_is_refused() {
     let (mut sealer, mut opener) = ends();
     opener.rotate(Rekey::new(0, 0, 60_000_000));
     let packets: Vec<_> = (0..2).map(|_| seal(&mut sealer, b"x", NOW)).collect();
-    assert!(open(&mut opener, &packets[0], NOW.plus_micros(120_000_000)).is_ok());
+    // Twice its time, and as long as a connection may be silent.
+    assert!(open(&mut opener, &packets[0], NOW.plus_micros(140_000_000)).is_ok());
     let overdue = Err(OpenError::Fatal(RecordError::KeyOverdue));
-    assert_eq!(open(&mut opener, &packets[1], NOW.plus_micros(120_000_001)), overdue);
+    assert_eq!(open(&mut opener, &packets[1], NOW.plus_micros(140_000_001)), overdue);
 }
 
 #[test]

@@ -5,9 +5,13 @@ use crate::recovery::rtt::Rtt;
 
 /// A round trip longer by an eighth, within these bounds, is a queue (RFC 9406, section 4.3).
 const LONGER_MICROS_MIN: u64 = 4_000;
+/// On a path that is shorter than that, twice the path is, and at least what timers and interrupts take: 4 ms on one of
+/// 50 µs would be more than the caches of both ends hold.
+const LONGER_MICROS_SHORT: u64 = 250;
 const LONGER_MICROS_MAX: u64 = 16_000;
 const LONGER_DIVISOR: u64 = 8;
-/// Round trips that a round must have shown before they are believed.
+/// Round trips that a round must have shown before they are believed; or it is over, because each acknowledgement named
+/// so much.
 const SAMPLES: u32 = 8;
 /// The conservative slow start grows by this part of what is acknowledged, for so many rounds.
 const CONSERVATIVE_DIVISOR: u64 = 4;
@@ -20,7 +24,8 @@ pub(crate) struct Start {
     /// A round ends with the acknowledgement of something that was sent after it had begun.
     round_end: Moment,
     samples: u32,
-    /// Smallest round trip of this round, and of the one before.
+    /// Smallest round trip of all, of this round, and of the one before.
+    path: u64,
     shortest: Option<u64>,
     shortest_before: Option<u64>,
     pace: Pace,
@@ -45,6 +50,7 @@ impl Start {
 
     /// By how much the window grows for `bytes` that were acknowledged.
     pub(crate) fn growth(&mut self, bytes: u64, newest_sent: Moment, rtt: &Rtt) -> u64 {
+        self.path = rtt.min_micros();
         if newest_sent > self.round_end {
             self.begin_round();
         }
@@ -67,8 +73,6 @@ impl Start {
     }
 
     fn begin_round(&mut self) {
-        self.round_end = self.last_sent;
-        (self.samples, self.shortest_before, self.shortest) = (0, self.shortest, None);
         if let Pace::Conservative { baseline, rounds } = self.pace {
             let rounds = rounds.saturating_add(1);
             self.pace = if rounds > CONSERVATIVE_ROUNDS {
@@ -77,12 +81,18 @@ impl Start {
                 Pace::Conservative { baseline, rounds }
             };
         }
+        if let Some(shortest) = self.shortest.filter(|_| self.samples < SAMPLES) {
+            self.judge(shortest);
+        }
+        self.round_end = self.last_sent;
+        (self.samples, self.shortest_before, self.shortest) = (0, self.shortest, None);
     }
 
     fn judge(&mut self, shortest: u64) {
         match (self.pace, self.shortest_before) {
             (Pace::Full, Some(before)) => {
-                let longer = (before / LONGER_DIVISOR).clamp(LONGER_MICROS_MIN, LONGER_MICROS_MAX);
+                let least = self.path.saturating_mul(2).clamp(LONGER_MICROS_SHORT, LONGER_MICROS_MIN);
+                let longer = (before / LONGER_DIVISOR).clamp(least, LONGER_MICROS_MAX);
                 if shortest >= before.saturating_add(longer) {
                     self.pace = Pace::Conservative { baseline: shortest, rounds: 1 };
                 }
@@ -97,13 +107,42 @@ impl Start {
 mod tests {
     use super::*;
 
-    /// A round of ten acknowledgements with this round trip; by how much 1,000 bytes make the window grow at its end.
-    fn round(start: &mut Start, number: u64, micros: u64) -> u64 {
+    /// A round of so many acknowledgements with this round trip, over a path of `path` microseconds; by how much 1,000 bytes
+    /// make the window grow at its end.
+    fn round_of(start: &mut Start, acknowledgements: u32, path: u64, number: u64, micros: u64) -> u64 {
         let now = Moment::from_micros(number * 1_000_000);
         start.on_sent(now);
         let mut rtt = Rtt::new();
+        rtt.update(path, 0);
         rtt.update(micros, 0);
-        (0..10).map(|_| start.growth(1_000, now, &rtt)).last().unwrap()
+        (0..acknowledgements).map(|_| start.growth(1_000, now, &rtt)).last().unwrap()
+    }
+
+    fn round(start: &mut Start, number: u64, micros: u64) -> u64 {
+        round_of(start, 10, 20_000, number, micros)
+    }
+
+    #[test]
+    fn a_queue_on_a_short_path_is_found_as_early() {
+        for (path, longer) in [(50, 250), (600, 1_200), (3_000, 4_000)] {
+            let mut start = Start::default();
+            round_of(&mut start, 10, path, 1, path);
+            assert_eq!(round_of(&mut start, 10, path, 2, path + longer - 1), 1_000, "{path}");
+            assert_eq!(round_of(&mut start, 10, path, 3, path + 2 * longer - 1), 250, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_round_of_few_acknowledgements_is_judged_when_it_is_over() {
+        let mut start = Start::default();
+        round_of(&mut start, 2, 20_000, 1, 20_000);
+        assert_eq!(round_of(&mut start, 2, 20_000, 2, 30_000), 1_000);
+        for number in 3..8 {
+            assert_eq!(round_of(&mut start, 2, 20_000, number, 30_000), 250);
+            assert!(!start.is_over());
+        }
+        round_of(&mut start, 2, 20_000, 8, 30_000);
+        assert!(start.is_over());
     }
 
     #[test]
