@@ -128,8 +128,10 @@ impl Model {
             }
         }
         let was_idle = std::mem::take(&mut self.was_idle);
-        // After a pause the path is empty as it is.
-        if forgotten && !was_idle && !matches!(self.phase, Phase::Empty { .. }) {
+        if forgotten && was_idle {
+            // After a pause the path is empty as it is.
+            self.shortest.renew(now);
+        } else if forgotten && !matches!(self.phase, Phase::Empty { .. }) {
             self.phase = Phase::Empty { until: None, round: 0 };
         }
         if let Phase::Up { since } = self.phase {
