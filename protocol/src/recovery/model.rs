@@ -34,6 +34,9 @@ const RAISED_PERCENT: u64 = 125;
 const QUIET_PERCENT: u64 = 150;
 /// Between probes, so much of the ceiling is used, and the rest is free for others (draft-ietf-ccwg-bbr, `Headroom`).
 const USED_PERCENT: u64 = 85;
+/// What excessive loss leaves of what was in flight: otherwise a CUBIC on the same path, which falls to 70 % of what it had,
+/// has less each time.
+const KEPT_PERCENT: u64 = 85;
 /// Rounds between two probes for more at most, or as many as the path holds datagrams: what Reno takes to ask for as
 /// much (draft-ietf-ccwg-bbr, `ProbeBW_CRUISE`, has 63, which these are with what they vary by).
 const CRUISE_ROUNDS: u64 = 50;
@@ -128,8 +131,10 @@ impl Model {
             }
         }
         let was_idle = std::mem::take(&mut self.was_idle);
-        // After a pause the path is empty as it is.
-        if forgotten && !was_idle && !matches!(self.phase, Phase::Empty { .. }) {
+        if forgotten && was_idle {
+            // After a pause the path is empty as it is.
+            self.shortest.renew(now);
+        } else if forgotten && !matches!(self.phase, Phase::Empty { .. }) {
             self.phase = Phase::Empty { until: None, round: 0 };
         }
         if let Phase::Up { since } = self.phase {
@@ -250,7 +255,9 @@ impl Model {
         });
         let before = lost.in_flight.saturating_add(lost.bytes);
         let kept = before.min(ceiling.unwrap_or(u64::MAX));
-        self.ceiling = Some(kept.max(self.filling()));
+        // What a start was too much for is what the path holds, and nobody's share yet.
+        let share = if phase == Phase::Startup { 100 } else { KEPT_PERCENT };
+        self.ceiling = Some(percent(kept, share).max(self.filling()));
         self.losses.restart();
         match self.phase {
             Phase::Startup => {

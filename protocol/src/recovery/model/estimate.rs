@@ -7,6 +7,14 @@ use crate::recovery::delivery::RateSample;
 /// The shortest round trip is forgotten after so long (draft-ietf-ccwg-bbr, `MinRTTFilterLen`).
 const SHORTEST_MICROS_MAX: u64 = 10_000_000;
 
+/// Or once all round trips of so long a time, and so many of them, were longer by more than a queue of ours makes them, and
+/// still were when there was none: then the path is another one.
+const MOVED_MICROS: u64 = 1_000_000;
+const MOVED_SAMPLES: u32 = 4;
+/// What is in flight fills the path twice and makes up for heaps (see `HEAP_MICROS_MAX`), and some is for others' queues.
+const MOVED_FACTOR: u64 = 3;
+const MOVED_MICROS_MORE: u64 = 5_000;
+
 /// Heaps of acknowledgements are remembered for so many rounds, and at most twice as many (draft-ietf-ccwg-bbr,
 /// `ExtraAckedFilterLen`).
 const HEAP_ROUNDS: u64 = 5;
@@ -43,25 +51,65 @@ impl Bandwidth {
 pub(super) struct Shortest {
     micros: Option<u64>,
     seen_at: Moment,
+    recent: Recent,
+    /// The path may have become longer: the recent ones count once it was all but empty.
+    is_doubted: bool,
+}
+
+/// The shortest of about the last second.
+#[derive(Debug, Default, Clone, Copy)]
+struct Recent {
+    micros: Option<u64>,
+    samples: u32,
+    since: Moment,
 }
 
 impl Shortest {
-    /// Whether what was known had become too old.
+    /// Whether the path should be emptied, because what was known has become too old or may be untrue.
     pub(super) fn update(&mut self, now: Moment, micros: u64) -> bool {
-        let old = self.micros.is_some() && now.micros_since(self.seen_at) > SHORTEST_MICROS_MAX;
-        if old || self.micros.is_none_or(|shortest| micros <= shortest) {
+        let Some(shortest) = self.micros else {
             (self.micros, self.seen_at) = (Some(micros), now);
+            return false;
+        };
+        let is_old = now.micros_since(self.seen_at) > SHORTEST_MICROS_MAX;
+        if is_old || micros <= shortest {
+            (self.micros, self.seen_at, self.is_doubted) = (Some(micros), now, false);
         }
-        old
+        let longer = shortest.saturating_mul(MOVED_FACTOR).saturating_add(MOVED_MICROS_MORE);
+        self.recent.add(micros);
+        let has_moved = !self.is_doubted && self.recent.take(now).is_some_and(|recent| recent > longer);
+        if has_moved {
+            self.is_doubted = true;
+            self.recent.add(micros);
+        }
+        is_old || has_moved
     }
 
     /// The path was all but empty: what was seen then is true.
     pub(super) fn renew(&mut self, now: Moment) {
         self.seen_at = now;
+        if std::mem::take(&mut self.is_doubted) {
+            self.micros = self.recent.micros.or(self.micros);
+        }
     }
 
     pub(super) fn micros(&self) -> Option<u64> {
         self.micros
+    }
+}
+
+impl Recent {
+    fn add(&mut self, micros: u64) {
+        self.micros = Some(self.micros.map_or(micros, |shortest| shortest.min(micros)));
+        self.samples = self.samples.saturating_add(1);
+    }
+
+    /// The shortest of a time that is over.
+    fn take(&mut self, now: Moment) -> Option<u64> {
+        if now.micros_since(self.since) < MOVED_MICROS || self.samples < MOVED_SAMPLES {
+            return None;
+        }
+        std::mem::replace(self, Self { since: now, ..Self::default() }).micros
     }
 }
 
@@ -166,6 +214,36 @@ mod tests {
         assert_eq!(shortest.micros(), Some(70));
         shortest.renew(at(SHORTEST_MICROS_MAX * 2));
         assert!(!shortest.update(at(SHORTEST_MICROS_MAX * 3), 80));
+    }
+
+    #[test]
+    fn a_path_that_may_have_become_long_is_noticed_and_believed_once_it_was_empty() {
+        let at = |step: u64| Moment::from_micros(step * 100_000);
+        for (micros, noticed) in [(155_000, false), (155_001, true)] {
+            let mut shortest = Shortest::default();
+            (0..20).for_each(|step| assert!(!shortest.update(at(step), 50_000 + step)));
+            let when = (20..60).find(|step| shortest.update(at(*step), micros));
+            assert_eq!(when.is_some(), noticed, "{when:?}");
+            assert!(when.is_none_or(|step| step <= 40), "within two seconds: {when:?}");
+            assert!((60..80).all(|step| !shortest.update(at(step), micros)), "once");
+            assert_eq!(shortest.micros(), Some(50_000), "it may be a queue of ours");
+            shortest.renew(at(80));
+            assert_eq!(shortest.micros(), Some(if noticed { micros } else { 50_000 }));
+        }
+        let mut shortest = Shortest::default();
+        shortest.update(at(0), 50_000);
+        assert!(!shortest.update(at(50), 500_000), "one is not enough");
+    }
+
+    #[test]
+    fn a_doubt_ends_with_a_round_trip_as_short_as_before() {
+        let at = |step: u64| Moment::from_micros(step * 100_000);
+        let mut shortest = Shortest::default();
+        shortest.update(at(0), 50_000);
+        assert!((1..60).any(|step| shortest.update(at(step), 500_000)));
+        shortest.update(at(61), 50_000);
+        shortest.renew(at(62));
+        assert_eq!(shortest.micros(), Some(50_000));
     }
 
     #[test]

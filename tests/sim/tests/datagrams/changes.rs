@@ -42,21 +42,24 @@ fn a_rate_that_changes_is_used_within_seconds() {
     }
 }
 
-/// The model takes the shortest round trip of ten seconds for the length of the path, and until then what comes later for
-/// a queue of its own.
+/// The queue stays what it was, and so is a tenth of what a path holds that is ten times as long.
 #[test]
-fn a_path_that_becomes_long_is_used_within_half_a_minute() {
-    for congestion in BOTH {
+fn a_path_that_becomes_long_is_used() {
+    for (congestion, times, seconds, percent) in [
+        (Congestion::Cubic, 4, 20, 80),
+        (Congestion::Model, 2, 20, 80),
+        (Congestion::Model, 4, 5, 80),
+        (Congestion::Model, 10, 5, 60),
+    ] {
         let (mut crossing, flow) = flooding(congestion, link());
-        crossing.change(flow, |path| path.delay_micros = 4 * DELAY_MICROS);
-        let [meanwhile] = crossing.rates([flow], 20 * SECOND);
+        crossing.change(flow, |path| path.delay_micros = times * DELAY_MICROS);
+        let [meanwhile] = crossing.rates([flow], seconds * SECOND);
         let [rate] = crossing.rates([flow], 5 * SECOND);
+        let [meanwhile, then] = [meanwhile, rate].map(|rate| rate * 1_000 / RATE);
         println!(
-            "{congestion:?}: {} ‰ of the link, then {} ‰",
-            meanwhile * 1_000 / RATE,
-            rate * 1_000 / RATE
+            "{congestion:?}: {meanwhile} ‰ of a path {times} times as long for {seconds} s, then {then} ‰"
         );
-        assert!(rate >= RATE * 80 / 100, "{congestion:?}: {rate}");
+        assert!(rate >= RATE * percent / 100, "{congestion:?}: {rate} on a path {times} times as long");
     }
 }
 

@@ -5,17 +5,17 @@ use sealane_sim::datagrams::{Crossing, Link, Steps};
 
 use crate::bench::{DELAY_MICROS, SECOND, tuning};
 
-/// 20 Mbit/s, so that a minute is over soon.
-const RATE: u64 = 2_500_000;
-const PIPE_BYTES: u64 = 50_000;
+/// 20 Mbit/s, so that a minute is over soon, and 100.
+const RATES: [u64; 2] = [2_500_000, 12_500_000];
 /// Between their beginnings, from there until they are looked at, and how long they are.
 const APART_MICROS: u64 = 5 * SECOND;
 const WARM_MICROS: u64 = 20 * SECOND;
 const LOOK_MICROS: u64 = 60 * SECOND;
 
-/// What either has, in permille of the link, whose queue holds so many bytes.
-fn shares(pair: [Congestion; 2], queue_bytes: u64) -> [u64; 2] {
-    let link = || Link::new(Steps::always(RATE), queue_bytes);
+/// What either has, in permille of a link of so many bytes a second, whose queue holds so many pipes.
+fn shares(pair: [Congestion; 2], bytes_per_second: u64, queue_pipes: u64) -> [u64; 2] {
+    let pipe_bytes = bytes_per_second * 2 * DELAY_MICROS / SECOND;
+    let link = || Link::new(Steps::always(bytes_per_second), queue_pipes * pipe_bytes);
     let mut crossing = Crossing::new(11, link(), link());
     let flows = pair.map(|congestion| {
         let flow = crossing.establish(tuning(congestion), |path| {
@@ -26,14 +26,14 @@ fn shares(pair: [Congestion; 2], queue_bytes: u64) -> [u64; 2] {
         flow
     });
     crossing.network.run(WARM_MICROS);
-    crossing.rates(flows, LOOK_MICROS).map(|rate| rate * 1_000 / RATE)
+    crossing.rates(flows, LOOK_MICROS).map(|rate| rate * 1_000 / bytes_per_second)
 }
 
 /// Neither has more than so many percent of what the other has, and together they use the link.
 fn assert_fair(pair: [Congestion; 2], percent_max: u64) {
-    for queue_bytes in [PIPE_BYTES, 2 * PIPE_BYTES] {
-        let [first, second] = shares(pair, queue_bytes);
-        println!("{pair:?}, a queue of {queue_bytes} bytes: {first} ‰ and {second} ‰ of the link");
+    for (rate, pipes) in [(RATES[0], 1), (RATES[0], 2), (RATES[1], 1)] {
+        let [first, second] = shares(pair, rate, pipes);
+        println!("{pair:?}, {rate} bytes a second, a queue of {pipes} pipes: {first} ‰ and {second} ‰");
         let (less, more) = (first.min(second), first.max(second));
         assert!(more * 100 <= less * percent_max, "{pair:?}: {first} ‰ and {second} ‰");
         assert!(first + second >= 900, "{pair:?}: together {} ‰", first + second);
