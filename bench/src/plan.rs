@@ -50,7 +50,7 @@ pub enum Suite {
     Stream,
     /// One way with each cipher, and there and back, over TCP: on this machine, or to a server
     Transport,
-    /// Datagrams: our engine over UDP beside QUIC and TCP
+    /// Datagrams: our engine over UDP beside QUIC and TCP, and over AF_XDP
     Datagram,
     /// P5, P6, P12, P13: packets by themselves, over UDP sockets and over AF_XDP
     Link,
