@@ -1,4 +1,4 @@
-//! What carries bytes between two ends on this machine: memory, or a TCP connection over loopback.
+//! What carries bytes between two ends on this machine: memory, a TCP connection, or datagrams.
 
 use std::io::{self, IoSlice};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
@@ -7,6 +7,8 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
 use tokio::net::TcpStream;
+
+use crate::queue::Queue;
 
 /// Bytes that memory between two ends holds: more than any batch, so that both ends work at the same time.
 const MEMORY_BYTES: usize = 2 << 20;
@@ -30,6 +32,8 @@ pub(crate) enum Plug {
         socket: UdpSocket,
         remote: SocketAddr,
     },
+    /// As well, past the kernel's sockets.
+    Queue(Box<Queue>),
 }
 
 /// One end that reads and writes.
@@ -73,7 +77,7 @@ impl Plug {
         Ok(match self {
             Self::Memory(stream) => Carrier::Memory(stream),
             Self::Tcp(stream) => Carrier::Tcp(TcpStream::from_std(stream)?),
-            Self::Udp { .. } => return Err(io::Error::other("datagrams are no stream")),
+            Self::Udp { .. } | Self::Queue(_) => return Err(io::Error::other("datagrams are no stream")),
         })
     }
 }

@@ -5,6 +5,7 @@
 mod clock;
 mod datagrams;
 mod direct;
+mod line;
 mod mover;
 mod party;
 mod resumed;
@@ -29,7 +30,7 @@ use mover::{Mover, Stream};
 use party::Party;
 use tensors::Tensors;
 
-pub(crate) use datagrams::OverUdp;
+pub(crate) use datagrams::{OverUdp, OverXdp};
 pub(crate) use direct::{Carry, Direct, Memory, drain};
 pub(crate) use resumed::Resumed;
 

@@ -50,8 +50,10 @@ pub enum Suite {
     Stream,
     /// One way with each cipher, and there and back, over TCP: on this machine, or to a server
     Transport,
-    /// Datagrams: our engine over UDP beside QUIC and TCP.
+    /// Datagrams: our engine over UDP beside QUIC and TCP, and over AF_XDP
     Datagram,
+    /// P5, P6, P12, P13: packets by themselves, over UDP sockets and over AF_XDP
+    Link,
     /// Python client to Python client through two sidecars
     Lane,
     /// A TCP connection that two sidecars carry
@@ -67,7 +69,7 @@ pub enum Suite {
 }
 
 impl Suite {
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Crypto,
         Self::Frame,
         Self::Handshake,
@@ -76,6 +78,7 @@ impl Suite {
         Self::Stream,
         Self::Transport,
         Self::Datagram,
+        Self::Link,
         Self::Lane,
         Self::Pair,
         Self::Transfer,
@@ -95,6 +98,7 @@ impl Suite {
             Self::Stream => "stream",
             Self::Transport => "transport",
             Self::Datagram => "datagram",
+            Self::Link => "link",
             Self::Lane => "lane",
             Self::Pair => "pair",
             Self::Transfer => "transfer",

@@ -11,6 +11,6 @@ mod sidecars;
 pub(crate) use child::KEY;
 pub(crate) use generator::{Bystander, Generator};
 pub(crate) use holder::held;
-pub(crate) use route::{Host, Route};
+pub(crate) use route::{ETHERNET_MTU, Host, JUMBO_MTU, Route};
 pub(crate) use script::{Script, Task};
 pub(crate) use sidecars::{Lone, Sidecar, Sidecars};

@@ -8,6 +8,7 @@ mod frame;
 mod growth;
 mod handshake;
 mod lane;
+mod link;
 mod memory;
 mod pair;
 mod roundtrip;
@@ -29,6 +30,7 @@ pub(crate) fn run(suite: Suite, bench: &mut Bench<'_>) -> Ran {
         Suite::Stream => stream::run(bench),
         Suite::Transport => transport::run(bench),
         Suite::Datagram => datagram::run(bench),
+        Suite::Link => link::run(bench),
         Suite::Lane => lane::run(bench),
         Suite::Pair => pair::run(bench),
         Suite::Transfer => transfer::run(bench),
@@ -53,10 +55,8 @@ pub(crate) fn not_measured(selection: &Selection) -> Vec<Missing> {
         ("W31-W36", NOT_BUILT),
         ("W38", "part of every packet that is opened: P4 holds it, and nothing can be told apart"),
         ("W39-W55", NOT_BUILT),
-        ("P5", "needs a network between two machines"),
-        ("P6", NOT_BUILT),
         ("P8-P10", NOT_BUILT),
-        ("P12-P17", NOT_BUILT),
+        ("P14-P17", NOT_BUILT),
         ("A1-A20", NOT_BUILT),
         ("H7-H8", NOT_BUILT),
         ("portable", "all is built for any CPU: there is no build for this one to compare with"),

@@ -114,7 +114,34 @@ fn roundtrip() {
 #[test]
 fn datagram() {
     let outcome = run(Suite::Datagram, &[], PathBuf::new());
-    assert_rows(&outcome, &["P4/1472@quinn", "P4/1472@tcp", "P4-nogso/1472@quinn"]);
+    let over_udp = ["P4/1472@quinn", "P4/1472@tcp", "P4-nogso/1472@quinn"];
+    let over_xdp = ["P4-xdp/1472", "P4-xdp/1472@udp"];
+    let expected =
+        if is_missing(&outcome, "P4-xdp") { over_udp.to_vec() } else { [&over_udp[..], &over_xdp].concat() };
+    assert_rows(&outcome, &expected);
+}
+
+#[test]
+fn link() {
+    let outcome = run(Suite::Link, &[], PathBuf::new());
+    let mut expected: Vec<String> = Vec::new();
+    for bytes in [512, 1_024, 1_472, 8_952] {
+        expected.push(format!("P6-native/{bytes}"));
+        expected.extend(["", "@udp", "-cpu@udp"].map(|case| format!("P6/{bytes}{case}")));
+    }
+    for bytes in [512, 1_024, 1_472, 4_096, 8_192] {
+        expected.extend(["P4-udp", "P5"].map(|row| format!("{row}/{bytes}")));
+    }
+    let latencies = ["P12/64", "P12-asleep/64", "P13/64", "P13/64@udp", "P13-asleep/64@udp", "P13-native/64"];
+    expected.extend(latencies.map(str::to_owned));
+    expected.retain(|id| !is_missing(&outcome, id.split('/').next().unwrap()));
+    assert_rows(&outcome, &expected.iter().map(String::as_str).collect::<Vec<_>>());
+    assert!(outcome.rows.iter().all(|row| row.ours > 0.0));
+}
+
+/// Whether this machine cannot measure it, and says why.
+fn is_missing(outcome: &Outcome, id: &str) -> bool {
+    outcome.missing.iter().any(|missing| missing.id.0 == id && !missing.why.is_empty())
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The same connection over UDP, with the engine and the socket that a sidecar has.
+//! The same connection in datagrams, with the engine that a sidecar has, over a UDP socket or over AF_XDP.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -7,9 +7,10 @@ use anyhow::{Result, bail};
 use sealane_protocol::Moment;
 use sealane_protocol::connection::{Connection, Sink};
 use sealane_protocol::datagram::{Congestion, Engine, Greeter, Greeting, Tuning};
-use sealane_sidecar::link::udp::{Moved, Put, Socket, Unsent, datagram_bytes_max};
+use sealane_sidecar::link::udp::datagram_bytes_max;
 
 use super::clock::Clock;
+use super::line::{Connected, Line, Queued, Room};
 use super::mover::Mover;
 use super::{Nothing, Ours, Sealed};
 use crate::carrier::Plug;
@@ -18,6 +19,8 @@ use crate::wire::{Side, Start};
 
 /// Longer than an acknowledgement waits for company.
 const DELAY_MICROS: u64 = 2_000;
+/// How long to wait where nothing is due.
+const LONG: Duration = Duration::from_secs(10);
 
 /// Our protocol over UDP.
 #[derive(Debug, Clone)]
@@ -27,13 +30,15 @@ pub(crate) struct OverUdp {
     segmented: bool,
 }
 
+/// Our protocol over AF_XDP.
+#[derive(Debug, Clone)]
+pub(crate) struct OverXdp(pub(crate) Ours);
+
 /// See the module's documentation.
 #[derive(Debug)]
-pub(crate) struct Datagrams {
-    socket: Socket,
+pub(crate) struct Datagrams<L> {
+    line: L,
     engine: Engine,
-    segmented: bool,
-    unsent: Option<Unsent>,
 }
 
 impl OverUdp {
@@ -43,34 +48,55 @@ impl OverUdp {
 }
 
 impl Start for OverUdp {
-    type Wire = Sealed<Datagrams>;
+    type Wire = Sealed<Datagrams<Connected>>;
 
     async fn start(&self, plug: Plug, side: Side) -> Result<Self::Wire> {
         let Plug::Udp { socket, remote } = plug else { bail!("it needs a UDP socket") };
-        let socket = Socket::new(socket)?;
-        let tuning =
-            Tuning { congestion: Congestion::default(), datagram_bytes_max: datagram_bytes_max(remote) };
-        let mut connection = self.ours.begin(side)?.over_datagrams();
-        let engine = match side {
-            Side::Dialler => {
-                Engine::initiate(&mut connection, remote, tuning, &mut SystemRandom, self.ours.now())?
-            }
-            Side::Accepter => accept(&self.ours, &socket, &mut connection, tuning).await?,
-        };
-        let mover = Datagrams { socket, engine, segmented: self.segmented, unsent: None };
-        self.ours.establish(mover, side, connection).await
+        let line = Connected::new(socket, self.segmented)?;
+        start(&self.ours, line, (remote, datagram_bytes_max(remote)), side).await
     }
 }
 
+impl Start for OverXdp {
+    type Wire = Sealed<Datagrams<Queued>>;
+
+    async fn start(&self, plug: Plug, side: Side) -> Result<Self::Wire> {
+        let Plug::Queue(queue) = plug else { bail!("it needs a queue of AF_XDP") };
+        let line = Queued::new(queue);
+        let to = (line.peer(), line.datagram_bytes_max());
+        start(&self.0, line, to, side).await
+    }
+}
+
+async fn start<L: Line>(
+    ours: &Ours,
+    mut line: L,
+    (remote, datagram_bytes_max): (SocketAddr, u16),
+    side: Side,
+) -> Result<Sealed<Datagrams<L>>> {
+    let tuning = Tuning { congestion: Congestion::default(), datagram_bytes_max };
+    let mut connection = ours.begin(side)?.over_datagrams();
+    let engine = match side {
+        Side::Dialler => Engine::initiate(&mut connection, remote, tuning, &mut SystemRandom, ours.now())?,
+        Side::Accepter => accept(ours, &mut line, &mut connection, tuning).await?,
+    };
+    ours.establish(Datagrams { line, engine }, side, connection).await
+}
+
 /// Greets who comes, until somebody came back with a cookie.
-async fn accept(ours: &Ours, socket: &Socket, connection: &mut Connection, tuning: Tuning) -> Result<Engine> {
+async fn accept(
+    ours: &Ours,
+    line: &mut impl Line,
+    connection: &mut Connection,
+    tuning: Tuning,
+) -> Result<Engine> {
     let greeter = Greeter::new(&mut SystemRandom)?;
     let (mut begun, mut space) = (None, [0; 64]);
     loop {
-        socket.ready(false).await?;
+        line.ready(Room::Left, LONG).await?;
         let mut answers: Vec<(SocketAddr, Vec<u8>)> = Vec::new();
         let mut failed = None;
-        socket.take(|from, datagram| {
+        line.take(|from, datagram| {
             let now = ours.now();
             if begun.is_none() {
                 match greeter.greet(now, from, datagram, &mut space) {
@@ -87,7 +113,7 @@ async fn accept(ours: &Ours, socket: &Socket, connection: &mut Connection, tunin
             }
         });
         for (to, answer) in answers {
-            socket.send(to, &answer, answer.len());
+            line.answer(to, &answer);
         }
         if let Some(fail) = failed {
             return Err(fail.into());
@@ -98,68 +124,59 @@ async fn accept(ours: &Ours, socket: &Socket, connection: &mut Connection, tunin
     }
 }
 
-impl Datagrams {
-    /// Sends what may leave now. Whether the kernel had room for all of it.
-    fn transmit(&mut self, connection: &mut Connection, now: Moment) -> bool {
+impl<L: Line> Datagrams<L> {
+    /// Sends what may leave now. Whether there was room for all of it.
+    fn transmit(&mut self, connection: &mut Connection, now: Moment) -> Room {
+        let Self { line, engine } = self;
         loop {
-            let Self { socket, engine, segmented, unsent } = self;
-            let put = match unsent.take() {
-                Some(unsent) => Some(socket.put_again(unsent)),
-                None => socket.put(|space, most| {
-                    let most = if *segmented { most } else { 1 };
-                    engine.poll_transmit(connection, now, space, most)
-                }),
-            };
-            match put {
-                Some(Put::Blocked(rest)) => {
-                    *unsent = Some(rest);
-                    return false;
-                }
-                Some(Put::Done | Put::Refused) => {}
-                None => return true,
+            match line.put(|space, most| engine.poll_transmit(connection, now, space, most)) {
+                Some(Room::Left) => {}
+                Some(Room::None) => return Room::None,
+                None => return Room::Left,
             }
         }
     }
 
+    /// Whether there was anything.
     fn receive(
         &mut self,
         connection: &mut Connection,
         now: Moment,
         sink: &mut (dyn Sink + Send),
-    ) -> Result<Moved> {
-        let Self { socket, engine, .. } = self;
+    ) -> Result<bool> {
+        let Self { line, engine } = self;
         let mut failed = None;
-        let moved = socket.take(|from, datagram| {
+        let taken = line.take(|from, datagram| {
             let handled = engine.handle_datagram(connection, now, from, datagram, sink);
             failed = failed.take().or(handled.err());
         });
         match failed {
             Some(fail) => Err(fail.into()),
-            None => Ok(moved),
+            None => Ok(taken),
         }
     }
 
     /// Waits for datagrams, for room, or for what is due.
-    async fn wait(&mut self, connection: &mut Connection, clock: Clock, writing: bool) -> Result<()> {
+    async fn wait(&mut self, connection: &mut Connection, clock: Clock, room: Room) -> Result<()> {
         let at = clock.now();
         let due = self.engine.poll_timeout(at);
-        let wait = due.map_or(Duration::from_secs(10), |due| Duration::from_micros(due.micros_since(at)));
-        if tokio::time::timeout(wait, self.socket.ready(writing)).await.is_err() {
+        let wait = due.map_or(LONG, |due| Duration::from_micros(due.micros_since(at)));
+        if !self.line.ready(room, wait).await? {
             self.engine.handle_timeout(connection, clock.now());
         }
         Ok(())
     }
 }
 
-impl Mover for Datagrams {
+impl<L: Line> Mover for Datagrams<L> {
     async fn put(&mut self, connection: &mut Connection, clock: Clock, everything: bool) -> Result<()> {
         loop {
             let room = self.transmit(connection, clock.now());
             if if everything { self.engine.is_settled() } else { connection.has_room() } {
                 return Ok(());
             }
-            if self.receive(connection, clock.now(), &mut Nothing)? != Moved::Done {
-                self.wait(connection, clock, !room).await?;
+            if !self.receive(connection, clock.now(), &mut Nothing)? {
+                self.wait(connection, clock, room).await?;
             }
         }
     }
@@ -171,8 +188,8 @@ impl Mover for Datagrams {
         sink: &mut (dyn Sink + Send),
     ) -> Result<()> {
         self.transmit(connection, clock.now());
-        if self.receive(connection, clock.now(), sink)? != Moved::Done {
-            self.wait(connection, clock, false).await?;
+        if !self.receive(connection, clock.now(), sink)? {
+            self.wait(connection, clock, Room::Left).await?;
         }
         Ok(())
     }

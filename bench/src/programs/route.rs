@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Context as _, Result, bail};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
@@ -14,15 +15,25 @@ use super::child;
 
 /// Reserved for documentation (RFC 5737): used by nothing inside namespaces of our own.
 const ADDRESSES: [Ipv4Addr; 2] = [Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::new(192, 0, 2, 2)];
-const MTU: &str = "1500";
-/// Beginning of our namespaces' names; the process that made one follows.
+/// The MTU of ordinary Ethernet, and of jumbo frames.
+pub(crate) const ETHERNET_MTU: u32 = 1_500;
+pub(crate) const JUMBO_MTU: u32 = 9_000;
+/// Beginning of our namespaces' names; the process that made one follows, and how many it had made before.
 const PREFIX: &str = "sealane-bench-";
 
 /// Where a program runs, and under which address others find it.
 #[derive(Debug, Clone)]
 pub(crate) struct Host {
     pub(crate) address: IpAddr,
-    namespace: Option<String>,
+    place: Option<Place>,
+}
+
+/// A network namespace of ours.
+#[derive(Debug, Clone)]
+struct Place {
+    namespace: String,
+    /// Its end of the veth.
+    device: String,
 }
 
 /// Two hosts that reach each other.
@@ -37,13 +48,19 @@ pub(crate) struct Route {
 impl Host {
     /// This machine by its loopback address.
     pub(crate) const fn local() -> Self {
-        Self { address: IpAddr::V4(Ipv4Addr::LOCALHOST), namespace: None }
+        Self { address: IpAddr::V4(Ipv4Addr::LOCALHOST), place: None }
+    }
+
+    /// The interface towards the other host, in a namespace of ours.
+    pub(crate) fn device(&self) -> Option<&str> {
+        self.place.as_ref().map(|place| place.device.as_str())
     }
 
     /// Does `work` on this host: sockets that it opens are of there, whoever uses them.
     pub(crate) fn visit<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
-        let Some(name) = &self.namespace else { return work() };
-        let namespace = fs::File::open(Path::new("/run/netns").join(name)).context("a network namespace")?;
+        let Some(place) = &self.place else { return work() };
+        let path = Path::new("/run/netns").join(&place.namespace);
+        let namespace = fs::File::open(path).context("a network namespace")?;
         // A namespace is entered by a thread, and this one does not come back.
         let visited = std::thread::scope(|scope| {
             let visit = scope.spawn(|| {
@@ -58,11 +75,11 @@ impl Host {
 
     /// A command that will run on this host.
     pub(crate) fn command(&self, program: &Path) -> Command {
-        match &self.namespace {
+        match &self.place {
             None => child::command(program),
-            Some(name) => {
+            Some(place) => {
                 let mut command = child::command("ip");
-                command.args(["netns", "exec", name]).arg(program);
+                command.args(["netns", "exec", &place.namespace]).arg(program);
                 command
             }
         }
@@ -72,7 +89,7 @@ impl Host {
 impl Route {
     /// Namespaces if this process may make them.
     pub(crate) fn best() -> Self {
-        match Self::namespaces() {
+        match Self::namespaces(ETHERNET_MTU) {
             Ok(route) => route,
             Err(error) => Self::loopback(&format!("no network namespaces ({error:#})")),
         }
@@ -83,33 +100,35 @@ impl Route {
         Self { hosts: [Host::local(), Host::local()], note, _namespaces: Vec::new() }
     }
 
-    fn namespaces() -> Result<Self> {
+    /// Two network namespaces and a veth of this MTU between them.
+    pub(crate) fn namespaces(mtu: u32) -> Result<Self> {
+        static MADE: AtomicU32 = AtomicU32::new(0);
         if !rustix::process::geteuid().is_root() {
             bail!("they need root");
         }
         clear_left_over();
-        let id = std::process::id();
-        let names = ["a", "b"].map(|end| format!("{PREFIX}{id}-{end}"));
-        let devices = ["a", "b"].map(|end| format!("slb{id}{end}"));
-        let namespaces = names.iter().map(|name| Namespace::make(name)).collect::<Result<Vec<_>>>()?;
-        let [one, other] = &devices;
-        let [here, there] = &names;
+        let (id, serial) = (std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
+        let places = ["a", "b"].map(|end| Place {
+            namespace: format!("{PREFIX}{id}-{serial}-{end}"),
+            device: format!("slb{id}{end}"),
+        });
+        let made =
+            places.iter().map(|place| Namespace::make(&place.namespace)).collect::<Result<Vec<_>>>()?;
+        let [here, there] = &places;
+        let bytes = mtu.to_string();
         // Each end is born in its namespace: nothing of this ever shows outside.
-        ip(&[
-            "-n", here, "link", "add", one, "mtu", MTU, "type", "veth", "peer", "name", other, "mtu", MTU,
-            "netns", there,
-        ])?;
-        for ((name, device), address) in names.iter().zip(&devices).zip(ADDRESSES) {
-            ip(&["-n", name, "address", "add", &format!("{address}/30"), "dev", device])?;
-            ip(&["-n", name, "link", "set", device, "up"])?;
-            ip(&["-n", name, "link", "set", "lo", "up"])?;
+        let born = ["-n", &here.namespace, "link", "add", &here.device, "mtu", &bytes, "type", "veth"];
+        let peer = ["peer", "name", &there.device, "mtu", &bytes, "netns", &there.namespace];
+        ip(&[&born[..], &peer].concat())?;
+        for (Place { namespace, device }, address) in places.iter().zip(ADDRESSES) {
+            ip(&["-n", namespace, "address", "add", &format!("{address}/30"), "dev", device])?;
+            ip(&["-n", namespace, "link", "set", device, "up"])?;
+            ip(&["-n", namespace, "link", "set", "lo", "up"])?;
         }
-        let host = |(address, name): (Ipv4Addr, &String)| Host {
-            address: address.into(),
-            namespace: Some(name.clone()),
-        };
-        let hosts = [(ADDRESSES[0], here), (ADDRESSES[1], there)].map(host);
-        Ok(Self { hosts, note: format!("two network namespaces, veth, MTU {MTU}"), _namespaces: namespaces })
+        let [here, there] = places;
+        let host = |address: Ipv4Addr, place| Host { address: address.into(), place: Some(place) };
+        let hosts = [host(ADDRESSES[0], here), host(ADDRESSES[1], there)];
+        Ok(Self { hosts, note: format!("two network namespaces, veth, MTU {mtu}"), _namespaces: made })
     }
 }
 

@@ -6,6 +6,7 @@ use crate::row::Row;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Area {
     Streams,
+    Links,
     Records,
     Keys,
     Evidence,
@@ -24,8 +25,9 @@ const WINDOW: &str = "H1";
 
 impl Area {
     /// In the order of a report: what sees most of the product first.
-    pub(super) const ALL: [Self; 9] = [
+    pub(super) const ALL: [Self; 10] = [
         Self::Streams,
+        Self::Links,
         Self::Records,
         Self::Keys,
         Self::Evidence,
@@ -48,6 +50,7 @@ impl Area {
             Some(Suite::Roundtrip | Suite::Stream | Suite::Transport | Suite::Datagram | Suite::Transfer) => {
                 Self::Streams
             }
+            Some(Suite::Link) => Self::Links,
             Some(Suite::Lane) => Self::Lanes,
             Some(Suite::Pair) => Self::Forwards,
             Some(Suite::Memory | Suite::Growth) => Self::Growth,
@@ -59,6 +62,7 @@ impl Area {
     pub(super) const fn title(self) -> &'static str {
         match self {
             Self::Streams => "Sealed streams",
+            Self::Links => "Packets by themselves",
             Self::Records => "Record layer",
             Self::Keys => "Handshake and keys",
             Self::Evidence => "Evidence",

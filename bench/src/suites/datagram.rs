@@ -1,4 +1,5 @@
-//! P4: one way over UDP between two network namespaces, beside QUIC, and beside our own TCP carrier on the same veth.
+//! P4: one way over UDP between two network namespaces, beside QUIC, and beside our own TCP carrier on the same veth; and the
+//! same over AF_XDP.
 
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
@@ -6,18 +7,20 @@ use std::sync::Arc;
 use anyhow::Result;
 use sealane_protocol::handshake::{KeyExchange, Suite as Ciphers};
 use sealane_types::Cipher;
+use sealane_xdp::Mode;
 
 use crate::bench::{Bench, Ran};
 use crate::carrier::Plug;
 use crate::contest::{Caption, Contest};
 use crate::message::Payloads;
-use crate::ours::{Ours, OverUdp};
+use crate::ours::{Ours, OverUdp, OverXdp};
 use crate::pair::Pair;
 use crate::peer::quic::Quic;
 use crate::peer::tls::{SharedTls, Writes};
 use crate::plan::Suite;
-use crate::programs::Route;
-use crate::row::{Better, RowId, Subject, Unit};
+use crate::programs::{ETHERNET_MTU, Route};
+use crate::queue::queues;
+use crate::row::{Better, Missing, RowId, Subject, Unit};
 use crate::samples::Burst;
 use crate::world::World;
 
@@ -33,6 +36,11 @@ const QUINN: &str = "quinn 0.11, AES-256-GCM of aws-lc";
 const TCP: &str = "our TCP carrier";
 
 pub(super) fn run(bench: &mut Bench<'_>) -> Ran {
+    over_udp(bench)?;
+    over_xdp(bench)
+}
+
+fn over_udp(bench: &mut Bench<'_>) -> Ran {
     let (one_way, unsegmented) = (RowId::new("P4", DATAGRAM_BYTES), RowId::new("P4-nogso", DATAGRAM_BYTES));
     let rows = [
         (one_way.beside("quinn"), "against QUIC", QUINN, QUINN_LIMIT),
@@ -74,6 +82,53 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Ran {
             note: route.note.clone(),
         };
         bench.row(caption.row(ours, Some(theirs), &contest.control));
+    }
+    Ok(())
+}
+
+/// The same engine with a queue of AF_XDP in the place of a socket, on a veth of its own: a program on the veth of the socket
+/// would slow it down.
+fn over_xdp(bench: &mut Bench<'_>) -> Ran {
+    let own = RowId::new("P4-xdp", DATAGRAM_BYTES);
+    let beside = own.beside("udp");
+    if !bench.wants_any([&own, &beside]) {
+        return Ok(());
+    }
+    bench.measuring(&own);
+    // After the queues, which lie in it, it is dropped.
+    let way = Route::namespaces(ETHERNET_MTU);
+    let found = way.and_then(|route| Ok((queues(&route, Mode::Generic)?, route)));
+    let ([one, other], way) = match found {
+        Ok(found) => found,
+        Err(error) => {
+            bench.missing(Missing::new("P4-xdp", format!("{error:#}")));
+            return Ok(());
+        }
+    };
+    let world = Arc::new(World::new(false)?);
+    let ours = Ours::new(&world, Ciphers::new(KeyExchange::Hybrid, Cipher::Aes256Gcm))?;
+    let (route, payloads, target) = (Route::best(), Payloads::new(MESSAGE_BYTES), bench.plan.sample);
+    let plugs = (Plug::Queue(Box::new(one)), Plug::Queue(Box::new(other)));
+    let queued = Pair::between(&OverXdp(ours.clone()), plugs, &payloads)?;
+    let socket = Pair::between(&OverUdp::new(ours, true), datagrams(&route)?, &payloads)?;
+    let queued = Burst::new(queued, MESSAGE_BYTES, target)?;
+    let socket = Burst::new(socket, MESSAGE_BYTES, target)?;
+    let contenders = [queued.contender(), socket.contender()];
+    let contest = Contest::hold(bench.plan.warmups, bench.plan.rounds, contenders)?;
+    let [ours, theirs] = &contest.series;
+    for (id, theirs) in [(own, None), (beside, Some(theirs))] {
+        let caption = Caption {
+            id,
+            suite: Suite::Datagram.word(),
+            name: format!("1 MiB one way in datagrams of {DATAGRAM_BYTES} B over AF_XDP"),
+            unit: Unit::GigabytesPerSecond,
+            better: Better::Higher,
+            peer: theirs.map(|_| "our UDP carrier, cut and joined by the kernel".to_owned()),
+            limits: Vec::new(),
+            doubt: None,
+            note: format!("{}, generic mode; each packet crosses the veth by itself", way.note),
+        };
+        bench.row(caption.row(ours, theirs, &contest.control));
     }
     Ok(())
 }

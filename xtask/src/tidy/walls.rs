@@ -94,6 +94,7 @@ const WALLS: &[Wall] = &[
             "sealane-sidecar",
             "sealane-simulated",
             "sealane-types",
+            "sealane-xdp",
         ],
         never: &["kube", "k8s-openapi", "snow"],
     },
