@@ -57,7 +57,7 @@ impl Engine {
         random: &mut dyn Random,
         now: Moment,
     ) -> Result<Self, StartError> {
-        let own = draw(random)?;
+        let own = ConnectionId::random(random)?;
         let opening = Opening::initiator(own, take_clear(connection), now);
         Self::new(own, None, remote, opening, tuning, random)
     }
@@ -71,7 +71,7 @@ impl Engine {
         tuning: Tuning,
         random: &mut dyn Random,
     ) -> Result<Self, StartError> {
-        let own = draw(random)?;
+        let own = ConnectionId::random(random)?;
         let opening = Opening::responder(own, beginning.id);
         Self::new(own, Some(beginning.id), beginning.source, opening, tuning, random)
     }
@@ -446,8 +446,7 @@ impl Engine {
         let mut writer = Writer::new(plaintext.get_mut(PACKET_HEADER_BYTES..)?);
         part(&mut writer);
         writer.pad();
-        self.seal(connection, now, packet, Some(Content { probe, ..Content::default() }))?;
-        Some(())
+        self.seal(connection, now, packet, Some(Content { probe, ..Content::default() })).map(drop)
     }
 
     fn seal(
@@ -468,10 +467,4 @@ fn take_clear(connection: &mut Connection) -> Vec<u8> {
     let bytes = connection.poll_clear().to_vec();
     connection.output_written(bytes.len());
     bytes
-}
-
-fn draw(random: &mut dyn Random) -> Result<ConnectionId, StartError> {
-    let mut id = [0; 8];
-    random.fill(&mut id)?;
-    Ok(ConnectionId(id))
 }

@@ -3,7 +3,7 @@
 use aws_lc_rs::aead::quic::{AES_128, AES_256, Algorithm, CHACHA20, HeaderProtectionKey};
 use sealane_types::Cipher;
 
-use crate::keys::LinkSecret;
+use crate::keys::{LinkSecret, Random, RandomFailed};
 use crate::limits::TAG_BYTES;
 
 /// Flags, connection id and the low half of the packet number.
@@ -23,6 +23,12 @@ const TURN: u64 = 1 << 32;
 pub struct ConnectionId(pub(crate) [u8; 8]);
 
 impl ConnectionId {
+    pub(crate) fn random(random: &mut dyn Random) -> Result<Self, RandomFailed> {
+        let mut id = [0; 8];
+        random.fill(&mut id)?;
+        Ok(Self(id))
+    }
+
     /// As it is on the wire.
     #[must_use]
     pub const fn bytes(self) -> [u8; 8] {
