@@ -304,6 +304,7 @@ impl Sidecar {
         let pod = PodIdentity::new("demo", pod, &format!("uid-{ordinal}")).unwrap();
         let any: SocketAddr = ([127, 0, 0, 1], 0).into();
         let config = Config {
+            device: None,
             pod: pod.clone(),
             node: String::new(),
             addresses: vec![],

@@ -290,14 +290,10 @@ impl Engine {
         }
         self.remote?;
         connection.packet_keys().sealer?;
-        if let Some(transmit) = self.put_path(connection, now, space) {
-            return Some(transmit);
-        }
-        // First, or a sender that always has something to say would never have a window left for it.
-        if let Some(transmit) = self.put_mtu_probe(connection, now, space) {
-            return Some(transmit);
-        }
-        self.put_packets(connection, now, space, datagrams_max)
+        self.put_path(connection, now, space)
+            // Before packets, or a sender that always has something to say would never have a window left for it.
+            .or_else(|| self.put_mtu_probe(connection, now, space))
+            .or_else(|| self.put_packets(connection, now, space, datagrams_max))
     }
 
     /// Whether everything that the connection said has arrived, and the remote knows what has arrived of its.

@@ -83,6 +83,42 @@ pub(crate) fn carried(connections: impl Iterator<Item = Carried> + Clone, sessio
         .unwrap_or_else(|| Carried::by(session.carried_by()))
 }
 
+/// What carries one connection, which is settled when that is established: what its session asks for afterwards is for the
+/// next one.
+#[derive(Debug)]
+pub(crate) struct Carriage {
+    way: Way,
+    carried: Carried,
+    settled: bool,
+}
+
+impl Carriage {
+    pub(crate) const fn new(way: Way) -> Self {
+        Self { way, carried: Carried::by(way.carrier()), settled: false }
+    }
+
+    /// Whether `policy` lists what carries it.
+    ///
+    /// # Errors
+    /// As [`Carried::of`].
+    pub(crate) fn judge(&mut self, wanted: Option<Carrier>, policy: &VerifiedPolicy) -> Result<(), Reason> {
+        if self.settled {
+            return listed(policy, self.carried.by);
+        }
+        self.carried = Carried::of(self.way, wanted, policy)?;
+        Ok(())
+    }
+
+    pub(crate) const fn settle(&mut self) -> Carried {
+        self.settled = true;
+        self.carried
+    }
+
+    pub(crate) const fn carried(&self) -> Carried {
+        self.carried
+    }
+}
+
 impl Way {
     /// What carries it before its session is known.
     pub(crate) const fn carrier(self) -> Carrier {
@@ -125,5 +161,24 @@ mod tests {
         assert_eq!(under(&["AfXdp"], OPEN, xdp), Ok(Carried::by(Carrier::AfXdp)));
         assert_eq!(under(&["AfXdp"], NONE, xdp), Err(Reason::CarrierRefused));
         assert_eq!(under(&["Tcp"], OPEN, None), Err(Reason::CarrierRefused));
+    }
+
+    #[tokio::test]
+    async fn what_carries_an_established_connection_does_not_change_and_has_to_stay_listed() {
+        let context = context(Some("ranker"));
+        let mut carriage = Carriage::new(Way::Datagrams(Ok(())));
+        let mut judge = |epoch, carriers: &[&str], wanted, settle: bool| {
+            permit_under(&context, epoch, &json!({}), &json!([]), &json!({"carriers": carriers}));
+            let standing = context.policy.standing();
+            let judged = carriage.judge(wanted, &standing.held().unwrap().policy);
+            if settle {
+                carriage.settle();
+            }
+            judged.map(|()| carriage.carried().by)
+        };
+        assert_eq!(judge(1, &["Udp", "AfXdp"], None, false), Ok(Carrier::Udp), "no session is known yet");
+        assert_eq!(judge(2, &["Udp", "AfXdp"], Some(Carrier::AfXdp), true), Ok(Carrier::AfXdp));
+        assert_eq!(judge(3, &["Udp", "AfXdp"], Some(Carrier::Udp), false), Ok(Carrier::AfXdp));
+        assert_eq!(judge(4, &["Udp"], Some(Carrier::Udp), false), Err(Reason::CarrierRefused));
     }
 }

@@ -208,7 +208,7 @@ impl<'a> Driver<'a> {
             self.ended = self.ended.or(over);
         }
         if self.trust.is_established() && !before {
-            self.wire.carry(self.trust.carried());
+            self.wire.carry(self.trust.carriage.carried());
         }
     }
 

@@ -17,11 +17,10 @@ use tokio::time::Interval;
 
 use super::answer::{self, Answer, Rejudged};
 use super::auditing::Auditing;
-use super::carried::{Carried, Way};
+use super::carried::{Carriage, Way};
 use super::counts::Counts;
 use super::externals::Meeting;
 use super::offers::Offers;
-use super::permission;
 use super::phase::degraded;
 use super::rejudging::Rejudging;
 use super::resumption::Resumption;
@@ -53,9 +52,8 @@ pub(super) enum News {
 /// What one connection has to do with policy and evidence.
 pub(super) struct Trust<'a> {
     context: &'a Context,
-    way: Way,
-    /// By what its session asks for, once that is known.
-    carried: Carried,
+    /// What carries it, by what its session asks for.
+    pub(super) carriage: Carriage,
     standing: watch::Receiver<Standing>,
     answers: FuturesUnordered<BoxFuture<'static, Answer>>,
     recheck: Interval,
@@ -88,8 +86,7 @@ impl<'a> Trust<'a> {
         standing.mark_changed();
         Self {
             context,
-            way,
-            carried: Carried::by(way.carrier()),
+            carriage: Carriage::new(way),
             standing,
             answers: FuturesUnordered::new(),
             recheck: tokio::time::interval(RECHECK),
@@ -109,11 +106,6 @@ impl<'a> Trust<'a> {
 
     pub(super) fn is_established(&self) -> bool {
         self.established
-    }
-
-    /// What carries it.
-    pub(super) fn carried(&self) -> Carried {
-        self.carried
     }
 
     /// The connection is over, or its handshake came to nothing.
@@ -320,12 +312,7 @@ impl<'a> Trust<'a> {
         let standing = self.standing.borrow().clone();
         let held = standing.held()?;
         let introduction = connection.introduction().ok_or(Reason::FrameMalformed)?;
-        if self.established {
-            // What the session asks for now is for its next connection.
-            permission::listed(&held.policy, self.carried.by)?;
-        } else {
-            self.carried = Carried::of(self.way, traffic.carrier(), &held.policy)?;
-        }
+        self.carriage.judge(traffic.carrier(), &held.policy)?;
         traffic.permitted(&held.policy, introduction)?;
         Ok(Arc::clone(held))
     }
@@ -348,7 +335,7 @@ impl<'a> Trust<'a> {
             self.auditing.answered(self.context.clock.moment());
             return Ok(());
         };
-        let carried = self.carried;
+        let carried = self.carriage.settle();
         traffic.established(&Established { introduction, peer, carried, suite, handshake })?;
         (self.established, self.degraded) = (true, degraded(peer));
         let labels = SessionLabels::new(&introduction.session, traffic.direction());
