@@ -65,7 +65,7 @@ pub(crate) struct Batch {
 pub(crate) struct Subscription {
     socket: Arc<Socket>,
     /// Past the kernel, if that is how it is carried.
-    path: Option<Path>,
+    path: Option<Box<Path>>,
     /// Where its remote sends to, which is where answers come from.
     local: Option<IpAddr>,
     inbox: mpsc::Receiver<Batch>,
@@ -349,7 +349,7 @@ impl Subscription {
 
     /// From now on datagrams leave past the kernel.
     pub(crate) fn pass_kernel(&mut self, xdp: Arc<Xdp>) {
-        self.path = Some(Path::new(xdp));
+        self.path = Some(Box::new(Path::new(xdp)));
     }
 
     /// Its remote, at `source`, calls the connection `id`.

@@ -20,7 +20,7 @@ const DEVICE: &str = "eth0";
 
 /// Runs `ip` of iproute2.
 fn ip(arguments: &[&str]) -> String {
-    let output = Command::new("ip").args(arguments).output().expect("these tests need `ip` of iproute2");
+    let output = Command::new("ip").args(arguments).output().unwrap();
     let problem = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "these tests need root and veth: ip {}: {problem}", arguments.join(" "));
     String::from_utf8_lossy(&output.stdout).into_owned()
@@ -92,8 +92,7 @@ fn plan(carriers: &[&str], device: Option<&str>, plan: Plan) -> Plan {
 /// The value of a line of the metrics.
 fn metric(sidecar: &Sidecar, line: &str) -> Option<u64> {
     let text = sidecar.node.render_metrics().unwrap();
-    let value = text.lines().find_map(|one| one.strip_prefix(line)?.trim().parse().ok());
-    value
+    text.lines().find_map(|one| one.strip_prefix(line)?.trim().parse().ok())
 }
 
 async fn crosses(from: &Sidecar, to: &Sidecar) {

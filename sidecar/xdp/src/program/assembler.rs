@@ -95,7 +95,7 @@ impl Assembler {
 
     /// Loads from `offset` bytes behind a pointer. The bytes stay in the order of memory.
     /// Two bytes in the order of the network become a number.
-    pub(crate) fn from_network_half(&mut self, register: Register) {
+    pub(crate) fn order_half(&mut self, register: Register) {
         self.emit(FROM_NETWORK, register as u8, 0, 0, 16);
     }
 

@@ -126,7 +126,7 @@ fn expect(code: &mut Assembler, size: Size, offset: i16, value: u32, otherwise: 
 /// A length of the network is not greater than this.
 fn at_most(code: &mut Assembler, offset: i16, bytes: u32, otherwise: Label) {
     code.load(Size::Half, FIELD, DATA, offset);
-    code.from_network_half(FIELD);
+    code.order_half(FIELD);
     code.move_immediate(END, i32::try_from(bytes).unwrap_or(i32::MAX));
     code.jump_if_greater(FIELD, END, otherwise);
 }
