@@ -10,7 +10,7 @@ XTASK := $(if $(wildcard target/debug/xtask),cargo xtask,cargo run --package xta
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: ## The main job, end to end: MiniLM split over two nodes, through attested lanes
+demo: ## The main job, end to end: MiniLM split over two nodes (CARRIER=Udp or AfXdp for another carrier)
 	@$(XTASK) demo
 
 test: ## Every test: Rust, Python, chart, end to end (FULL=1 adds the long suites)

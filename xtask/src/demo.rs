@@ -3,6 +3,7 @@
 mod policy;
 mod progress;
 mod summary;
+mod variant;
 
 use std::{
     path::{Path, PathBuf},
@@ -18,13 +19,15 @@ use crate::{
     target::{Target, image},
 };
 
+pub use variant::Carrier;
+
 const NAMESPACE: &str = "demo";
 
 /// Brings everything up, streams, checks every byte, and leaves the cluster for a look around.
 ///
 /// # Errors
 /// Any step that fails, in the words of the tool that failed, with where to look next.
-pub fn run(root: &Path) -> Result<()> {
+pub fn run(root: &Path, carrier: Carrier) -> Result<()> {
     let started = Instant::now();
     print("Sealane demo: MiniLM split over two nodes, activations through attested, encrypted lanes");
     let target = step("cluster", Target::resolve)?;
@@ -32,11 +35,12 @@ pub fn run(root: &Path) -> Result<()> {
     install::run(root, &target, &images, true)?;
     let kubectl = &target.kubectl;
     let state = state_folder()?;
-    step("namespace, peers, session", || declare(root, kubectl))?;
+    step("namespace, peers, session", || declare(root, kubectl, carrier))?;
     step("policy: drafted, signed by two owners, applied", || policy::apply(root, kubectl, &state))?;
-    step("workloads", || workloads(root, kubectl, &image(&images, "sealane-demo")?.reference()))?;
+    let image = image(&images, "sealane-demo")?.reference();
+    step("workloads", || workloads(root, kubectl, carrier, &image))?;
     let report = progress::follow(kubectl).with_context(|| look_here(kubectl))?;
-    summary::print(kubectl, &report)?;
+    summary::print(kubectl, &report, carrier)?;
     print(&format!("\nDone in {:.0} s. The cluster stays up:", started.elapsed().as_secs_f64()));
     print(&format!("  export KUBECONFIG={}", kubectl.kubeconfig().display()));
     print(&format!("  export PATH={}:$PATH", root.join("target/debug").display()));
@@ -55,18 +59,22 @@ fn state_folder() -> Result<PathBuf> {
     Ok(folder)
 }
 
-fn declare(root: &Path, kubectl: &Kubectl) -> Result<()> {
+fn declare(root: &Path, kubectl: &Kubectl, carrier: Carrier) -> Result<()> {
     for name in ["namespace", "peers", "session"] {
-        let path = root.join(format!("examples/{name}.yaml"));
-        let text = std::fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
-        kubectl.apply(&text)?;
+        kubectl.apply(&example(root, carrier, name)?)?;
     }
     Ok(())
 }
 
-fn workloads(root: &Path, kubectl: &Kubectl, image: &str) -> Result<()> {
-    let path = root.join("examples/demo/workloads.yaml");
+/// A file of the examples, with what the carrier needs.
+fn example(root: &Path, carrier: Carrier, name: &str) -> Result<String> {
+    let path = root.join(format!("examples/{name}.yaml"));
     let text = std::fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
+    Ok(carrier.applied(name, &text))
+}
+
+fn workloads(root: &Path, kubectl: &Kubectl, carrier: Carrier, image: &str) -> Result<()> {
+    let text = example(root, carrier, "demo/workloads")?;
     // A Job's template cannot change, so an earlier run's Jobs make room first.
     kubectl.run(&["-n", NAMESPACE, "delete", "job", "embedder", "ranker", "--ignore-not-found", "--wait"])?;
     kubectl.run(&["-n", NAMESPACE, "wait", "--for=delete", "pod", "-l", "demo=minilm", "--timeout=120s"])?;

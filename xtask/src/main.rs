@@ -42,7 +42,11 @@ enum Command {
         check: bool,
     },
     /// The main job end to end: MiniLM split over two nodes
-    Demo,
+    Demo {
+        /// What carries its session: Auto, Tcp, Udp or AfXdp
+        #[arg(long, env = "CARRIER", default_value_t)]
+        carrier: demo::Carrier,
+    },
     /// Build and load the images, install the chart
     Install {
         /// Install the simulated platform: software evidence, for clusters without a TEE
@@ -90,7 +94,7 @@ fn run(command: Command, root: &Path) -> Result<()> {
         Command::Cluster(command) => command.run(),
         Command::Images(options) => options.run(),
         Command::Crdgen { check } => crdgen::run(root, check),
-        Command::Demo => demo::run(root),
+        Command::Demo { carrier } => demo::run(root, carrier),
         Command::Fuzz(options) => options.run(root),
         Command::Install { simulated } => {
             let target = Target::resolve()?;

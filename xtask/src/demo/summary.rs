@@ -3,10 +3,10 @@
 use anyhow::{Result, ensure};
 use serde_json::Value;
 
-use super::{NAMESPACE, progress::Report};
+use super::{Carrier, NAMESPACE, progress::Report};
 use crate::{kubectl::Kubectl, progress};
 
-pub(super) fn print(kubectl: &Kubectl, report: &Report) -> Result<()> {
+pub(super) fn print(kubectl: &Kubectl, report: &Report, carrier: Carrier) -> Result<()> {
     let session = kubectl.json(&["-n", NAMESPACE, "get", "transfersession", "activations"])?;
     let ranker = &report.ranker;
     let mismatches = ranker["mismatches"].as_u64();
@@ -19,6 +19,8 @@ pub(super) fn print(kubectl: &Kubectl, report: &Report) -> Result<()> {
     }
     progress::print(&format!("\n$ kubectl get sealane -n {NAMESPACE}      # while the pods ran"));
     progress::print(report.running.listing.trim_end());
+    let carried = session["status"]["carrier"].as_str().unwrap_or("nothing");
+    ensure!(carrier.is(carried), "the session asks for {carrier} and was carried by {carried}");
     ensure!(mismatches == Some(0), "the split model differs from the uncut one: {ranker}");
     ensure!(
         report.embedder["tensors"] == ranker["tensors"],
@@ -51,7 +53,13 @@ fn rows(ranker: &Value, session: &Value, peer: &Value) -> Vec<(&'static str, Str
     let quantum = session["postQuantum"].as_bool().map_or("unknown", |on| if on { "yes" } else { "no" });
     rows.extend([
         ("result", format!("equal to the uncut model: {}", ranker["mismatches"].as_u64() == Some(0))),
-        ("carrier", text(&session["carrier"])),
+        (
+            "carrier",
+            match session["carrierMode"].as_str() {
+                Some(mode) => format!("{} ({mode})", text(&session["carrier"])),
+                None => text(&session["carrier"]),
+            },
+        ),
         ("cipher", text(&session["cipher"])),
         ("post-quantum", format!("{quantum} (X25519 and ML-KEM-768)")),
         ("platform", format!("{platform}{simulated}")),
