@@ -276,6 +276,7 @@ mod tests {
             ("SEALANE_ROOTS", "[{}]"),
             ("SEALANE_POD_NAME", "Not_A_Name"),
             ("SEALANE_HOST_NETWORK", "yes"),
+            ("SEALANE_AF_XDP", "eth0"),
             ("SEALANE_SIMULATED_FORM", "Sgx"),
         ] {
             let lookup = |asked: &'static str| {

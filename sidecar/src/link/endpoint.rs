@@ -117,10 +117,12 @@ impl Endpoint {
                 );
                 Ok(Arc::new(xdp))
             }
-            Err(DeviceError::NotAsked) => Err(DeviceError::NotAsked.to_string()),
             Err(error) => {
-                let why = format!("{:#}", anyhow::Error::from(error));
-                tracing::warn!("AF_XDP cannot be had: {why}");
+                let asked = !matches!(error, DeviceError::NotAsked);
+                let why = error.told();
+                if asked {
+                    tracing::warn!("AF_XDP cannot be had: {why}");
+                }
                 Err(why)
             }
         };

@@ -24,6 +24,10 @@ use super::udp::{Moved, Put, Socket, Unsent, with_space};
 const RECEIVE_BUDGET: usize = 64;
 /// Datagrams that are sealed before they are sent: what the kernel copies at once (`TX_BATCH_SIZE` of net/xdp/xsk.c).
 const SEND_BATCH: usize = 32;
+/// Frames of all queues together, 64 MiB: a card with many queues must not take the memory of the pod.
+const FRAMES_MAX: u32 = 16_384;
+/// Frames of a queue, however many there are.
+const FRAMES_MIN: u32 = 64;
 /// How long a sender without room waits at most until it looks again: not every driver tells of room.
 const ROOM_LOOK: Duration = Duration::from_millis(1);
 /// How long a route is used until the kernel is asked for it again, and how soon one that was not there.
@@ -55,6 +59,20 @@ pub(crate) enum DeviceError {
     Kernel(#[from] io::Error),
     #[error("the kernel does not tell about routes")]
     Routes(#[from] ResolveError),
+}
+
+impl DeviceError {
+    /// In one line, as a status tells it.
+    pub(crate) fn told(self) -> String {
+        let modes: Vec<String> = match &self {
+            Self::Open { source: OpenError::Refused(modes), .. } => {
+                modes.iter().map(ToString::to_string).collect()
+            }
+            _ => Vec::new(),
+        };
+        let text = format!("{:#}", anyhow::Error::from(self));
+        if modes.is_empty() { text } else { format!("{text}: {}", modes.join("; ")) }
+    }
 }
 
 /// A device that is open. It comes about before any thread does, because only one thread can drop what opening needed.
@@ -104,8 +122,11 @@ impl Device {
         };
         let own = known.into_iter().filter(|(name, _)| *name == device).map(|(_, address)| address);
         let own = own.take(sealane_xdp::limits::ADDRESSES_MAX).collect();
-        let opened = sealane_xdp::open(&Options::new(device.clone(), own, port));
-        let opened = opened.map_err(|source| DeviceError::Open { device, source })?;
+        let mut options = Options::new(device.clone(), own, port);
+        let failed = |source| DeviceError::Open { device: device.clone(), source };
+        let queues = Interface::named(&options.interface).map_err(OpenError::from).map_err(&failed)?.queues;
+        options.frames = options.frames.min(FRAMES_MAX / queues.max(1)).max(FRAMES_MIN);
+        let opened = sealane_xdp::open(&options).map_err(failed)?;
         for refused in &opened.refused {
             tracing::info!("AF_XDP is not used in another mode: {refused}");
         }
