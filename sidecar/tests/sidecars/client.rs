@@ -13,7 +13,7 @@ use sealane_types::Dtype;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::support::{LIMIT, within};
+use crate::support::{LIMIT, Sidecar, within};
 
 /// A client's put segment.
 #[derive(Debug)]
@@ -202,4 +202,29 @@ pub(crate) fn assigned(events: &[SenderEvent], sequence: u64) -> Parcel {
     let known = assignments(events).rev().find(|(span, _)| span.first == Sequence(sequence));
     let replicas = known.map(|(_, replicas)| replicas.to_vec());
     Parcel { assigned: replicas.unwrap_or_default(), ..parcel(sequence, 1000) }
+}
+
+/// Puts one tensor of each size at `from`, which are taken at `to`, whole and in order, until the end of the lane. What the
+/// sender was told.
+pub(crate) async fn cross(from: &Sidecar, to: &Sidecar, sizes: &[u64]) -> Arc<Mutex<Vec<SenderEvent>>> {
+    let (lane, events) = sender(&from.lanes).await;
+    let events = passing_on(events);
+    let mut receiver = Receiver::open(&to.lanes, 64 << 20).await;
+    let put = async {
+        for (sequence, length) in sizes.iter().enumerate() {
+            lane.offer(parcel(sequence as u64, *length)).await.unwrap();
+        }
+        lane.close().await.unwrap();
+    };
+    let take = async {
+        for (sequence, length) in sizes.iter().enumerate() {
+            let delivery = receiver.tensor().await;
+            assert_eq!((delivery.sequence.0, delivery.length), (sequence as u64, *length));
+            assert_eq!(delivery.sender, "embedder/embedder-0");
+            receiver.take(&delivery);
+        }
+        assert_eq!(receiver.turn().await, Turn::End);
+    };
+    within("put and take", async { tokio::join!(put, take) }).await;
+    events
 }

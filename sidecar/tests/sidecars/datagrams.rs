@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-use sealane_sidecar::handoff::{LaneFailure, Turn};
+use sealane_sidecar::handoff::LaneFailure;
 use sealane_types::{Carrier, Reason};
 use serde_json::{Value, json};
 
-use crate::client::{Receiver, parcel, passing_on, sender, try_sender};
+use crate::client::{Receiver, cross, parcel, passing_on, sender, try_sender};
 use crate::support::{Plan, Sidecar, document, signed, within};
 use crate::trust::refused_for;
 
@@ -22,7 +22,7 @@ fn pair() -> (Sidecar, Sidecar) {
 }
 
 /// A policy whose owners permit only these carriers.
-fn listing(epoch: u64, carriers: &[&str]) -> Value {
+pub(crate) fn listing(epoch: u64, carriers: &[&str]) -> Value {
     let mut document = document(epoch);
     document["floors"] = json!({"carriers": carriers});
     document
@@ -31,25 +31,8 @@ fn listing(epoch: u64, carriers: &[&str]) -> Value {
 #[tokio::test]
 async fn tensors_of_every_size_cross_udp() {
     let (from, to) = pair();
-    let (lane, events) = sender(&from.lanes).await;
-    let _events = passing_on(events);
-    let mut receiver = Receiver::open(&to.lanes, 64 << 20).await;
     let sizes = [0_u64, 1, 1536, 65_536, 65_537, (1 << 20) + 1, 24 << 20, 3];
-    let put = async {
-        for (sequence, length) in sizes.iter().enumerate() {
-            lane.offer(parcel(sequence as u64, *length)).await.unwrap();
-        }
-        lane.close().await.unwrap();
-    };
-    let take = async {
-        for (sequence, length) in sizes.iter().enumerate() {
-            let delivery = receiver.tensor().await;
-            assert_eq!((delivery.sequence.0, delivery.length), (sequence as u64, *length));
-            receiver.take(&delivery);
-        }
-        assert_eq!(receiver.turn().await, Turn::End);
-    };
-    within("put and take", async { tokio::join!(put, take) }).await;
+    cross(&from, &to, &sizes).await;
 }
 
 /// A sidecar that comes back tells old packets that it knows nothing of them: nobody waits for silence.

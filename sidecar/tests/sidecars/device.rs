@@ -6,13 +6,13 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use nix::sched::{CloneFlags, setns};
-use sealane_sidecar::handoff::{LaneFailure, Turn};
+use sealane_sidecar::handoff::LaneFailure;
 use sealane_sidecar::link::xdp::Device;
 use sealane_types::{Carrier, Reason};
-use serde_json::{Value, json};
 
-use crate::client::{Receiver, parcel, passing_on, sender};
-use crate::support::{Plan, Sidecar, document, signed, until, within};
+use crate::client::cross;
+use crate::datagrams::listing;
+use crate::support::{Plan, Sidecar, signed, until};
 use crate::trust::refused_for;
 
 const XDP: Option<Carrier> = Some(Carrier::AfXdp);
@@ -76,17 +76,10 @@ fn places() -> (Place, Place) {
     (one, two)
 }
 
-/// A policy whose owners permit only these carriers.
-fn listing(carriers: &[&str]) -> Value {
-    let mut document = document(1);
-    document["floors"] = json!({"carriers": carriers});
-    document
-}
-
 /// Carried by AF_XDP where there is a device, under a policy that lists these carriers.
 fn plan(carriers: &[&str], device: Option<&str>, plan: Plan) -> Plan {
     let device = device.map(|name| Device::Named(name.to_owned()));
-    Plan { carrier: XDP, device, chain: signed(&listing(carriers), &[1, 2]), ..plan }
+    Plan { carrier: XDP, device, chain: signed(&listing(1, carriers), &[1, 2]), ..plan }
 }
 
 /// The value of a line of the metrics.
@@ -95,27 +88,8 @@ fn metric(sidecar: &Sidecar, line: &str) -> Option<u64> {
     text.lines().find_map(|one| one.strip_prefix(line)?.trim().parse().ok())
 }
 
-async fn crosses(from: &Sidecar, to: &Sidecar) {
-    let (lane, events) = sender(&from.lanes).await;
-    let _events = passing_on(events);
-    let mut receiver = Receiver::open(&to.lanes, 64 << 20).await;
-    let sizes = [0_u64, 1, 1536, 65_537, (1 << 20) + 1, 24 << 20, 3];
-    let put = async {
-        for (sequence, length) in sizes.iter().enumerate() {
-            lane.offer(parcel(sequence as u64, *length)).await.unwrap();
-        }
-        lane.close().await.unwrap();
-    };
-    let take = async {
-        for (sequence, length) in sizes.iter().enumerate() {
-            let delivery = receiver.tensor().await;
-            assert_eq!((delivery.sequence.0, delivery.length), (sequence as u64, *length));
-            receiver.take(&delivery);
-        }
-        assert_eq!(receiver.turn().await, Turn::End);
-    };
-    within("put and take", async { tokio::join!(put, take) }).await;
-}
+/// Of every kind for packets: none, one, many, and more than a record holds.
+const SIZES: [u64; 7] = [0, 1, 1536, 65_537, (1 << 20) + 1, 24 << 20, 3];
 
 #[tokio::test]
 async fn tensors_pass_by_the_kernel_both_ways_and_the_program_goes_with_its_sidecar() {
@@ -124,7 +98,7 @@ async fn tensors_pass_by_the_kernel_both_ways_and_the_program_goes_with_its_side
     let only = ["AfXdp"];
     let to = there.start(plan(&only, Some(DEVICE), Plan::receiver()));
     let from = here.start(plan(&only, Some(DEVICE), Plan::sender(&[to.address])));
-    crosses(&from, &to).await;
+    cross(&from, &to, &SIZES).await;
     for sidecar in [&from, &to] {
         assert_eq!(metric(sidecar, r#"sealane_device_info{mode="Generic"}"#), Some(1));
         assert_eq!(metric(sidecar, r#"sealane_degraded{reason="CarrierFallback"}"#), None);
@@ -145,7 +119,7 @@ async fn one_side_alone_passes_by_the_kernel_and_the_other_one_says_so() {
     let both = ["Udp", "AfXdp"];
     let to = there.start(plan(&both, None, Plan::receiver()));
     let from = here.start(plan(&both, Some(DEVICE), Plan::sender(&[to.address])));
-    crosses(&from, &to).await;
+    cross(&from, &to, &SIZES).await;
     assert_eq!(metric(&from, r#"sealane_degraded{reason="CarrierFallback"}"#), None);
     assert_eq!(metric(&to, r#"sealane_degraded{reason="CarrierFallback"}"#), Some(1));
 }
@@ -158,7 +132,7 @@ async fn a_device_belongs_to_one_and_the_next_one_falls_back() {
     let _first = there.start(plan(&both, Some(DEVICE), Plan::receiver()));
     let to = there.start(plan(&both, Some(DEVICE), Plan::receiver()));
     let from = here.start(plan(&both, Some(DEVICE), Plan::sender(&[to.address])));
-    crosses(&from, &to).await;
+    cross(&from, &to, &SIZES).await;
     assert_eq!(metric(&to, r#"sealane_degraded{reason="CarrierFallback"}"#), Some(1));
     assert_eq!(metric(&to, r#"sealane_device_info{mode="Generic"}"#), None);
 }

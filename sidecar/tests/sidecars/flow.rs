@@ -6,32 +6,14 @@ use std::sync::atomic::Ordering;
 use sealane_sidecar::handoff::{SenderEvent, Turn};
 use sealane_types::Delivery;
 
-use crate::client::{Receiver, parcel, passing_on, sender};
+use crate::client::{Receiver, cross, parcel, passing_on, sender};
 use crate::support::{Plan, pair, until, within};
 
 #[tokio::test]
 async fn tensors_of_every_size_arrive_whole_and_in_order() {
     let (from, to) = pair();
-    let (lane, events) = sender(&from.lanes).await;
-    let events = passing_on(events);
-    let mut receiver = Receiver::open(&to.lanes, 64 << 20).await;
     let sizes = [0_u64, 1, 1536, 65_536, 65_537, 1 << 20, (1 << 20) + 1, 5 << 20, 24 << 20, 3];
-    let put = async {
-        for (sequence, length) in sizes.iter().enumerate() {
-            lane.offer(parcel(sequence as u64, *length)).await.unwrap();
-        }
-        lane.close().await.unwrap();
-    };
-    let take = async {
-        for (sequence, length) in sizes.iter().enumerate() {
-            let delivery = receiver.tensor().await;
-            assert_eq!((delivery.sequence.0, delivery.length), (sequence as u64, *length));
-            assert_eq!(delivery.sender, "embedder/embedder-0");
-            receiver.take(&delivery);
-        }
-        assert_eq!(receiver.turn().await, Turn::End);
-    };
-    within("put and take", async { tokio::join!(put, take) }).await;
+    let events = cross(&from, &to, &sizes).await;
     let taken = || -> u64 {
         let run = |event: &SenderEvent| match event {
             SenderEvent::Taken { first, last } => last.0 - first.0 + 1,
