@@ -119,12 +119,23 @@ impl Socket {
         with_space(|space| {
             let Transmit { to, bytes, segment } = fill(space, self.state.max_gso_segments())?;
             let contents = space.get(..bytes).unwrap_or_default();
-            Some(match self.send_from(from, to, contents, segment) {
-                Moved::Done => Put::Done,
-                Moved::Refused => Put::Refused,
-                Moved::Blocked => Put::Blocked(Unsent { from, to, contents: contents.to_vec(), segment }),
-            })
+            Some(self.send_or_keep(from, to, contents, segment))
         })
+    }
+
+    /// As [`Self::send_from`], keeping what has no room.
+    pub(super) fn send_or_keep(
+        &self,
+        from: Option<IpAddr>,
+        to: SocketAddr,
+        contents: &[u8],
+        segment: usize,
+    ) -> Put {
+        match self.send_from(from, to, contents, segment) {
+            Moved::Done => Put::Done,
+            Moved::Refused => Put::Refused,
+            Moved::Blocked => Put::Blocked(Unsent { from, to, contents: contents.to_vec(), segment }),
+        }
     }
 
     /// Sends again what had no room.

@@ -316,13 +316,7 @@ impl Path {
         let Transmit { to, segment, .. } = transmit;
         self.look_up(local, to, now);
         let Some(route) = &self.route else {
-            return match socket.send_from(local, to, contents, segment) {
-                Moved::Done => Put::Done,
-                Moved::Refused => Put::Refused,
-                Moved::Blocked => {
-                    Put::Blocked(Unsent { from: local, to, contents: contents.to_vec(), segment })
-                }
-            };
+            return socket.send_or_keep(local, to, contents, segment);
         };
         let sent = self.xdp.send(self.queue, route, contents, segment);
         match contents.get(sent..) {
