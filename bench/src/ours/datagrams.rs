@@ -52,6 +52,10 @@ impl Start for OverUdp {
 
     async fn start(&self, plug: Plug, side: Side) -> Result<Self::Wire> {
         let Plug::Udp { socket, remote } = plug else { bail!("it needs a UDP socket") };
+        if let Side::Dialler = side {
+            // As a sidecar that dials: its socket hears the remote alone.
+            socket.connect(remote)?;
+        }
         let line = Connected::new(socket, self.segmented)?;
         start(&self.ours, line, (remote, datagram_bytes_max(remote)), side).await
     }

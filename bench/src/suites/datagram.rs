@@ -45,7 +45,7 @@ fn over_udp(bench: &mut Bench<'_>) -> Ran {
     let rows = [
         (one_way.beside("quinn"), "against QUIC", QUINN, QUINN_LIMIT),
         (one_way.beside("tcp"), "against TCP", TCP, TCP_LIMIT),
-        (unsegmented.beside("quinn"), "a system call for each, against QUIC", QUINN, UNSEGMENTED_LIMIT),
+        (unsegmented.beside("quinn"), "not cut by the kernel, against QUIC", QUINN, UNSEGMENTED_LIMIT),
     ];
     if !bench.wants_any(rows.iter().map(|(id, ..)| id)) {
         return Ok(());

@@ -270,7 +270,7 @@ impl Endpoint {
         match self.greeter.greet(now, batch.from, batch.first(), &mut answer) {
             Greeting::Answer(length) => {
                 let answer = answer.get(..length).unwrap_or_default();
-                let _ = self.socket.send_from(batch.to, batch.from, answer, length);
+                let _ = self.socket.send(batch.to, batch.from, answer);
             }
             Greeting::Begin(beginning) => begin(beginning, batch),
             Greeting::Ignore => {}

@@ -5,6 +5,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 
 use super::listen::bind_both;
+use super::udp::widen;
 use super::xdp::{Device, DeviceError, OpenDevice};
 
 /// See the module's documentation.
@@ -23,6 +24,7 @@ impl Ports {
     /// What the kernel says.
     pub fn open(address: SocketAddr, device: Option<&Device>, own: &[IpAddr]) -> io::Result<Self> {
         let (listener, socket) = bind_both(address)?;
+        widen(&socket);
         let address = listener.local_addr()?;
         let device = device.ok_or(DeviceError::NotAsked).and_then(|device| device.open(own, address.port()));
         Ok(Self { address, listener, socket, device })

@@ -1,10 +1,13 @@
-//! One UDP socket: many datagrams with one system call, both ways, where the kernel can (GSO, GRO, recvmmsg).
+//! One UDP socket: many datagrams with one system call, both ways. The kernel cuts and joins them where it can (GSO, GRO);
+//! where it does not cut, it is handed many at once (sendmmsg).
 
 use std::cell::RefCell;
-use std::io::{self, IoSliceMut};
+use std::io::{self, IoSlice, IoSliceMut};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::AsRawFd as _;
 use std::task::{Context, Poll};
 
+use nix::sys::socket::{MsgFlags, MultiHeaders, getsockopt, sendmmsg, setsockopt, sockopt};
 use quinn_udp::{RecvMeta, UdpSockRef, UdpSocketState};
 use sealane_protocol::datagram::Transmit;
 use tokio::io::{Interest, Ready};
@@ -15,6 +18,8 @@ const SEGMENTED_BYTES_MAX: usize = 65_507;
 pub(super) const JOINED_BYTES_MAX: usize = 65_536;
 /// Buffers that one receiving call fills.
 const BUFFERS: usize = 32;
+/// Datagrams that are sent at once where the kernel does not cut them.
+const DATAGRAMS: usize = 64;
 /// What the kernel keeps for a connection that is busy elsewhere; it gives less where it may not give so much.
 const BUFFER_BYTES: usize = 8 << 20;
 /// IP and UDP headers.
@@ -70,12 +75,18 @@ pub(crate) struct Arrival {
 pub struct Socket {
     io: tokio::net::UdpSocket,
     state: UdpSocketState,
+    /// Whether it hears one remote alone, so that datagrams need no address.
+    is_connected: bool,
+    /// Whether the kernel is asked to cut datagrams.
+    segments: bool,
 }
 
 thread_local! {
     /// Where datagrams of connections of this thread are sealed, and where those are opened that have a socket of their own.
     static SPACE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
     static ARRIVED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    /// What one system call with many datagrams needs.
+    static HEADERS: RefCell<MultiHeaders<()>> = RefCell::new(MultiHeaders::preallocate(DATAGRAMS, None));
 }
 
 impl Socket {
@@ -86,10 +97,15 @@ impl Socket {
     pub fn new(socket: std::net::UdpSocket) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
-        // As much as it gives: a sidecar works with less.
-        let _ = state.set_recv_buffer_size(UdpSockRef::from(&socket), BUFFER_BYTES);
-        let _ = state.set_send_buffer_size(UdpSockRef::from(&socket), BUFFER_BYTES);
-        Ok(Self { io: tokio::net::UdpSocket::from_std(socket)?, state })
+        widen(&socket);
+        let is_connected = socket.peer_addr().is_ok();
+        Ok(Self { io: tokio::net::UdpSocket::from_std(socket)?, state, is_connected, segments: true })
+    }
+
+    /// Does not ask the kernel to cut datagrams, as if it could not.
+    #[must_use]
+    pub fn without_segmentation(self) -> Self {
+        Self { segments: false, ..self }
     }
 
     /// A socket that hears `remote` alone.
@@ -117,13 +133,23 @@ impl Socket {
         fill: impl FnOnce(&mut [u8], usize) -> Option<Transmit>,
     ) -> Option<Put> {
         with_space(|space| {
-            let Transmit { to, bytes, segment } = fill(space, self.state.max_gso_segments())?;
+            let Transmit { to, bytes, segment } = fill(space, self.at_once())?;
             let contents = space.get(..bytes).unwrap_or_default();
             Some(self.send_or_keep(from, to, contents, segment))
         })
     }
 
-    /// As [`Self::send_from`], keeping what has no room.
+    /// Datagrams that one call of [`Self::put`] is for.
+    fn at_once(&self) -> usize {
+        if self.is_cut() { self.state.max_gso_segments() } else { DATAGRAMS }
+    }
+
+    /// Whether the kernel cuts what is sent. It finds out that a device cannot, and then it does not from then on.
+    fn is_cut(&self) -> bool {
+        self.segments && self.state.max_gso_segments() > 1
+    }
+
+    /// Sends datagrams, keeping those that have no room.
     pub(super) fn send_or_keep(
         &self,
         from: Option<IpAddr>,
@@ -131,41 +157,86 @@ impl Socket {
         contents: &[u8],
         segment: usize,
     ) -> Put {
-        match self.send_from(from, to, contents, segment) {
-            Moved::Done => Put::Done,
-            Moved::Refused => Put::Refused,
-            Moved::Blocked => Put::Blocked(Unsent { from, to, contents: contents.to_vec(), segment }),
+        let (mut rest, segment) = (contents, segment.max(1));
+        while !rest.is_empty() {
+            let at_once = self.bytes_at_once(rest.len(), segment);
+            let here = rest.get(..at_once).unwrap_or_default();
+            let passed = match self.send_some(from, to, here, segment) {
+                Ok(sent) => sent,
+                Err(error) => match failed(&error) {
+                    // It is lost; those behind it need not be.
+                    Moved::Done if self.is_cut() => at_once,
+                    Moved::Done => segment,
+                    Moved::Refused => return Put::Refused,
+                    Moved::Blocked => {
+                        return Put::Blocked(Unsent { from, to, contents: rest.to_vec(), segment });
+                    }
+                },
+            };
+            rest = rest.get(passed..).unwrap_or_default();
         }
+        Put::Done
     }
 
     /// Sends again what had no room.
     #[must_use]
     pub fn put_again(&self, unsent: Unsent) -> Put {
-        match self.send_from(unsent.from, unsent.to, &unsent.contents, unsent.segment) {
-            Moved::Done => Put::Done,
-            Moved::Refused => Put::Refused,
-            Moved::Blocked => Put::Blocked(unsent),
+        let Unsent { from, to, contents, segment } = unsent;
+        self.send_or_keep(from, to, &contents, segment)
+    }
+
+    /// Bytes of `length` that one system call is given.
+    fn bytes_at_once(&self, length: usize, segment: usize) -> usize {
+        let most = if self.is_cut() {
+            length
+        } else if self.is_connected {
+            segment.saturating_mul(DATAGRAMS)
+        } else {
+            segment
+        };
+        most.min(length)
+    }
+
+    /// The bytes that were sent with one system call.
+    fn send_some(
+        &self,
+        from: Option<IpAddr>,
+        to: SocketAddr,
+        contents: &[u8],
+        segment: usize,
+    ) -> io::Result<usize> {
+        if self.is_cut() || segment >= contents.len() {
+            return self.send_whole(from, to, contents, segment).map(|()| contents.len());
         }
+        let mut datagrams = contents.chunks(segment);
+        let count = datagrams.len().min(DATAGRAMS);
+        let slices: [_; DATAGRAMS] =
+            std::array::from_fn(|_| [IoSlice::new(datagrams.next().unwrap_or_default())]);
+        let sent = HEADERS.with_borrow_mut(|headers| {
+            self.io.try_io(Interest::WRITABLE, || {
+                let (slices, flags) = (slices.iter().take(count), MsgFlags::MSG_DONTWAIT);
+                let sent = sendmmsg(self.io.as_raw_fd(), headers, slices, [None; DATAGRAMS], [], flags);
+                Ok(sent?.count())
+            })
+        });
+        sent.map(|sent| sent.saturating_mul(segment).min(contents.len()))
     }
 
-    /// Sends datagrams of `segment` bytes, the last of which may have fewer.
-    pub fn send(&self, destination: SocketAddr, contents: &[u8], segment: usize) -> Moved {
-        self.send_from(None, destination, contents, segment)
-    }
-
-    /// As [`Self::send`], from an address of this machine if that is known.
-    pub(crate) fn send_from(
+    fn send_whole(
         &self,
         src_ip: Option<IpAddr>,
         destination: SocketAddr,
         contents: &[u8],
         segment: usize,
-    ) -> Moved {
+    ) -> io::Result<()> {
         let segment_size = (segment < contents.len()).then_some(segment);
         let transmit = quinn_udp::Transmit { destination, ecn: None, contents, segment_size, src_ip };
-        let sent =
-            self.io.try_io(Interest::WRITABLE, || self.state.try_send(UdpSockRef::from(&self.io), &transmit));
-        moved(sent)
+        self.io.try_io(Interest::WRITABLE, || self.state.try_send(UdpSockRef::from(&self.io), &transmit))
+    }
+
+    /// Sends one datagram, from an address of this machine if that is known.
+    pub fn send(&self, from: Option<IpAddr>, to: SocketAddr, datagram: &[u8]) -> Moved {
+        moved(self.send_whole(from, to, datagram, datagram.len()))
     }
 
     /// Takes what the kernel has, at most a few buffers of it, and hands each datagram to `take`.
@@ -266,15 +337,36 @@ pub(super) fn with_space<R>(use_it: impl FnOnce(&mut [u8]) -> R) -> R {
     })
 }
 
+/// Has the kernel keep more for `socket`: with `CAP_NET_ADMIN` whatever the machine's limit is, otherwise up to it. A
+/// sidecar works with less.
+pub(super) fn widen(socket: &std::net::UdpSocket) {
+    // The kernel tells twice of what it was asked for (socket(7)).
+    let has = |bytes: nix::Result<usize>| bytes.is_ok_and(|bytes| bytes >= 2 * BUFFER_BYTES);
+    if !has(getsockopt(socket, sockopt::RcvBuf))
+        && setsockopt(socket, sockopt::RcvBufForce, &BUFFER_BYTES).is_err()
+    {
+        let _ = setsockopt(socket, sockopt::RcvBuf, &BUFFER_BYTES);
+    }
+    if !has(getsockopt(socket, sockopt::SndBuf))
+        && setsockopt(socket, sockopt::SndBufForce, &BUFFER_BYTES).is_err()
+    {
+        let _ = setsockopt(socket, sockopt::SndBuf, &BUFFER_BYTES);
+    }
+}
+
 fn moved(result: io::Result<()>) -> Moved {
     match result {
         Ok(()) => Moved::Done,
-        Err(error) => match error.kind() {
-            io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Moved::Blocked,
-            io::ErrorKind::ConnectionRefused => Moved::Refused,
-            // A datagram that could not be sent is one that was lost.
-            _ => Moved::Done,
-        },
+        Err(error) => failed(&error),
+    }
+}
+
+fn failed(error: &io::Error) -> Moved {
+    match error.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Moved::Blocked,
+        io::ErrorKind::ConnectionRefused => Moved::Refused,
+        // A datagram that could not be sent is one that was lost.
+        _ => Moved::Done,
     }
 }
 
@@ -290,6 +382,63 @@ fn mtu_towards(remote: SocketAddr) -> Option<u16> {
     let IpAddr::V4(address) = remote.ip().to_canonical() else { return None };
     let socket = std::net::UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
     socket.connect((address, remote.port())).ok()?;
-    let mtu = nix::sys::socket::getsockopt(&socket, nix::sys::socket::sockopt::IpMtu).ok()?;
+    let mtu = getsockopt(&socket, sockopt::IpMtu).ok()?;
     Some(u16::try_from(mtu).unwrap_or(u16::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SEGMENT: usize = 100;
+    /// Of three system calls, the last one short.
+    const COUNT: usize = 2 * DATAGRAMS + 3;
+
+    async fn arrives(sender: Socket, receiver: &Socket, to: SocketAddr) {
+        let contents: Vec<u8> = (0..COUNT * SEGMENT - 1).map(|at| (at / SEGMENT) as u8).collect();
+        assert!(matches!(sender.send_or_keep(None, to, &contents, SEGMENT), Put::Done));
+        let mut arrived: Vec<Vec<u8>> = Vec::new();
+        while arrived.len() < COUNT {
+            receiver.ready(false).await.unwrap();
+            receiver.take(|_, datagram| arrived.push(datagram.to_vec()));
+        }
+        assert!(arrived.iter().flatten().eq(&contents), "all of them, as they were and in order");
+    }
+
+    #[tokio::test]
+    async fn datagrams_arrive_whether_the_kernel_cuts_them_or_not() {
+        let bound = std::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let to = bound.local_addr().unwrap();
+        let receiver = Socket::new(bound).unwrap();
+        let unconnected =
+            || Socket::new(std::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap()).unwrap();
+        for sender in [Socket::towards(to).unwrap(), unconnected()] {
+            arrives(sender.without_segmentation(), &receiver, to).await;
+        }
+        let whole: Vec<u8> = vec![1; 4 * SEGMENT];
+        let cut = Socket::towards(to).unwrap();
+        assert!(matches!(cut.send_or_keep(None, to, &whole, SEGMENT), Put::Done));
+        let mut sizes = Vec::new();
+        while sizes.len() < 4 {
+            receiver.ready(false).await.unwrap();
+            receiver.take(|_, datagram| sizes.push(datagram.len()));
+        }
+        assert_eq!(sizes, [SEGMENT; 4]);
+    }
+
+    #[tokio::test]
+    async fn one_that_is_too_long_is_lost_and_those_behind_it_are_not() {
+        let bound = std::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let to = bound.local_addr().unwrap();
+        let receiver = Socket::new(bound).unwrap();
+        let sender = Socket::towards(to).unwrap().without_segmentation();
+        let mut contents = vec![1; SEGMENTED_BYTES_MAX + 1];
+        assert!(matches!(sender.send_or_keep(None, to, &contents, SEGMENTED_BYTES_MAX + 1), Put::Done));
+        contents.push(2);
+        assert!(matches!(sender.send_or_keep(None, to, &contents, SEGMENTED_BYTES_MAX + 1), Put::Done));
+        receiver.ready(false).await.unwrap();
+        let mut arrived = Vec::new();
+        receiver.take(|_, datagram| arrived.push(datagram.to_vec()));
+        assert_eq!(arrived, [[2]]);
+    }
 }

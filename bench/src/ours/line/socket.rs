@@ -12,15 +12,15 @@ use super::{Line, Room};
 #[derive(Debug)]
 pub(crate) struct Connected {
     socket: Socket,
-    /// Whether the kernel cuts datagrams.
-    segmented: bool,
     unsent: Option<Unsent>,
 }
 
 impl Connected {
-    /// Takes over `socket`, within a runtime.
+    /// Takes over `socket`, within a runtime. `segmented`: the kernel cuts datagrams.
     pub(crate) fn new(socket: std::net::UdpSocket, segmented: bool) -> Result<Self> {
-        Ok(Self { socket: Socket::new(socket)?, segmented, unsent: None })
+        let socket = Socket::new(socket)?;
+        let socket = if segmented { socket } else { socket.without_segmentation() };
+        Ok(Self { socket, unsent: None })
     }
 }
 
@@ -28,7 +28,7 @@ impl Line for Connected {
     fn put(&mut self, fill: impl FnOnce(&mut [u8], usize) -> Option<Transmit>) -> Option<Room> {
         let put = match self.unsent.take() {
             Some(unsent) => self.socket.put_again(unsent),
-            None => self.socket.put(|space, most| fill(space, if self.segmented { most } else { 1 }))?,
+            None => self.socket.put(fill)?,
         };
         let Put::Blocked(rest) = put else { return Some(Room::Left) };
         self.unsent = Some(rest);
@@ -36,7 +36,7 @@ impl Line for Connected {
     }
 
     fn answer(&mut self, to: SocketAddr, datagram: &[u8]) {
-        self.socket.send(to, datagram, datagram.len());
+        self.socket.send(None, to, datagram);
     }
 
     fn take(&mut self, each: impl FnMut(SocketAddr, &mut [u8])) -> bool {
