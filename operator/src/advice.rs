@@ -23,6 +23,12 @@ impl Transport {
         Some(Self { carrier: carrier.parse().ok()?, cipher: cipher.parse().ok()? })
     }
 
+    /// Whether a session can have it that does not name its carrier: AF_XDP takes privileges, which have to be declared.
+    #[must_use]
+    pub fn is_open(self) -> bool {
+        self.carrier != Carrier::AfXdp
+    }
+
     /// Every transport, in the order in which they are preferred while nothing is measured.
     pub fn all() -> impl Iterator<Item = Self> {
         Carrier::ALL
@@ -156,8 +162,9 @@ impl Advice {
     }
 
     /// What is known at `now` of `candidates` between the pools that two nodes' figures are of. Only a Benchmark that knows
-    /// both pools can have measured between them. A pair that lacks what both pools have counts as not measured: figures
-    /// over a network and within a node are not compared with each other.
+    /// both pools can have measured between them. A pair that lacks a cipher which both pools have counts as not measured:
+    /// figures over a network and within a node are not compared with each other. A carrier of which it has nothing at all is
+    /// not reached between the two, whatever it does within a node.
     #[must_use]
     pub fn between<'a>(
         &'a self,
@@ -170,7 +177,11 @@ impl Advice {
         let fresh = measured.map(|figures| &**figures).filter(|figures| now <= figures.valid_until);
         let has = |figures: &Figures, transport| figures.transports.contains_key(transport);
         let lacks = |figures: &Figures| {
-            candidates.iter().any(|one| !has(figures, one) && has(from, one) && has(to, one))
+            let passes =
+                |one: &&Transport| figures.transports.keys().any(|known| known.carrier == one.carrier);
+            let mut passing = candidates.iter().filter(passes).peekable();
+            passing.peek().is_none()
+                || passing.any(|one| !has(figures, one) && has(from, one) && has(to, one))
         };
         Between { from, to, measured: fresh.filter(|figures| !lacks(figures)) }
     }
@@ -239,6 +250,8 @@ pub(crate) mod tests {
     pub(crate) const AES128: Transport = Transport { carrier: Carrier::Tcp, cipher: Cipher::Aes128Gcm };
     pub(crate) const CHACHA: Transport =
         Transport { carrier: Carrier::Tcp, cipher: Cipher::ChaCha20Poly1305 };
+
+    pub(crate) const UDP: Transport = Transport { carrier: Carrier::Udp, cipher: Cipher::Aes256Gcm };
 
     /// Of pool `pool`, measured at `measured` and good for 100 seconds.
     pub(crate) fn figures(pool: &str, measured: u64, transports: &[(Transport, u64)]) -> Arc<Figures> {
@@ -332,6 +345,22 @@ pub(crate) mod tests {
         assert_eq!(reaches(&partial, 101), [(Some(3), None, 2); 2]);
         let between = known.between((&one, &other), &[AES256], UnixSeconds(1));
         assert_eq!(between.valid_until(), UnixSeconds(101));
+    }
+
+    #[test]
+    fn a_carrier_of_which_a_pair_has_no_figure_does_not_pass_there() {
+        let within = [(AES256, 5), (UDP, 50)];
+        let (one, other) = (figures("x", 1, &within), figures("y", 1, &within));
+        let reaches = |measured: &[(Transport, u64)], candidates: &[Transport]| {
+            let pair = ("x".to_owned(), "y".to_owned(), figures("x → y", 1, measured));
+            let advice = Advice::new(std::iter::once(&Contribution { pools: Vec::new(), pairs: vec![pair] }));
+            let between = advice.between((&one, &other), candidates, UnixSeconds(1));
+            (between.goodput(AES256), between.goodput(UDP))
+        };
+        assert_eq!(reaches(&[(AES256, 3), (UDP, 4)], &[AES256, UDP]), (Some(3), Some(4)));
+        assert_eq!(reaches(&[(AES256, 3)], &[AES256, UDP]), (Some(3), None), "within a node it does");
+        // A session that names it chooses among its ciphers by what is known.
+        assert_eq!(reaches(&[(AES256, 3)], &[UDP]), (Some(5), Some(50)));
     }
 
     #[test]

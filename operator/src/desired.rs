@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use sealane_operator_api::{CarrierChoice, CipherChoice};
-use sealane_types::{Cipher, Delivery, ForwardPort, PeerName, PolicyName, Provider, SessionName};
+use sealane_types::{Carrier, Cipher, Delivery, ForwardPort, PeerName, PolicyName, Provider, SessionName};
 
 /// The complete desired state of a sidecar.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,10 +53,16 @@ pub struct Session {
     pub uid: String,
     pub sending: bool,
     pub terms: Terms,
-    /// The cipher to offer first, where the terms leave it open.
-    pub preferred: Option<Cipher>,
+    pub preferred: Preferred,
     pub suspend: bool,
     pub remotes: Vec<(PeerName, Arc<[Replica]>)>,
+}
+
+/// What to take first where the terms leave it open.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Preferred {
+    pub carrier: Option<Carrier>,
+    pub cipher: Option<Cipher>,
 }
 
 /// What both sides of a session are told alike.

@@ -14,13 +14,14 @@ use kube::runtime::reflector::{self, Store};
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client, Resource};
 use sealane_operator_api::well_known::SIDECAR_CONTAINER;
-use sealane_operator_api::{CipherChoice, Peer, TransferSession, TrustPolicy};
+use sealane_operator_api::{Peer, TransferSession, TrustPolicy};
 use serde::de::DeserializeOwned;
 
 use crate::advice::Advice;
 use crate::causes::Causes;
 use crate::limits::DEBOUNCE;
 use crate::queue::Queue;
+use crate::reconcile::choose::is_open;
 
 /// An object that may have been written under another release's schema: one that cannot be read does not hide
 /// the others.
@@ -128,7 +129,7 @@ pub async fn advised(
     while advice.changed().await.is_ok() {
         let sessions = stores.sessions.state();
         let open = sessions.iter().filter_map(|session| session.0.as_ref().ok());
-        let open = open.filter(|session| session.spec.cipher == CipherChoice::Auto);
+        let open = open.filter(|session| is_open(session.spec.carrier, session.spec.cipher));
         let namespaces: BTreeSet<&str> =
             open.filter_map(|session| session.metadata.namespace.as_deref()).collect();
         namespaces.into_iter().for_each(|namespace| queue.request(namespace, DEBOUNCE));
@@ -190,11 +191,13 @@ mod tests {
         let (client, _) = crate::testing::cluster(|_| crate::testing::list(json!([])));
         let (mut stores, _) = start(&client, &Arc::default());
         let (sessions, mut writer) = reflector::store();
-        for (namespace, cipher) in [("follows", "Auto"), ("chose", "Aes256Gcm")] {
+        let specs =
+            [("follows", "Tcp", "Auto"), ("follows-too", "Auto", "Aes256Gcm"), ("chose", "Udp", "Aes256Gcm")];
+        for (namespace, carrier, cipher) in specs {
             let session = json!({
                 "apiVersion": "sealane.dev/v1alpha1", "kind": "TransferSession",
                 "metadata": {"name": "s", "namespace": namespace},
-                "spec": {"from": {"peer": "a"}, "to": [{"peer": "b"}], "stream": {}, "cipher": cipher},
+                "spec": {"from": {"peer": "a"}, "to": [{"peer": "b"}], "stream": {}, "carrier": carrier, "cipher": cipher},
             });
             writer.apply_watcher_event(&Event::Apply(serde_json::from_value(session).unwrap()));
         }
@@ -203,7 +206,9 @@ mod tests {
         let queue = Arc::new(Queue::default());
         let following = tokio::spawn(advised(stores, advice, Arc::clone(&queue)));
         advise.send_replace(Arc::default());
-        assert_eq!(queue.next(&BTreeSet::new()).await, "follows");
+        let mut asked = [queue.next(&BTreeSet::new()).await, queue.next(&BTreeSet::new()).await];
+        asked.sort();
+        assert_eq!(asked, ["follows", "follows-too"]);
         drop(advise);
         following.await.unwrap();
         assert!(

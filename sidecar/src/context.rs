@@ -129,7 +129,7 @@ pub(crate) struct Wish {
 
 impl Wish {
     pub(crate) const fn of(session: &desired::Session) -> Self {
-        Self { only: session.cipher, first: session.preferred }
+        Self { only: session.cipher, first: session.preferred.cipher }
     }
 
     /// Of `listed` those that are to be offered, the first choice first: the side that accepts takes the first that it has.

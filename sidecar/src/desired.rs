@@ -27,6 +27,9 @@ pub const ADDRESSES_MAX: usize = 8;
 pub const FANOUT_MAX: u32 = 256;
 /// Replicas that a replica dials for a forward, whose connections go to the one with the fewest.
 pub const FORWARD_FANOUT: u32 = 16;
+/// What carries sessions that name no carrier, in the order in which it is taken where none is preferred: first what passes
+/// every network. AF_XDP takes privileges, which have to be declared, so whoever wants it names it.
+pub const OPEN_CARRIERS: [Carrier; 2] = [Carrier::Tcp, Carrier::Udp];
 
 /// Everything that this sidecar should do.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -95,10 +98,10 @@ pub struct Session {
     pub carrier: Option<Carrier>,
     /// None: the sidecar chooses within policy.
     pub cipher: Option<Cipher>,
-    /// Which cipher to offer first where `cipher` leaves the choice and the policy lists it. It counts from the next
+    /// What to take first where carrier or cipher leave the choice and the policy lists it. It counts from the next
     /// connection on.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub preferred: Option<Cipher>,
+    #[serde(default, skip_serializing_if = "Preferred::is_nothing")]
+    pub preferred: Preferred,
     pub rekey: Rekey,
     pub suspend: bool,
     /// The other side: every `to` Peer for a sender, the `from` Peer for a receiver.
@@ -111,10 +114,16 @@ impl Session {
         SessionKey { name: self.name.clone(), direction: self.direction }
     }
 
-    /// What carries it. Where nothing is said, what passes every network.
+    /// What can carry it, as far as the policy lists it, and the first choice first: what it names and nothing else, or what
+    /// it leaves open.
     #[must_use]
-    pub fn carried_by(&self) -> Carrier {
-        self.carrier.unwrap_or(Carrier::Tcp)
+    pub fn carriers(&self) -> Vec<Carrier> {
+        if let Some(named) = self.carrier {
+            return vec![named];
+        }
+        let mut open = OPEN_CARRIERS.to_vec();
+        open.sort_by_key(|carrier| self.preferred.carrier != Some(*carrier));
+        open
     }
 
     /// What the policy has to permit. Which port is reached is the receiving side's to ask, which reaches it.
@@ -150,6 +159,24 @@ impl Session {
                 (Kind::Forward(one), Kind::Forward(two)) => one == two && peers(self) == peers(other),
                 _ => false,
             }
+    }
+}
+
+/// What is advised where a session leaves a choice.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Preferred {
+    /// Which carrier to dial by first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub carrier: Option<Carrier>,
+    /// Which cipher to offer first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cipher: Option<Cipher>,
+}
+
+impl Preferred {
+    fn is_nothing(&self) -> bool {
+        *self == Self::default()
     }
 }
 
@@ -241,7 +268,8 @@ pub(crate) mod tests {
     #[test]
     fn a_preference_is_no_other_session_and_older_configurations_have_none() {
         let (session, _) = served();
-        let preferring = Session { preferred: Some(sealane_types::Cipher::Aes128Gcm), ..session.clone() };
+        let preferred = Preferred { carrier: Some(Carrier::Udp), cipher: Some(Cipher::Aes128Gcm) };
+        let preferring = Session { preferred, ..session.clone() };
         assert!(session.continues_as(&preferring) && preferring.continues_as(&session));
         let kept = serde_json::to_value(&preferring).unwrap();
         assert_eq!(serde_json::from_value::<Session>(kept.clone()).unwrap(), preferring);
@@ -250,6 +278,21 @@ pub(crate) mod tests {
         older.as_object_mut().unwrap().remove("preferred");
         assert_eq!(serde_json::to_value(&session).unwrap(), older);
         assert_eq!(serde_json::from_value::<Session>(older).unwrap(), session);
+    }
+
+    #[test]
+    fn a_preferred_carrier_comes_first_and_is_one_that_needs_no_privilege() {
+        let (open, _) = served();
+        let preferring = |carrier, named| {
+            let preferred = Preferred { carrier, cipher: None };
+            Session { preferred, carrier: named, ..open.clone() }.carriers()
+        };
+        assert_eq!(preferring(None, None), [Carrier::Tcp, Carrier::Udp]);
+        assert_eq!(preferring(Some(Carrier::Udp), None), [Carrier::Udp, Carrier::Tcp]);
+        assert_eq!(preferring(Some(Carrier::AfXdp), None), [Carrier::Tcp, Carrier::Udp]);
+        for named in Carrier::ALL {
+            assert_eq!(preferring(Some(Carrier::Udp), Some(*named)), [*named], "what is named is no choice");
+        }
     }
 
     /// The serving side of a forward from `embedder`.
@@ -263,7 +306,7 @@ pub(crate) mod tests {
             kind: Kind::Forward(forward),
             carrier: None,
             cipher: None,
-            preferred: None,
+            preferred: Preferred::default(),
             rekey: Rekey::default(),
             suspend: false,
             remotes: vec![Remote { peer: "embedder".parse().unwrap(), replicas: vec![] }],

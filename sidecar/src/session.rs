@@ -12,6 +12,7 @@ pub(crate) mod audits;
 pub(crate) mod carried;
 pub(crate) mod clock;
 mod counts;
+mod course;
 mod dialer;
 mod driver;
 pub(crate) mod externals;

@@ -77,7 +77,8 @@ pub struct IgnoredRow {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RecommendedTransport {
-    /// Absent where nothing is recommended: then each sidecar chooses by its CPU.
+    /// The carrier that is dialled by first from the next connection on. Absent where nothing is recommended: then each sidecar
+    /// takes Tcp, and chooses the cipher by its CPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32))]
     pub carrier: Option<String>,
@@ -109,7 +110,8 @@ pub struct KnownTransports {
     /// When that run was complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transports_time: Option<Time>,
-    /// The fastest of `transports`, whatever policies permit: a session takes the fastest that its policy lists.
+    /// The fastest of `transports` that Auto can mean, whatever policies permit: a session takes the fastest that its policy
+    /// lists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recommended: Option<Transport>,
     /// Rows of transports of the last run that count for nothing.

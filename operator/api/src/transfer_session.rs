@@ -3,7 +3,7 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::CustomResource;
 use schemars::JsonSchema;
-use sealane_types::Delivery;
+use sealane_types::{Carrier, Cipher, Delivery};
 use serde::{Deserialize, Serialize};
 
 use crate::recommendation::RecommendedTransport;
@@ -57,8 +57,10 @@ pub struct TransferSessionSpec {
     /// A TCP port of `to` that pods of `from` reach on 127.0.0.1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forward: Option<Forward>,
-    /// What moves the sealed bytes. Auto is TCP. With Udp the data port has to be open for UDP too, between the nodes and in
-    /// every NetworkPolicy; nothing takes its place where it is not. AfXdp is the same UDP past the kernel's stack, between
+    /// What moves the sealed bytes. Auto takes what Benchmarks recommend for the session's nodes, Tcp or Udp, or Tcp where none
+    /// does, among what the policy lists; Udp gives way to Tcp where nobody answers over it, and condition Degraded says so
+    /// (CarrierFallback). With Udp the data port has to be open for UDP too, between the nodes and in every NetworkPolicy;
+    /// nothing takes its place where it is not. AfXdp, which Auto never takes, is the same UDP past the kernel's stack, between
     /// pods on the host's network that were made after the session and so have the capabilities. Where it cannot be had, Udp
     /// takes its place if the policy lists Udp, and condition Degraded says so (CarrierFallback). A change reaches a
     /// connection when it is made anew.
@@ -149,6 +151,17 @@ impl CarrierChoice {
             Self::AfXdp => "AfXdp",
         }
     }
+
+    /// `None` for Auto.
+    #[must_use]
+    pub const fn named(self) -> Option<Carrier> {
+        match self {
+            Self::Auto => None,
+            Self::Tcp => Some(Carrier::Tcp),
+            Self::Udp => Some(Carrier::Udp),
+            Self::AfXdp => Some(Carrier::AfXdp),
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -169,6 +182,17 @@ impl CipherChoice {
             Self::Aes256Gcm => "Aes256Gcm",
             Self::Aes128Gcm => "Aes128Gcm",
             Self::ChaCha20Poly1305 => "ChaCha20Poly1305",
+        }
+    }
+
+    /// `None` for Auto.
+    #[must_use]
+    pub const fn named(self) -> Option<Cipher> {
+        match self {
+            Self::Auto => None,
+            Self::Aes256Gcm => Some(Cipher::Aes256Gcm),
+            Self::Aes128Gcm => Some(Cipher::Aes128Gcm),
+            Self::ChaCha20Poly1305 => Some(Cipher::ChaCha20Poly1305),
         }
     }
 }
@@ -260,7 +284,7 @@ pub struct TransferSessionStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub cipher: Option<String>,
-    /// What is to be preferred where the spec says Auto. `carrier` and `cipher` say what is in use.
+    /// What is to be preferred where the spec says Auto, and beside what it names. `carrier` and `cipher` say what is in use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recommended: Option<RecommendedTransport>,
     /// True when every connection uses the hybrid post-quantum key exchange.

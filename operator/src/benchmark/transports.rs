@@ -55,15 +55,16 @@ impl Judgement<'_> {
         !known.transports.is_empty() && is_fresh(known, self.run.completion_time.0, self.rules)
     }
 
-    /// Tells a group of nodes, a pool or a pair, what is known of its transports. Where a row cannot be believed, or there is
-    /// none, what was known `earlier` stays as long as it is fresh: half a picture would choose among what is left of it.
+    /// Tells a group of nodes, a pool or a pair, what is known of its transports. Where a row cannot be believed that counted
+    /// before, or there is none, what was known `earlier` stays as long as it is fresh: half a picture would choose among what
+    /// is left of it.
     fn judge(&self, group: &str, known: &mut KnownTransports, earlier: Option<&KnownTransports>) {
         let Self { found, run, rules } = self;
         let nodes: Vec<&Summary> = found.iter().filter(|one| one.place.group() == group).collect();
         let (rivals, ignored) = sorted(&nodes, run.level);
         let kept = earlier.filter(|earlier| self.is_fresh(earlier));
         match kept {
-            Some(kept) if rivals.is_empty() || !ignored.is_empty() => *known = kept.clone(),
+            Some(kept) if rivals.is_empty() || is_missed(&ignored, kept) => *known = kept.clone(),
             _ if rivals.is_empty() => {}
             _ => {
                 let now = earlier.and_then(|earlier| read(earlier.recommended.as_ref()?));
@@ -75,6 +76,13 @@ impl Judgement<'_> {
         }
         known.ignored = ignored;
     }
+}
+
+/// Whether a row is ignored that counted before.
+fn is_missed(ignored: &[IgnoredRow], before: &KnownTransports) -> bool {
+    ignored.iter().filter_map(|row| of_row(&row.row)).any(|transport| {
+        before.transports.iter().any(|one| Transport::read(&one.carrier, &one.cipher) == Some(transport))
+    })
 }
 
 /// What can be chosen from, and the rows that count for nothing. Figures of level Smoke mean nothing, and are not even told.
@@ -124,7 +132,8 @@ fn rival(transport: Transport, row: &Line) -> Rival {
 fn best(rivals: &[Rival], now: Option<Transport>, rules: &Recommendation) -> Option<Transport> {
     let default = Transport::all().next()?;
     let percent = u32::try_from(rules.hysteresis_percent).unwrap_or_default();
-    settle(rivals, now, default, percent).map(|rival| rival.transport)
+    let open: Vec<Rival> = rivals.iter().copied().filter(|rival| rival.transport.is_open()).collect();
+    settle(&open, now, default, percent).map(|rival| rival.transport)
 }
 
 fn figure(rival: &Rival) -> TransportFigure {

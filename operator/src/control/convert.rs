@@ -57,7 +57,8 @@ fn session(session: &desired::Session) -> Session {
         suspend: *suspend,
         remotes: remotes.iter().map(remote).collect(),
         forward,
-        preferred_cipher: preferred.map(|cipher| cipher.to_string()).unwrap_or_default(),
+        preferred_cipher: preferred.cipher.map(|cipher| cipher.to_string()).unwrap_or_default(),
+        preferred_carrier: preferred.carrier.map(|carrier| carrier.to_string()).unwrap_or_default(),
     }
 }
 

@@ -5,18 +5,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use sealane_operator_api::{CarrierChoice, CipherChoice, RecommendedTransport, TransferSession};
-use sealane_types::{Carrier, PeerName, SessionName, UnixSeconds};
+use sealane_types::{PeerName, SessionName, UnixSeconds};
 
 use crate::advice::{Between, Figures, Rival, Standing, Transport, settle};
 use crate::condition::time;
+use crate::desired::{Preferred, Terms};
 use crate::spec::{SessionShape, Valid};
 
 /// What a status holds of a reason.
 const REASON_CHARS_MAX: usize = 512;
 /// Runs that a reason names.
 const SOURCES_MAX: usize = 2;
-/// What happens where nothing is recommended.
-const OTHERWISE: &str = "each sidecar chooses by its CPU";
 
 /// What one session is to prefer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,8 +29,19 @@ pub struct Choice {
 }
 
 impl Choice {
-    fn none(why: &str) -> Self {
-        Self { transport: None, goodput: None, reason: clip(format!("{why}; {OTHERWISE}")), until: None }
+    fn none(why: &str, terms: &Terms) -> Self {
+        let reason = clip(format!("{why}; {}", otherwise(terms)));
+        Self { transport: None, goodput: None, reason, until: None }
+    }
+
+    /// What sidecars are told to prefer: of what `terms` leave open, and not of what they name.
+    #[must_use]
+    pub fn preferred(&self, terms: &Terms) -> Preferred {
+        let chosen = |is_open: bool| self.transport.filter(|_| is_open);
+        Preferred {
+            carrier: chosen(terms.carrier == CarrierChoice::Auto).map(|transport| transport.carrier),
+            cipher: chosen(terms.cipher == CipherChoice::Auto).map(|transport| transport.cipher),
+        }
     }
 
     /// As a status says it.
@@ -52,15 +62,31 @@ pub type Choices = BTreeMap<SessionName, Choice>;
 /// What the pools are of the nodes on which a Peer's replicas run, or why not all of them are known.
 type Pools<'a> = Result<Vec<&'a Arc<Figures>>, String>;
 
-/// Chooses for every session whose cipher is `Auto`. Nothing is chosen among carriers, so a cipher that
-/// is named leaves no choice.
+/// Whether a session leaves a choice to the cluster.
+#[must_use]
+pub fn is_open(carrier: CarrierChoice, cipher: CipherChoice) -> bool {
+    carrier == CarrierChoice::Auto || cipher == CipherChoice::Auto
+}
+
+/// What happens where nothing is recommended.
+fn otherwise(terms: &Terms) -> &'static str {
+    match (terms.carrier, terms.cipher) {
+        (CarrierChoice::Auto, CipherChoice::Auto) => {
+            "each sidecar takes Tcp if the policy lists it, and chooses the cipher by its CPU"
+        }
+        (CarrierChoice::Auto, _) => "each sidecar takes Tcp if the policy lists it",
+        _ => "each sidecar chooses the cipher by its CPU",
+    }
+}
+
+/// Chooses for every session whose carrier or cipher is `Auto`.
 #[must_use]
 pub fn choose(valid: &Valid) -> Choices {
     let of_session = |name: &SessionName| {
         let session = valid.sessions.get(name)?;
         let object = valid.snapshot.sessions.get(session.index)?;
         let shape = session.shape.as_ref().ok()?;
-        (shape.terms.cipher == CipherChoice::Auto).then_some((object, shape))
+        is_open(shape.terms.carrier, shape.terms.cipher).then_some((object, shape))
     };
     let open: Vec<_> = valid.sessions.keys().filter_map(|name| Some((name, of_session(name)?))).collect();
     let peers: BTreeSet<&PeerName> =
@@ -82,18 +108,18 @@ fn of_session_choice(
 ) -> Option<Choice> {
     let candidates = match permitted(valid, shape) {
         Ok(candidates) => candidates,
-        Err(why) => return Some(Choice::none(&why)),
+        Err(why) => return Some(Choice::none(&why, &shape.terms)),
     };
     let before = object.status.as_ref().and_then(|status| status.recommended.as_ref());
     let now =
         before.and_then(|before| Transport::read(before.carrier.as_deref()?, before.cipher.as_deref()?));
     let now = now.filter(|transport| candidates.contains(transport));
     if let [only] = candidates.as_slice() {
-        let reason = clip(format!("it is the only one that TrustPolicy `{}` lists", shape.policy));
+        let reason = clip(format!("it is the only one that spec and TrustPolicy `{}` permit", shape.policy));
         return Some(Choice { transport: Some(*only), goodput: None, reason, until: None });
     }
     match valid.snapshot.advice.standing() {
-        Standing::Off => Some(Choice::none("this installation runs no Benchmarks")),
+        Standing::Off => Some(Choice::none("this installation runs no Benchmarks", &shape.terms)),
         // What was recommended before this replica began to lead, if it is still permitted.
         Standing::Pending => {
             before.filter(|before| before.cipher.is_none() || now.is_some()).map(|before| Choice {
@@ -104,7 +130,8 @@ fn of_session_choice(
             })
         }
         Standing::Known => {
-            Some(by_figures(valid, shape, &candidates, now, pools).unwrap_or_else(|why| Choice::none(&why)))
+            let by_figures = by_figures(valid, shape, &candidates, now, pools);
+            Some(by_figures.unwrap_or_else(|why| Choice::none(&why, &shape.terms)))
         }
     }
 }
@@ -114,17 +141,14 @@ fn permitted(valid: &Valid, shape: &SessionShape) -> Result<Vec<Transport>, Stri
     let policy = valid.policies.get(shape.policy.as_str()).and_then(|policy| policy.verdict.as_ref().ok());
     let policy = policy.ok_or_else(|| format!("TrustPolicy `{}` is not verified", shape.policy))?;
     let floors = &policy.document().floors;
-    let carried = |carrier| match shape.terms.carrier {
-        // What sidecars take for Auto: they are recommended no carrier yet.
-        CarrierChoice::Auto | CarrierChoice::Tcp => carrier == Carrier::Tcp,
-        CarrierChoice::Udp => carrier == Carrier::Udp,
-        CarrierChoice::AfXdp => carrier == Carrier::AfXdp,
+    let (carrier, cipher) = (shape.terms.carrier.named(), shape.terms.cipher.named());
+    let asked = |one: &Transport| {
+        carrier.map_or(one.is_open(), |named| one.carrier == named)
+            && cipher.is_none_or(|named| one.cipher == named)
     };
     Ok(Transport::all()
         .filter(|one| {
-            floors.ciphers.contains(&one.cipher)
-                && floors.carriers.contains(&one.carrier)
-                && carried(one.carrier)
+            floors.ciphers.contains(&one.cipher) && floors.carriers.contains(&one.carrier) && asked(one)
         })
         .collect())
 }

@@ -13,8 +13,8 @@ use serde::Deserialize;
 
 use super::{ARENA_BYTES, Anchors, CollateralSources, Config, ConfigError, DRAIN, read};
 use crate::desired::{
-    Desired, Direction, FANOUT_MAX, Forward, Kind, PolicyProposal, REATTEST_SECONDS, REKEY_SECONDS,
-    REMOTES_MAX, REPLICAS_MAX, Rekey, Remote, Replica, SESSIONS_MAX, Session,
+    Desired, Direction, FANOUT_MAX, Forward, Kind, PolicyProposal, Preferred, REATTEST_SECONDS,
+    REKEY_SECONDS, REMOTES_MAX, REPLICAS_MAX, Rekey, Remote, Replica, SESSIONS_MAX, Session,
 };
 use crate::evidence::{KeyFile, ProviderInput};
 use crate::link::xdp::Device;
@@ -246,7 +246,7 @@ fn session(session: FileSession) -> Result<Session, ConfigError> {
         kind,
         carrier: session.carrier,
         cipher: session.cipher,
-        preferred: None,
+        preferred: Preferred::default(),
         rekey: Rekey { seconds: session.rekey_seconds.unwrap_or(REKEY_SECONDS), ..Rekey::default() },
         suspend: false,
         remotes,

@@ -10,8 +10,8 @@ use sealane_types::{
 };
 
 use crate::desired::{
-    ADDRESSES_MAX, Desired, Direction, FANOUT_MAX, Forward, Kind, PolicyProposal, REATTEST_SECONDS,
-    REMOTES_MAX, REPLICAS_MAX, Rekey, Remote, Replica, SESSIONS_MAX, Session,
+    ADDRESSES_MAX, Desired, Direction, FANOUT_MAX, Forward, Kind, PolicyProposal, Preferred,
+    REATTEST_SECONDS, REMOTES_MAX, REPLICAS_MAX, Rekey, Remote, Replica, SESSIONS_MAX, Session,
 };
 
 /// The word that lets the sidecar choose.
@@ -115,6 +115,7 @@ fn session(session: wire::Session) -> Result<Session, ConvertError> {
         remotes,
         forward,
         preferred_cipher,
+        preferred_carrier,
     } = session;
     at_most(remotes.len(), REMOTES_MAX, "session.remotes")?;
     let kind = match forward {
@@ -134,7 +135,10 @@ fn session(session: wire::Session) -> Result<Session, ConvertError> {
         carrier: choice("session.carrier", &carrier)?,
         cipher: choice("session.cipher", &cipher)?,
         // Advice: a word that a newer operator knows is no reason to refuse the rest.
-        preferred: preferred_cipher.parse().ok(),
+        preferred: Preferred {
+            carrier: preferred_carrier.parse().ok(),
+            cipher: preferred_cipher.parse().ok(),
+        },
         rekey: Rekey { bytes: rekey_bytes, messages: rekey_messages, seconds: rekey_seconds },
         suspend,
         remotes: remotes.into_iter().map(remote).collect::<Result<_, _>>()?,
@@ -193,7 +197,7 @@ fn at_most(found: usize, max: usize, field: &'static str) -> Result<(), ConvertE
 
 #[cfg(test)]
 mod tests {
-    use sealane_types::{Cipher, Delivery};
+    use sealane_types::{Carrier, Cipher, Delivery};
 
     use super::*;
 
@@ -248,7 +252,23 @@ mod tests {
         {
             word.clone_into(&mut told.sessions[0].preferred_cipher);
             let session = desired(told.clone()).unwrap().sessions.remove(0);
-            assert_eq!((session.preferred, session.cipher), (preferred, Some(Cipher::Aes256Gcm)), "{word}");
+            assert_eq!(
+                (session.preferred.cipher, session.cipher),
+                (preferred, Some(Cipher::Aes256Gcm)),
+                "{word}"
+            );
+            assert_eq!(session.preferred.carrier, None);
+        }
+        for (word, preferred) in [
+            ("", None),
+            ("Tcp", Some(Carrier::Tcp)),
+            ("Udp", Some(Carrier::Udp)),
+            ("Auto", None),
+            ("Rdma", None),
+        ] {
+            word.clone_into(&mut told.sessions[0].preferred_carrier);
+            let session = desired(told.clone()).unwrap().sessions.remove(0);
+            assert_eq!((session.preferred.carrier, session.carrier), (preferred, None), "{word}");
         }
     }
 

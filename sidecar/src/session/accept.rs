@@ -93,7 +93,7 @@ impl Acceptor {
     fn admit(&self, stream: TcpStream, source: SocketAddr) {
         let begun = self.gate(source).and_then(|admission| Begun::new(&self.context, admission));
         if let (Some(begun), Ok(link)) = (begun, Link::new(stream)) {
-            self.spawn(Wire::Stream(Stream::new(link)), begun);
+            self.spawn(Wire::Stream(Stream::new(link, None)), begun);
         }
     }
 

@@ -10,19 +10,21 @@ use crate::link::endpoint::Endpoint;
 /// What a connection can be carried by, once it is dialled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// TCP alone.
-    Stream,
+    /// TCP alone, and why it is there in the place of UDP.
+    Stream(Option<Hindrance>),
     /// UDP, and AF_XDP unless there is something against it.
     Datagrams(Result<(), Hindrance>),
 }
 
-/// Why a connection over UDP cannot pass by the kernel.
+/// Why a connection is not carried as the session asks or prefers: over UDP past the kernel, or over UDP at all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Hindrance {
     /// This pod has no device; the endpoint tells why.
     NoDevice,
     /// The way to the remote leaves by another device: to this very node, for one.
     AnotherDevice,
+    /// UDP is preferred, and the remote answered over TCP alone.
+    NoAnswer,
 }
 
 /// See the module's documentation.
@@ -42,6 +44,10 @@ impl Hindrance {
                 "the way to the other side leaves by another network device; to the same node it always does"
                     .to_owned()
             }
+            Self::NoAnswer => {
+                "Udp is preferred and nothing answered over it, so Tcp carries the session; open the data port for UDP too"
+                    .to_owned()
+            }
         }
     }
 }
@@ -58,7 +64,7 @@ impl Carried {
     /// [`Reason::CarrierRefused`] when the policy does not list it.
     pub(crate) fn of(way: Way, wanted: Option<Carrier>, policy: &VerifiedPolicy) -> Result<Self, Reason> {
         let carried = match (way, wanted) {
-            (Way::Stream, _) => Self::by(Carrier::Tcp),
+            (Way::Stream(instead), _) => Self { by: Carrier::Tcp, instead },
             (Way::Datagrams(Ok(())), Some(Carrier::AfXdp)) => Self::by(Carrier::AfXdp),
             (Way::Datagrams(Err(hindrance)), Some(Carrier::AfXdp)) => {
                 Self { by: Carrier::Udp, instead: Some(hindrance) }
@@ -69,6 +75,13 @@ impl Carried {
         Ok(carried)
     }
 
+    /// As it is told of a session that may prefer another carrier by now: nobody misses UDP who does not ask for it any more.
+    fn told(self, session: &Session) -> Self {
+        let asked = || session.carriers().first() == Some(&Carrier::Udp);
+        let instead = self.instead.filter(|hindrance| *hindrance != Hindrance::NoAnswer || asked());
+        Self { instead, ..self }
+    }
+
     /// What is degraded about it.
     pub(crate) fn degraded(self) -> Option<Reason> {
         self.instead.map(|_| Reason::CarrierFallback)
@@ -77,10 +90,12 @@ impl Carried {
 
 /// How the connections of a session are carried: the first that is not as asked, since people have to know of it.
 pub(crate) fn carried(connections: impl Iterator<Item = Carried> + Clone, session: &Session) -> Carried {
+    let connections = connections.map(|one| one.told(session));
     let mut all = connections.clone();
+    let first = || session.carriers().first().copied().unwrap_or(Carrier::Tcp);
     all.find(|one| one.instead.is_some())
         .or_else(|| connections.clone().next())
-        .unwrap_or_else(|| Carried::by(session.carried_by()))
+        .unwrap_or_else(|| Carried::by(first()))
 }
 
 /// What carries one connection, which is settled when that is established: what its session asks for afterwards is for the
@@ -123,7 +138,7 @@ impl Way {
     /// What carries it before its session is known.
     pub(crate) const fn carrier(self) -> Carrier {
         match self {
-            Self::Stream => Carrier::Tcp,
+            Self::Stream(_) => Carrier::Tcp,
             Self::Datagrams(_) => Carrier::Udp,
         }
     }
@@ -135,6 +150,7 @@ mod tests {
 
     use super::*;
     use crate::context::tests::{context, permit_under};
+    use crate::desired::Preferred;
 
     /// What a policy that lists `carriers` makes of it.
     fn under(carriers: &[&str], way: Way, wanted: Option<Carrier>) -> Result<Carried, Reason> {
@@ -151,7 +167,9 @@ mod tests {
         let xdp = Some(Carrier::AfXdp);
         let all = ["Tcp", "Udp", "AfXdp"];
         let instead = Carried { by: Carrier::Udp, instead: Some(Hindrance::NoDevice) };
-        assert_eq!(under(&all, Way::Stream, xdp), Ok(Carried::by(Carrier::Tcp)));
+        assert_eq!(under(&all, Way::Stream(None), xdp), Ok(Carried::by(Carrier::Tcp)));
+        let unanswered = Carried { by: Carrier::Tcp, instead: Some(Hindrance::NoAnswer) };
+        assert_eq!(under(&all, Way::Stream(Some(Hindrance::NoAnswer)), Some(Carrier::Tcp)), Ok(unanswered));
         assert_eq!(under(&all, OPEN, xdp), Ok(Carried::by(Carrier::AfXdp)));
         assert_eq!(under(&all, OPEN, Some(Carrier::Udp)), Ok(Carried::by(Carrier::Udp)));
         assert_eq!(under(&all, OPEN, None), Ok(Carried::by(Carrier::Udp)), "an audit");
@@ -180,5 +198,24 @@ mod tests {
         assert_eq!(judge(2, &["Udp", "AfXdp"], Some(Carrier::AfXdp), true), Ok(Carrier::AfXdp));
         assert_eq!(judge(3, &["Udp", "AfXdp"], Some(Carrier::Udp), false), Ok(Carrier::AfXdp));
         assert_eq!(judge(4, &["Udp"], Some(Carrier::Udp), false), Err(Reason::CarrierRefused));
+    }
+
+    #[test]
+    fn udp_is_missed_only_while_it_is_preferred() {
+        let (session, _) = crate::desired::tests::served();
+        let preferring = |carrier| Session {
+            preferred: Preferred { carrier: Some(carrier), cipher: None },
+            ..session.clone()
+        };
+        let unanswered = Carried { by: Carrier::Tcp, instead: Some(Hindrance::NoAnswer) };
+        let [udp, tcp] = [Carrier::Udp, Carrier::Tcp].map(preferring);
+        let of = |session: &Session| carried([Carried::by(Carrier::Tcp), unanswered].into_iter(), session);
+        assert_eq!(of(&udp), unanswered, "the first that is not as asked");
+        assert_eq!((of(&tcp), of(&session)), (Carried::by(Carrier::Tcp), Carried::by(Carrier::Tcp)));
+        let none = std::iter::empty();
+        assert_eq!(
+            (carried(none.clone(), &udp), carried(none, &tcp)),
+            (Carried::by(Carrier::Udp), Carried::by(Carrier::Tcp))
+        );
     }
 }

@@ -13,6 +13,7 @@ use sealane_protocol::ticket::Ticket;
 use sealane_types::{Carrier, PeerName, Reason, SessionName};
 use tokio::sync::{Notify, watch};
 
+use super::course::{Course, Silence};
 use super::driver::{Ended, drive};
 use super::permission;
 use super::tickets::{Dialled, Turn};
@@ -80,7 +81,7 @@ impl Purpose {
         if same { Ok(()) } else { Err(Reason::PeerUnknown) }
     }
 
-    /// What the session asked to be carried by then.
+    /// What it was dialled by.
     pub(crate) const fn carrier(&self) -> Carrier {
         self.carrier
     }
@@ -94,7 +95,8 @@ impl Purpose {
 
 /// Starts the task that keeps a replica connected until it leaves or `stop` says so.
 pub(crate) fn start(context: Arc<Context>, kept: impl Keep, stop: watch::Receiver<Option<Reason>>) {
-    let dialer = Dialer { context, kept, stop, backoff: BACKOFF_MIN, attempts: 0 };
+    let (silence, unanswered) = (Silence::default(), false);
+    let dialer = Dialer { context, kept, stop, backoff: BACKOFF_MIN, attempts: 0, silence, unanswered };
     tokio::spawn(dialer.run());
 }
 
@@ -110,6 +112,9 @@ struct Dialer<K> {
     stop: watch::Receiver<Option<Reason>>,
     backoff: Duration,
     attempts: usize,
+    silence: Silence,
+    /// Nobody answered the last connection, for which another carrier can stand in.
+    unanswered: bool,
 }
 
 impl<K: Keep> Dialer<K> {
@@ -157,12 +162,29 @@ impl<K: Keep> Dialer<K> {
         self.stop.borrow().is_some() || self.kept.is_leaving() || self.kept.session().is_none()
     }
 
-    /// One connection. A ticket that leads nowhere costs no wait: whoever restarted meanwhile has forgotten it, and a full
-    /// handshake follows at once.
+    /// One connection. A carrier over which nobody answers, although somebody is there, gives way to the one that can stand in
+    /// for it.
     async fn attempt(&mut self) -> Result<Ended, (Reason, String)> {
+        loop {
+            let tried = self.attempt_once().await;
+            // Whether somebody is there at all, TCP tells.
+            let stays_silent = std::mem::take(&mut self.unanswered)
+                && !self.is_over()
+                && dial(&self.kept.addresses()).await.is_ok();
+            if !stays_silent {
+                self.silence.end();
+                return tried;
+            }
+            self.silence.go_on(self.context.clock.moment());
+            tracing::info!(peer = %self.kept.peer(), replica = self.kept.id(), "nothing answers over UDP, and something does over TCP");
+        }
+    }
+
+    /// As [`Self::attempt`], by one carrier. A ticket that leads nowhere costs no wait: whoever restarted meanwhile has
+    /// forgotten it, and a full handshake follows at once.
+    async fn attempt_once(&mut self) -> Result<Ended, (Reason, String)> {
         self.attempts = self.attempts.wrapping_add(1);
         let replica = Dialled { peer: self.kept.peer().clone(), id: self.kept.id().to_owned() };
-        let tickets = &self.context.tickets;
         let mut turn = self.turn(&replica).await?;
         if turn.has_ticket() {
             let ended = self.connect(turn, true).await?;
@@ -171,7 +193,7 @@ impl<K: Keep> Dialer<K> {
                 return Ok(ended);
             }
             tracing::debug!(peer = %replica.peer, replica = replica.id, reason = %ended.reason, "a ticket led nowhere");
-            tickets.forget(&replica);
+            self.context.tickets.forget(&replica);
             turn = self.turn(&replica).await?;
         }
         self.connect(turn, false).await
@@ -184,19 +206,21 @@ impl<K: Keep> Dialer<K> {
         }
     }
 
-    async fn connect(&self, mut turn: Turn, resume: bool) -> Result<Ended, (Reason, String)> {
-        let (setup, purpose) = self.setup()?;
-        let dialled = self.reach(purpose.carrier).await;
+    async fn connect(&mut self, mut turn: Turn, resume: bool) -> Result<Ended, (Reason, String)> {
+        let (setup, purpose, course) = self.setup()?;
+        let dialled = self.reach(course).await;
         // Nothing is known of a remote over datagrams until it was heard.
         let silent = matches!(dialled, Ok(Reached::Datagrams(..)));
         if !silent {
             self.dialled(dialled.is_ok());
         }
+        self.unanswered = course.yields && dialled.is_err();
         let reached =
             dialled.map_err(|error| (Reason::Unreachable, format!("it cannot be reached: {error}")))?;
         let ticket = if resume { turn.ticket() } else { None };
-        let (wire, connection) =
-            self.begin(setup, ticket, reached).map_err(|error| (Reason::SuiteRefused, error.to_string()))?;
+        let (wire, connection) = self
+            .begin(setup, ticket, reached, course)
+            .map_err(|error| (Reason::SuiteRefused, error.to_string()))?;
         let mut traffic = self.kept.traffic(purpose).ok_or_else(over)?;
         self.context.changed.notify_one();
         let ended =
@@ -204,6 +228,7 @@ impl<K: Keep> Dialer<K> {
         if silent {
             self.dialled(ended.heard);
         }
+        self.unanswered = course.yields && !ended.heard;
         Ok(ended)
     }
 
@@ -214,17 +239,19 @@ impl<K: Keep> Dialer<K> {
 
     /// Dials. Datagrams need no answer before the handshake: an address that gives none is followed by the next one in the
     /// next attempt.
-    async fn reach(&self, carrier: Carrier) -> io::Result<Reached> {
+    async fn reach(&self, course: Course) -> io::Result<Reached> {
         let addresses = self.kept.addresses();
-        match carrier {
-            Carrier::Tcp => dial(&addresses).await.map(|link| Reached::Stream(Stream::new(link))),
+        match course.carrier {
+            Carrier::Tcp => {
+                dial(&addresses).await.map(|link| Reached::Stream(Stream::new(link, course.instead)))
+            }
             Carrier::Udp | Carrier::AfXdp => {
                 let turn = self.attempts.wrapping_sub(1).checked_rem(addresses.len());
                 let remote = turn.and_then(|turn| addresses.get(turn)).copied();
                 let remote = remote
                     .ok_or_else(|| io::Error::new(io::ErrorKind::AddrNotAvailable, "no address is known"))?;
                 let remote = SocketAddr::new(remote.ip().to_canonical(), remote.port());
-                let past_kernel = carrier == Carrier::AfXdp && self.context.endpoint.device().is_ok();
+                let past_kernel = course.carrier == Carrier::AfXdp && self.context.endpoint.device().is_ok();
                 let source = if past_kernel {
                     Source::Shared(Arc::clone(&self.context.endpoint))
                 } else {
@@ -241,6 +268,7 @@ impl<K: Keep> Dialer<K> {
         setup: Setup,
         ticket: Option<Ticket>,
         reached: Reached,
+        course: Course,
     ) -> Result<(Wire, Connection), StartError> {
         let now = self.context.clock.moment();
         let connection = self.first_words(setup, ticket, now)?;
@@ -248,7 +276,8 @@ impl<K: Keep> Dialer<K> {
             Reached::Stream(stream) => (Wire::Stream(stream), connection),
             Reached::Datagrams(source, remote) => {
                 let mut connection = connection.over_datagrams();
-                let datagrams = Datagrams::dialling(source, remote, &mut connection, now)?;
+                let patience = course.patience(now);
+                let datagrams = Datagrams::dialling(source, remote, &mut connection, now, patience)?;
                 (Wire::Datagrams(Box::new(datagrams)), connection)
             }
         })
@@ -269,7 +298,7 @@ impl<K: Keep> Dialer<K> {
     }
 
     /// What to dial with, if policy and configuration let us.
-    fn setup(&self) -> Result<(Setup, Purpose), (Reason, String)> {
+    fn setup(&self) -> Result<(Setup, Purpose, Course), (Reason, String)> {
         let missing = || (Reason::NotConfigured, "this pod belongs to no Peer yet".to_owned());
         let own = self.context.own_peer().ok_or_else(missing)?;
         let standing = self.context.policy.standing();
@@ -281,7 +310,10 @@ impl<K: Keep> Dialer<K> {
             .map_err(|error| (error.reason(), error.to_string()))?;
         permission::carried(&held.policy, &self.context, &session)
             .map_err(|message| (Reason::CarrierRefused, message))?;
-        let carrier = session.carried_by();
+        let now = self.context.clock.moment();
+        let unlisted = || (Reason::CarrierRefused, "the policy lists no carrier of the session".to_owned());
+        let course = Course::of(&session, &held.policy, &self.silence, now).ok_or_else(unlisted)?;
+        let carrier = course.carrier;
         let setup = Setup {
             local: self.context.local(held, own.clone(), Wish::of(&session), session.rekey),
             kind: Kind::Full,
@@ -289,7 +321,7 @@ impl<K: Keep> Dialer<K> {
             session: session.name.clone(),
         };
         let namespace = self.context.pod.namespace().to_owned();
-        Ok((setup, Purpose { session: session.name, flow, carrier, own, remote, namespace }))
+        Ok((setup, Purpose { session: session.name, flow, carrier, own, remote, namespace }, course))
     }
 }
 

@@ -30,8 +30,8 @@ pub(crate) trait Accepting: Send + Sync {
     /// What the policy has to permit.
     fn flow(&self) -> Flow;
 
-    /// What it asks to be carried by.
-    fn carrier(&self) -> Carrier;
+    /// What it names to be carried by.
+    fn carrier(&self) -> Option<Carrier>;
 
     /// When keys are to be replaced.
     fn rekey(&self) -> Rekey;
@@ -159,7 +159,7 @@ impl Traffic for Inbound {
     }
 
     fn carrier(&self) -> Option<Carrier> {
-        self.session.as_ref().map(|session| session.carrier())
+        self.session.as_ref().and_then(|session| session.carrier())
     }
 
     fn rekey(&self) -> Option<Rekey> {

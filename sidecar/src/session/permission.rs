@@ -35,15 +35,18 @@ pub(crate) fn forbidden(context: &Context, session: &Session) -> Option<Readines
     Some(Readiness::refused(error.reason(), error.to_string()))
 }
 
-/// Whether the policy lists what a session asks to be carried by, and what takes its place where that cannot be had: UDP
-/// that of AF_XDP, nothing that of others.
+/// Whether the policy lists what a session can be carried by, and what takes the place of what it names where that cannot be
+/// had: UDP that of AF_XDP, nothing that of others.
 pub(super) fn carried(policy: &VerifiedPolicy, context: &Context, session: &Session) -> Result<(), String> {
-    let wanted = session.carried_by();
-    listed(policy, wanted).map_err(|_| format!("the policy does not list carrier {wanted}"))?;
+    let open = session.carriers();
+    if !open.iter().any(|carrier| listed(policy, *carrier).is_ok()) {
+        let words: Vec<&str> = open.iter().map(|carrier| carrier.as_str()).collect();
+        return Err(format!("the policy does not list carrier {}", words.join(" or ")));
+    }
     match context.endpoint.device() {
-        Err(why) if wanted == Carrier::AfXdp && listed(policy, Carrier::Udp).is_err() => {
-            Err(format!("carrier {wanted} cannot be had here, and the policy does not list Udp: {why}"))
-        }
+        Err(why) if session.carrier == Some(Carrier::AfXdp) && listed(policy, Carrier::Udp).is_err() => Err(
+            format!("carrier {} cannot be had here, and the policy does not list Udp: {why}", Carrier::AfXdp),
+        ),
         _ => Ok(()),
     }
 }

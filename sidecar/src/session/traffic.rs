@@ -38,7 +38,7 @@ pub(crate) trait Traffic: Sink + Send {
     /// The remote was judged again, and something else is degraded about it than before: this.
     fn degraded(&mut self, reasons: &[Reason]);
 
-    /// What its session, if it has one, asks to be carried by.
+    /// What its session, if it has one, names to be carried by; of one that was dialled, what it was dialled by.
     fn carrier(&self) -> Option<Carrier>;
 
     /// When the session of a connection that was accepted wants keys replaced; one that was dialled began with it.

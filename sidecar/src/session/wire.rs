@@ -40,7 +40,7 @@ impl Wire {
     /// What can carry it.
     pub(super) fn way(&self) -> Way {
         match self {
-            Self::Stream(_) => Way::Stream,
+            Self::Stream(stream) => Way::Stream(stream.instead()),
             Self::Datagrams(datagrams) => Way::Datagrams(datagrams.pass()),
         }
     }

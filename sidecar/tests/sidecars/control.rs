@@ -67,16 +67,16 @@ impl Control for Operator {
 }
 
 /// An operator that can be killed and started again at the same address.
-struct Cluster {
+pub(crate) struct Cluster {
     authority: CertifiedIssuer<'static, KeyPair>,
     heard: Arc<Mutex<Heard>>,
-    configuration: watch::Sender<wire::Configuration>,
+    pub(crate) configuration: watch::Sender<wire::Configuration>,
     address: SocketAddr,
     server: tokio::task::JoinHandle<()>,
 }
 
 impl Cluster {
-    async fn start(configuration: wire::Configuration) -> Self {
+    pub(crate) async fn start(configuration: wire::Configuration) -> Self {
         let mut params = CertificateParams::new(vec![]).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
@@ -106,7 +106,7 @@ impl Cluster {
         self.server = serve(listener.await, &self.authority, &self.heard, &self.configuration);
     }
 
-    fn channel(&self, directory: &Path) -> Channel {
+    pub(crate) fn channel(&self, directory: &Path) -> Channel {
         let token = directory.join("token");
         std::fs::write(&token, format!("{TOKEN}\n")).unwrap();
         Channel {
@@ -116,7 +116,7 @@ impl Cluster {
         }
     }
 
-    fn report(&self) -> wire::Report {
+    pub(crate) fn report(&self) -> wire::Report {
         self.heard.lock().unwrap().report.clone()
     }
 }
@@ -138,7 +138,7 @@ fn serve(
     })
 }
 
-fn configuration(to: SocketAddr) -> wire::Configuration {
+pub(crate) fn configuration(to: SocketAddr) -> wire::Configuration {
     let replica = wire::Replica {
         pod: "ranker-0".to_owned(),
         uid: "r".to_owned(),

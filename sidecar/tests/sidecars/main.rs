@@ -19,6 +19,7 @@ mod forward_programs;
 mod key;
 mod mixed;
 mod path;
+mod preferred;
 mod production;
 mod receiving;
 mod runs;

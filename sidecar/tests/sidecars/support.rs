@@ -14,7 +14,7 @@ use sealane_collateral::Sources;
 use sealane_policy::{SigningKey, Timestamp, canonical, sign};
 use sealane_sidecar::config::{Anchors, CollateralSources, Config, Control, Traces};
 use sealane_sidecar::desired::{
-    Desired, Direction, Forward, Kind, PolicyProposal, Rekey, Remote, Replica, Session,
+    Desired, Direction, Forward, Kind, PolicyProposal, Preferred, Rekey, Remote, Replica, Session,
 };
 use sealane_sidecar::evidence::{
     Format, KeyFile, Platforms, Provider, ProviderError, ProviderInput, Quote, QuoteRequest,
@@ -311,7 +311,7 @@ impl Plan {
             },
             carrier: self.carrier,
             cipher: None,
-            preferred: None,
+            preferred: Preferred::default(),
             rekey: Rekey::default(),
             suspend: false,
             remotes: vec![remote],

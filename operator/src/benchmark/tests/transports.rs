@@ -138,6 +138,41 @@ fn half_a_picture_leaves_the_one_of_before_until_that_is_stale() {
     assert_eq!(world.figures().len(), 2);
 }
 
+/// A row over UDP beside those over TCP.
+fn over_udp(aes256: f64) -> Line {
+    row("Udp+Aes256Gcm", aes256)
+}
+
+#[test]
+fn carriers_are_compared_and_one_that_takes_privileges_is_not_recommended() {
+    let mut all = rows(1.0, 0.5, 0.7);
+    all.push(over_udp(1.5));
+    all.push(row("AfXdp+Aes256Gcm", 9.0));
+    let world = measured(all);
+    let recommended = world.status.pools[0].known.recommended.clone().unwrap();
+    assert_eq!((recommended.carrier.as_str(), recommended.cipher.as_str()), ("Udp", "Aes256Gcm"));
+    assert_eq!(world.figures().len(), 5, "for sessions that name it");
+}
+
+#[test]
+fn a_row_that_never_counted_keeps_nothing_of_before() {
+    let mut world = measured(rows(1.0, 0.5, 1.5));
+    let noisy = |mut rows: Vec<Line>| {
+        rows.push(Line { noisy: true, ..over_udp(5.0) });
+        rows
+    };
+    world.after(1);
+    world.again(noisy(rows(1.1, 0.5, 1.5)));
+    assert_eq!(world.ignored(), [("transport/Udp+Aes256Gcm", "FiguresNoisy")]);
+    assert_eq!(world.figures()[0], ("Aes256Gcm", 1100), "the picture is no smaller than before");
+    let mut whole = rows(1.2, 0.5, 1.5);
+    whole.push(over_udp(0.8));
+    world.again(whole);
+    assert_eq!(world.figures().len(), 4);
+    world.again(noisy(rows(1.3, 0.5, 1.5)));
+    assert_eq!((world.figures()[0], world.figures().len()), (("Aes256Gcm", 1200), 4), "now it would be");
+}
+
 #[test]
 fn figures_become_stale_by_the_passing_of_time() {
     let mut world = measured(rows(1.0, 0.5, 1.5));

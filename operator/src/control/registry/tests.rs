@@ -3,7 +3,7 @@ use sealane_sidecar_api::control::{EvidenceReport, SessionReport};
 use sealane_types::{Delivery, PeerName, Provider};
 
 use super::*;
-use crate::desired::{Kind, Membership, Session, Terms};
+use crate::desired::{Kind, Membership, Preferred, Session, Terms};
 
 fn identity(uid: &str) -> PodIdentity {
     PodIdentity::new("demo", "embedder-0", uid).unwrap()
@@ -54,7 +54,7 @@ fn side(sending: bool) -> Desired {
             rekey_messages: 1,
             rekey_seconds: 1,
         },
-        preferred: None,
+        preferred: Preferred::default(),
         suspend: false,
         remotes: Vec::new(),
     };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use sealane_types::{PeerName, PolicyName, Provider, SessionName};
 
 use super::replicas::Replicas;
-use crate::desired::{Desired, Membership, PolicyWire, Session};
+use crate::desired::{Desired, Membership, PolicyWire, Preferred, Session};
 use crate::reconcile::choose::Choices;
 use crate::spec::{SessionShape, Valid, ValidPeer, ValidSession};
 
@@ -21,8 +21,8 @@ pub(super) fn by_peer<'a>(
         let Ok(shape) = &session.shape else { continue };
         for peer in std::iter::once(&shape.from).chain(shape.to.iter().filter(|to| **to != shape.from)) {
             let mut side = side_of(name, session, shape, valid, replicas, peer);
-            let chosen = choices.get(name).and_then(|choice| choice.transport);
-            side.preferred = chosen.map(|transport| transport.cipher);
+            side.preferred =
+                choices.get(name).map(|choice| choice.preferred(&shape.terms)).unwrap_or_default();
             sessions.entry(peer).or_default().push(side);
         }
     }
@@ -86,7 +86,7 @@ fn side_of(
         uid: session.uid.clone(),
         sending,
         terms: shape.terms.clone(),
-        preferred: None,
+        preferred: Preferred::default(),
         suspend: object.is_some_and(|object| object.spec.suspend),
         remotes: remotes
             .into_iter()

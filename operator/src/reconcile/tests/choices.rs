@@ -7,7 +7,7 @@ use sealane_types::{Carrier, Cipher};
 use serde_json::json;
 
 use super::condition;
-use crate::advice::tests::{AES128, AES256, CHACHA, figures};
+use crate::advice::tests::{AES128, AES256, CHACHA, UDP, figures};
 use crate::advice::{Advice, Contribution, Figures, Transport};
 use crate::control::convert::configuration;
 use crate::reconcile::fixture::{NOW, document, peer, policy, run, snapshot};
@@ -35,10 +35,13 @@ fn advising(pools: &[Pool], pairs: Vec<(String, String, Arc<Figures>)>) -> Arc<A
     Arc::new(Advice::new(std::iter::once(&Contribution { pools: pools.to_vec(), pairs })))
 }
 
-/// The policy lists these ciphers.
+/// The policy lists these ciphers, and every carrier.
 fn listing(snapshot: &mut Snapshot, ciphers: &[&str]) {
-    let floors = json!({"ciphers": ciphers});
-    snapshot.policies = vec![policy(&document(1, |document| document["floors"] = floors))];
+    flooring(snapshot, &json!({"ciphers": ciphers}));
+}
+
+fn flooring(snapshot: &mut Snapshot, floors: &serde_json::Value) {
+    snapshot.policies = vec![policy(&document(1, |document| document["floors"] = floors.clone()))];
 }
 
 fn both(transports: &[(Transport, u64)]) -> Snapshot {
@@ -49,12 +52,18 @@ fn recommended(snapshot: &Snapshot) -> Option<RecommendedTransport> {
     run(snapshot.clone()).2.sessions.into_iter().next().unwrap().1.recommended
 }
 
-/// What both sides are told to offer first, as it is on the wire.
+/// The cipher that both sides are told to offer first, as it is on the wire.
 fn preferred(snapshot: &Snapshot) -> String {
+    told(snapshot).1
+}
+
+/// Carrier and cipher that both sides are told to take first.
+fn told(snapshot: &Snapshot) -> (String, String) {
     let (_, applied, _) = run(snapshot.clone());
     let told = ["embedder-1-uid", "ranker-2-uid"].map(|uid| {
         let told = configuration(applied.desired(uid).unwrap(), 0);
-        told.sessions.into_iter().next().unwrap().preferred_cipher
+        let session = told.sessions.into_iter().next().unwrap();
+        (session.preferred_carrier, session.preferred_cipher)
     });
     assert_eq!(told[0], told[1]);
     told[0].clone()
@@ -65,8 +74,9 @@ fn refused(snapshot: &Snapshot) -> String {
     let RecommendedTransport { carrier, cipher, megabytes_per_second, reason } =
         recommended(snapshot).unwrap();
     assert_eq!((carrier, cipher, megabytes_per_second), (None, None, None), "{reason}");
-    assert_eq!(preferred(snapshot), "");
-    assert!(reason.ends_with("; each sidecar chooses by its CPU"), "{reason}");
+    assert_eq!(told(snapshot), (String::new(), String::new()));
+    let otherwise = "; each sidecar takes Tcp if the policy lists it, and chooses the cipher by its CPU";
+    assert!(reason.ends_with(otherwise), "{reason}");
     reason
 }
 
@@ -96,9 +106,10 @@ fn what_the_policy_does_not_list_is_never_recommended() {
     listing(&mut snapshot, &["Aes256Gcm", "ChaCha20Poly1305"]);
     assert_eq!(preferred(&snapshot), "Aes256Gcm");
     assert!(!recommended(&snapshot).unwrap().reason.contains("Aes128Gcm"));
-    listing(&mut snapshot, &["ChaCha20Poly1305"]);
+    flooring(&mut snapshot, &json!({"ciphers": ["ChaCha20Poly1305"], "carriers": ["Tcp"]}));
     assert_eq!(preferred(&snapshot), "ChaCha20Poly1305");
-    assert!(recommended(&snapshot).unwrap().reason.contains("the only one that TrustPolicy `demo` lists"));
+    let only = recommended(&snapshot).unwrap().reason;
+    assert!(only.contains("the only one that spec and TrustPolicy `demo` permit"), "{only}");
     // What was recommended under an earlier policy does not stay either.
     listing(&mut snapshot, &["Aes256Gcm", "Aes128Gcm"]);
     snapshot.sessions[0].status =
@@ -208,10 +219,94 @@ fn nobody_measures_outside_of_the_cluster() {
 }
 
 #[test]
-fn who_names_a_cipher_gets_no_advice() {
+fn who_names_both_carrier_and_cipher_gets_no_advice() {
     let mut snapshot = both(&[(AES256, 1000), (AES128, 1500)]);
+    snapshot.sessions[0].spec.carrier = CarrierChoice::Tcp;
     snapshot.sessions[0].spec.cipher = CipherChoice::Aes256Gcm;
-    assert_eq!((recommended(&snapshot), preferred(&snapshot).as_str()), (None, ""));
+    assert_eq!((recommended(&snapshot), told(&snapshot)), (None, (String::new(), String::new())));
+}
+
+fn words(carrier: &str, cipher: &str) -> (String, String) {
+    (carrier.to_owned(), cipher.to_owned())
+}
+
+#[test]
+fn what_the_session_leaves_open_is_chosen_and_nothing_else_is_told() {
+    let fast = Transport { cipher: Cipher::Aes128Gcm, ..UDP };
+    let mut snapshot = both(&[(AES256, 1000), (AES128, 1200), (UDP, 1500), (fast, 1900)]);
+    assert_eq!(told(&snapshot), words("Udp", "Aes128Gcm"));
+    snapshot.sessions[0].spec.cipher = CipherChoice::Aes256Gcm;
+    assert_eq!(told(&snapshot), words("Udp", ""), "its cipher is named");
+    let status = recommended(&snapshot).unwrap();
+    assert_eq!((status.carrier.as_deref(), status.cipher.as_deref()), (Some("Udp"), Some("Aes256Gcm")));
+    snapshot.sessions[0].spec.cipher = CipherChoice::Auto;
+    snapshot.sessions[0].spec.carrier = CarrierChoice::Tcp;
+    assert_eq!(told(&snapshot), words("", "Aes128Gcm"), "its carrier is named");
+    assert_eq!(recommended(&snapshot).unwrap().carrier.as_deref(), Some("Tcp"));
+}
+
+#[test]
+fn of_a_session_of_which_one_is_named_the_reason_says_what_happens_to_the_other() {
+    let mut snapshot = both(&[]);
+    for (carrier, cipher, otherwise) in [
+        (CarrierChoice::Auto, CipherChoice::Aes256Gcm, "; each sidecar takes Tcp if the policy lists it"),
+        (CarrierChoice::Udp, CipherChoice::Auto, "; each sidecar chooses the cipher by its CPU"),
+    ] {
+        (snapshot.sessions[0].spec.carrier, snapshot.sessions[0].spec.cipher) = (carrier, cipher);
+        let reason = recommended(&snapshot).unwrap().reason;
+        assert!(reason.ends_with(otherwise), "{reason}");
+    }
+}
+
+#[test]
+fn a_carrier_that_the_policy_does_not_list_is_never_recommended() {
+    let mut snapshot = both(&[(AES256, 1000), (UDP, 9000)]);
+    let floors = |carriers: &[&str]| json!({"ciphers": ["Aes256Gcm"], "carriers": carriers});
+    flooring(&mut snapshot, &floors(&["Tcp", "AfXdp"]));
+    assert_eq!(told(&snapshot), words("Tcp", "Aes256Gcm"));
+    flooring(&mut snapshot, &floors(&["Udp"]));
+    assert_eq!(told(&snapshot), words("Udp", "Aes256Gcm"));
+    flooring(&mut snapshot, &floors(&["AfXdp"]));
+    assert!(refused(&snapshot).contains("nothing is permitted"));
+}
+
+#[test]
+fn af_xdp_is_recommended_to_nobody_who_does_not_name_it() {
+    let past_kernel = Transport { carrier: Carrier::AfXdp, ..UDP };
+    let mut snapshot = both(&[(AES256, 1000), (UDP, 500), (past_kernel, 9000)]);
+    listing(&mut snapshot, &["Aes256Gcm"]);
+    assert_eq!(told(&snapshot), words("Tcp", "Aes256Gcm"));
+    assert!(!recommended(&snapshot).unwrap().reason.contains("AfXdp"));
+}
+
+#[test]
+fn a_carrier_stays_until_the_other_is_better_by_enough() {
+    let mut snapshot = both(&[(AES256, 1000), (UDP, 1099)]);
+    listing(&mut snapshot, &["Aes256Gcm"]);
+    assert_eq!(told(&snapshot), words("Tcp", "Aes256Gcm"));
+    let with = |snapshot: &Snapshot, tcp, udp| Snapshot {
+        advice: both(&[(AES256, tcp), (UDP, udp)]).advice,
+        ..snapshot.clone()
+    };
+    assert_eq!(told(&with(&snapshot, 1000, 1100)), words("Udp", "Aes256Gcm"));
+    snapshot = with(&snapshot, 1000, 1100);
+    snapshot.sessions[0].status =
+        run(snapshot.clone()).2.sessions.into_iter().next().map(|(_, status)| status);
+    assert_eq!(told(&with(&snapshot, 1209, 1100)), words("Udp", "Aes256Gcm"));
+    assert_eq!(told(&with(&snapshot, 1210, 1100)), words("Tcp", "Aes256Gcm"));
+}
+
+#[test]
+fn a_carrier_that_does_not_pass_between_two_pools_is_not_recommended_there() {
+    let within = [(AES256, 1000), (UDP, 5000)];
+    let pools = ["one", "two"].map(|name| pool(name, &within));
+    let mut snapshot = measured(&pools);
+    listing(&mut snapshot, &["Aes256Gcm"]);
+    assert_eq!(told(&snapshot), words("Udp", "Aes256Gcm"));
+    let between = figures("one → two", NOW - 5, &[(AES256, 300)]);
+    snapshot.advice = advising(&pools, vec![("one".to_owned(), "two".to_owned(), between)]);
+    assert_eq!(told(&snapshot), words("Tcp", "Aes256Gcm"));
+    assert_eq!(recommended(&snapshot).unwrap().megabytes_per_second, Some(300));
 }
 
 #[test]

@@ -203,8 +203,8 @@ impl Accepting for Serving {
         Flow::Forward { target: Some(self.forward.target) }
     }
 
-    fn carrier(&self) -> Carrier {
-        self.lock().session.carried_by()
+    fn carrier(&self) -> Option<Carrier> {
+        self.lock().session.carrier
     }
 
     fn rekey(&self) -> Rekey {

@@ -14,7 +14,7 @@ use super::stream::{Answer, Standing};
 use super::traffic::Attached;
 use super::*;
 use crate::context::tests::context;
-use crate::desired::{Direction, Kind, Rekey, Remote};
+use crate::desired::{Direction, Kind, Preferred, Rekey, Remote};
 use crate::handoff::{Deliveries, NoSlot, ReceiverLane, SlotId, TakeArena};
 use crate::session::inbound::Accepting;
 
@@ -81,7 +81,7 @@ fn session() -> Session {
         kind: Kind::Stream { delivery: Delivery::RoundRobin, fanout: 16 },
         carrier: None,
         cipher: None,
-        preferred: None,
+        preferred: Preferred::default(),
         rekey: Rekey::default(),
         suspend: false,
         remotes: vec![Remote { peer: "embedder".parse().unwrap(), replicas: vec![] }],

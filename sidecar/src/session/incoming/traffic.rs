@@ -26,8 +26,8 @@ impl Accepting for Receiving {
         self.lock().session.flow()
     }
 
-    fn carrier(&self) -> Carrier {
-        self.lock().session.carried_by()
+    fn carrier(&self) -> Option<Carrier> {
+        self.lock().session.carrier
     }
 
     fn rekey(&self) -> Rekey {

@@ -99,7 +99,7 @@ impl<'a> Handshake<'a> {
         let setup = AcceptSetup { local: local(ranker), audit: false };
         let accepted = Connection::accept(setup, &mut SystemRandom, ranker.clock.moment()).unwrap();
         let trace = ranker.tracer.connection("responder", None);
-        let trust = Trust::new(ranker, Way::Stream, trace, None, false);
+        let trust = Trust::new(ranker, Way::Stream(None), trace, None, false);
         Self { embedder: (embedder, dialled), ranker: accepted, trust, traffic: Counted::default() }
     }
 

@@ -36,6 +36,8 @@ pub(in crate::session) struct Datagrams {
     refusals: u32,
     /// Whether the remote, or somebody in its name, ever sent anything.
     heard: bool,
+    /// Until when it has to have.
+    patience: Option<Moment>,
     /// What it can pass by the kernel with.
     device: Result<Arc<Xdp>, Hindrance>,
 }
@@ -67,21 +69,23 @@ pub(in crate::session) fn tuning(remote: SocketAddr) -> Tuning {
 }
 
 impl Datagrams {
-    /// Of the side that dials.
+    /// Of the side that dials. A remote that is not heard until `patience` ends is gone.
     pub(in crate::session) fn dialling(
         source: Source,
         remote: SocketAddr,
         connection: &mut Connection,
         now: Moment,
+        patience: Option<Moment>,
     ) -> Result<Self, StartError> {
         let engine = Engine::initiate(connection, remote, tuning(remote), &mut SystemRandom, now)?;
-        Ok(match source {
+        let datagrams = match source {
             Source::Own(socket) => Self::new(engine, Port::Own(socket), Err(Hindrance::NoDevice)),
             Source::Shared(endpoint) => {
                 let port = Port::Shared(endpoint.subscribe_dialling(engine.id()));
                 Self::new(engine, port, device(&endpoint, remote))
             }
-        })
+        };
+        Ok(Self { patience, ..datagrams })
     }
 
     /// Of the side that is dialled.
@@ -95,7 +99,7 @@ impl Datagrams {
     }
 
     const fn new(engine: Engine, port: Port, device: Result<Arc<Xdp>, Hindrance>) -> Self {
-        Self { engine, port, unsent: None, refusals: 0, heard: false, device }
+        Self { engine, port, unsent: None, refusals: 0, heard: false, patience: None, device }
     }
 
     /// Whether it can pass by the kernel.
@@ -122,7 +126,15 @@ impl Datagrams {
         }
     }
 
+    /// When patience ends, until the remote is heard.
+    fn silent_until(&self) -> Option<Moment> {
+        self.patience.filter(|_| !self.heard)
+    }
+
     pub(super) fn put(&mut self, connection: &mut Connection, now: Moment) -> Moved {
+        if self.silent_until().is_some_and(|until| now >= until) {
+            return Moved { cut: true, ..Moved::NOTHING };
+        }
         let Self { engine, port, unsent, refusals, .. } = self;
         let mut moved = Moved::NOTHING;
         loop {
@@ -202,7 +214,7 @@ impl Datagrams {
     }
 
     pub(super) fn poll_timeout(&self, now: Moment) -> Option<Moment> {
-        self.engine.poll_timeout(now)
+        [self.engine.poll_timeout(now), self.silent_until()].into_iter().flatten().min()
     }
 
     pub(super) fn handle_timeout(&mut self, connection: &mut Connection, now: Moment) {

@@ -9,17 +9,24 @@ use sealane_protocol::record::InputBuffer;
 
 use super::Moved;
 use crate::link::tcp::{self, Link};
+use crate::session::carried::Hindrance;
 
 /// See the module's documentation.
 #[derive(Debug)]
 pub(in crate::session) struct Stream {
     link: Link,
     input: InputBuffer,
+    /// Why it is there in the place of datagrams.
+    instead: Option<Hindrance>,
 }
 
 impl Stream {
-    pub(in crate::session) const fn new(link: Link) -> Self {
-        Self { link, input: InputBuffer::new() }
+    pub(in crate::session) const fn new(link: Link, instead: Option<Hindrance>) -> Self {
+        Self { link, input: InputBuffer::new(), instead }
+    }
+
+    pub(super) const fn instead(&self) -> Option<Hindrance> {
+        self.instead
     }
 
     pub(super) fn dialled(&self) -> Option<Duration> {
