@@ -48,7 +48,7 @@ pub enum Suite {
     Roundtrip,
     /// C3: one way, in process and over TCP
     Stream,
-    /// One way with each cipher, and there and back, over TCP: on this machine, or to a server
+    /// One way with each cipher over TCP and UDP, and there and back over TCP: on this machine, or to a server
     Transport,
     /// Datagrams: our engine over UDP beside QUIC and TCP, and over AF_XDP
     Datagram,

@@ -151,6 +151,7 @@ fn transport() {
     let beside = peers.map(|peer| format!("transport/Tcp+Aes256Gcm@{peer}"));
     let mut expected =
         vec!["transport/Tcp+Aes256Gcm", "transport/Tcp+Aes128Gcm", "transport/Tcp+ChaCha20Poly1305"];
+    expected.extend(["transport/Udp+Aes256Gcm", "transport/Udp+Aes128Gcm", "transport/Udp+ChaCha20Poly1305"]);
     expected.extend(beside.iter().map(String::as_str));
     assert_rows(&outcome, &expected);
 }

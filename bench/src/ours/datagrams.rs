@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 use sealane_protocol::Moment;
 use sealane_protocol::connection::{Connection, Sink};
 use sealane_protocol::datagram::{Congestion, Engine, Greeter, Greeting, Tuning};
@@ -19,6 +19,8 @@ use crate::wire::{Side, Start};
 
 /// Longer than an acknowledgement waits for company.
 const DELAY_MICROS: u64 = 2_000;
+/// How long a handshake may take over a network that need not let datagrams pass.
+const OPENING_MAX: Duration = Duration::from_secs(10);
 /// How long to wait where nothing is due.
 const LONG: Duration = Duration::from_secs(10);
 
@@ -57,7 +59,9 @@ impl Start for OverUdp {
             socket.connect(remote)?;
         }
         let line = Connected::new(socket, self.segmented)?;
-        start(&self.ours, line, (remote, datagram_bytes_max(remote)), side).await
+        let started = start(&self.ours, line, (remote, datagram_bytes_max(remote)), side);
+        let silence = || anyhow!("nobody answered over UDP within {} s", OPENING_MAX.as_secs());
+        tokio::time::timeout(OPENING_MAX, started).await.map_err(|_| silence())?
     }
 }
 

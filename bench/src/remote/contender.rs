@@ -16,6 +16,7 @@ use crate::world::{SharedWorld, World};
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) enum Contender {
     Ours { cipher: Cipher, world: SharedWorld },
+    OursOverUdp { cipher: Cipher, world: SharedWorld },
     Plaintext,
     Tls(SharedTls),
     Quinn(SharedTls),
@@ -25,7 +26,7 @@ pub(crate) enum Contender {
 impl Contender {
     /// Whether its data is datagrams.
     pub(super) const fn needs_datagrams(&self) -> bool {
-        matches!(self, Self::Quinn(_))
+        matches!(self, Self::Quinn(_) | Self::OursOverUdp { .. })
     }
 }
 

@@ -15,6 +15,7 @@ use super::lines::{Answer, Challenge, Hello, Purpose, Welcome, hear, hear_exactl
 use super::token::{Prover, Token, nonce};
 use crate::carrier::Plug;
 use crate::message::Payloads;
+use crate::ours::OverUdp;
 use crate::peer::plaintext::Plaintext;
 use crate::peer::quic::Quic;
 use crate::peer::tls::Tls;
@@ -176,6 +177,10 @@ fn open(contender: Contender, plug: Plug, payloads: Payloads) -> Result<End> {
     match contender {
         Contender::Ours { cipher, world } => {
             End::start(ours(&Arc::new(World::join(world)?), cipher)?, plug, side, payloads)
+        }
+        Contender::OursOverUdp { cipher, world } => {
+            let ours = ours(&Arc::new(World::join(world)?), cipher)?;
+            End::start(OverUdp::new(ours, true), plug, side, payloads)
         }
         Contender::Plaintext => End::start(Plaintext, plug, side, payloads),
         Contender::Tls(shared) => End::start(Tls::join(&shared)?, plug, side, payloads),

@@ -1,5 +1,5 @@
-//! What a lane's bytes cost from one end to the other with each cipher, over loopback or to a server elsewhere: what a
-//! session is recommended by.
+//! What a lane's bytes cost from one end to the other with each cipher over TCP and over UDP, over loopback or to a server
+//! elsewhere: what a session is recommended by.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::bench::{Bench, Ran};
 use crate::carrier::Path;
 use crate::contest::{Caption, Contender, Series, hold_all};
 use crate::message::Payloads;
-use crate::ours::Ours;
+use crate::ours::{Ours, OverUdp};
 use crate::pair::Pair;
 use crate::peer::plaintext::Plaintext;
 use crate::peer::quic::Quic;
@@ -18,7 +18,7 @@ use crate::peer::tls::{SharedTls, Tls, Writes};
 use crate::peer::transport::Transport;
 use crate::plan::{Peer, Suite};
 use crate::remote;
-use crate::row::{Better, RowId, Unit};
+use crate::row::{Better, Missing, RowId, Unit};
 use crate::samples::{Block, Burst};
 use crate::wire::Open;
 use crate::world::World;
@@ -26,8 +26,8 @@ use crate::world::World;
 /// Bytes of a message one way, and of one that comes back.
 const STREAM_BYTES: usize = 1 << 20;
 const ASKED_BYTES: usize = 1_536;
-/// The cipher that peers are compared with: theirs.
-const COMPARED: Cipher = Cipher::Aes256Gcm;
+/// What peers are compared with: their cipher, over what most of them have.
+const COMPARED: (Carrier, Cipher) = (Carrier::Tcp, Cipher::Aes256Gcm);
 const NOTE_REMOTE: &str =
     "the end is timed when the server's answer is here, half a round trip after the last byte";
 
@@ -38,33 +38,37 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Ran {
 }
 
 fn goodput(bench: &mut Bench<'_>, world: &Arc<World>) -> Ran {
-    let ids: Vec<_> = Cipher::ALL.iter().map(|cipher| id(*cipher)).collect();
+    let own = || [Carrier::Tcp, Carrier::Udp].into_iter().flat_map(of_carrier);
+    let ids: Vec<_> = own().map(id).collect();
     let peers = bench.selection.peers.clone();
     let beside: Vec<_> = peers.iter().map(|peer| id(COMPARED).beside(peer.word())).collect();
     if !bench.wants_any(ids.iter().chain(&beside)) {
         return Ok(());
     }
     bench.measuring(&id(COMPARED));
-    let (payloads, target) = (Payloads::new(STREAM_BYTES), bench.plan.sample);
-    let mut bursts = Vec::new();
-    for cipher in Cipher::ALL {
-        bursts.push(Burst::new(ours(bench, world, *cipher, &payloads)?, STREAM_BYTES, target)?);
-    }
+    let payloads = Payloads::new(STREAM_BYTES);
+    let tcp = of_carrier(Carrier::Tcp).map(|(_, cipher)| ours(bench, world, cipher, &payloads));
+    let mut pairs = tcp.collect::<Result<Vec<_>>>()?;
+    pairs.extend(datagrams(bench, world, &payloads)?);
+    let measured = pairs.len();
     for peer in &peers {
-        bursts.push(Burst::new(theirs(bench, *peer, &payloads)?, STREAM_BYTES, target)?);
+        pairs.push(theirs(bench, *peer, &payloads)?);
     }
+    let bursts = pairs.into_iter().map(|pair| Burst::new(pair, STREAM_BYTES, bench.plan.sample));
+    let bursts = bursts.collect::<Result<Vec<_>>>()?;
     let contenders: Vec<Contender<'_>> = bursts.iter().map(Burst::contender).collect();
     let (series, control) = hold_all(bench.plan.warmups, bench.plan.rounds, contenders)?;
-    let (own, others) = series.split_at(Cipher::ALL.len());
-    for (cipher, series) in Cipher::ALL.iter().zip(own) {
-        let name = format!("1 MiB one way over TCP {}, {cipher}", whither(bench));
-        let row = caption(bench, id(*cipher), name, Unit::GigabytesPerSecond, None);
+    let (ours, others) = series.split_at(measured);
+    for ((carrier, cipher), series) in own().zip(ours) {
+        let name = format!("1 MiB one way over {} {}, {cipher}", network(carrier), whither(bench));
+        let row = caption(bench, id((carrier, cipher)), name, Unit::GigabytesPerSecond, None);
         bench.row(row.row(series, None, &control));
     }
-    let compared = Cipher::ALL.iter().zip(own).find(|(cipher, _)| **cipher == COMPARED);
+    let compared = own().zip(ours).find(|(transport, _)| *transport == COMPARED);
     let Some((_, compared)) = compared else { return Ok(()) };
     for ((peer, id), series) in peers.iter().zip(beside).zip(others) {
-        let name = format!("1 MiB one way over TCP {}, {COMPARED} against {}", whither(bench), peer.title());
+        let name =
+            format!("1 MiB one way over TCP {}, {} against {}", whither(bench), COMPARED.1, peer.title());
         let row = caption(bench, id, name, Unit::GigabytesPerSecond, Some(*peer));
         bench.row(row.row(compared, Some(series), &control));
     }
@@ -79,7 +83,7 @@ fn round_trip(bench: &mut Bench<'_>, world: &Arc<World>) -> Ran {
     bench.measuring(&id);
     let (payloads, count) = (Payloads::new(ASKED_BYTES), bench.plan.block_of(ASKED_BYTES));
     let peer = bench.selection.peers.contains(&Peer::Plaintext).then_some(Peer::Plaintext);
-    let mut blocks = vec![Block::new(ours(bench, world, COMPARED, &payloads)?, count)?];
+    let mut blocks = vec![Block::new(ours(bench, world, COMPARED.1, &payloads)?, count)?];
     if let Some(peer) = peer {
         blocks.push(Block::new(theirs(bench, peer, &payloads)?, count)?);
     }
@@ -87,14 +91,50 @@ fn round_trip(bench: &mut Bench<'_>, world: &Arc<World>) -> Ran {
     let (series, control) = hold_all(bench.plan.warmups, bench.plan.rounds, contenders)?;
     let [ours, theirs @ ..] = series.as_slice() else { return Ok(()) };
     let theirs: Option<&Series> = theirs.first();
-    let name = format!("{ASKED_BYTES} B there and back over TCP {}, {COMPARED}", whither(bench));
+    let name = format!("{ASKED_BYTES} B there and back over TCP {}, {}", whither(bench), COMPARED.1);
     let row = caption(bench, id, name, Unit::Microseconds, peer);
     bench.row(row.row(ours, theirs, &control));
     Ok(())
 }
 
-fn id(cipher: Cipher) -> RowId {
-    RowId::new("transport", format_args!("{}+{cipher}", Carrier::Tcp))
+fn id((carrier, cipher): (Carrier, Cipher)) -> RowId {
+    RowId::new("transport", format_args!("{carrier}+{cipher}"))
+}
+
+fn of_carrier(carrier: Carrier) -> impl Iterator<Item = (Carrier, Cipher)> {
+    Cipher::ALL.iter().map(move |cipher| (carrier, *cipher))
+}
+
+const fn network(carrier: Carrier) -> &'static str {
+    match carrier {
+        Carrier::Tcp => "TCP",
+        Carrier::Udp => "UDP",
+        Carrier::AfXdp => "AF_XDP",
+    }
+}
+
+/// A pair for each cipher over UDP. None where a server is not reached so, which a network that lets TCP alone pass does not
+/// keep from measuring the rest; the rows are missing then, and nobody is recommended what does not get there.
+fn datagrams(bench: &mut Bench<'_>, world: &Arc<World>, payloads: &Payloads) -> Result<Vec<Pair>> {
+    let connect = |cipher| {
+        let over_udp = OverUdp::new(remote::ours(world, cipher)?, true);
+        match bench.server() {
+            Some(server) => {
+                let contender = remote::Contender::OursOverUdp { cipher, world: world.share()? };
+                Pair::reach(&over_udp, server, contender, payloads)
+            }
+            None => Pair::connect(&over_udp, Path::Datagrams, payloads),
+        }
+    };
+    let pairs: Result<Vec<_>> = of_carrier(Carrier::Udp).map(|(_, cipher)| connect(cipher)).collect();
+    match pairs {
+        Err(error) if bench.server().is_some() => {
+            let why = format!("the server is not reached over UDP: {error:#}");
+            of_carrier(Carrier::Udp).for_each(|one| bench.missing(Missing::new(&id(one).0, why.clone())));
+            Ok(Vec::new())
+        }
+        pairs => pairs,
+    }
 }
 
 fn ours(bench: &Bench<'_>, world: &Arc<World>, cipher: Cipher, payloads: &Payloads) -> Result<Pair> {
