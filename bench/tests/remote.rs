@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
@@ -36,9 +36,13 @@ impl Drop for Server {
 }
 
 fn run(server: &Server, key: &str, arguments: &[&str]) -> std::process::Output {
+    run_at(server.address, key, arguments)
+}
+
+fn run_at(server: SocketAddr, key: &str, arguments: &[&str]) -> std::process::Output {
     let mut command = Command::new(PROGRAM);
     command.args(["run", "--smoke", "--suite", "transport", "-o", "json", "--server"]);
-    command.arg(server.address.to_string()).args(arguments).env("SEALANE_BENCH_KEY", key);
+    command.arg(server.to_string()).args(arguments).env("SEALANE_BENCH_KEY", key);
     command.output().unwrap()
 }
 
@@ -65,6 +69,46 @@ fn every_contender_is_measured_against_a_server_which_ends_with_the_run() {
     ];
     assert_eq!(rows, expected);
     assert!(server.child.wait().unwrap().success(), "it has heard that the run is over");
+}
+
+/// A way to `server` that datagrams do not take.
+fn for_streams_alone(server: SocketAddr) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.2:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for near in listener.incoming() {
+            let (near, far) = (near.unwrap(), TcpStream::connect(server).unwrap());
+            let ends = [(near.try_clone().unwrap(), far.try_clone().unwrap()), (far, near)];
+            for (mut from, mut to) in ends {
+                std::thread::spawn(move || {
+                    // Either side may be gone, which ends both ways.
+                    let _ = std::io::copy(&mut from, &mut to);
+                    let _ = to.shutdown(Shutdown::Write);
+                });
+            }
+        }
+    });
+    address
+}
+
+#[test]
+fn a_server_that_is_not_reached_over_udp_costs_those_rows_alone() {
+    let server = Server::start();
+    let output = run_at(for_streams_alone(server.address), KEY, &["--alone"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let ids = |part: &str| -> Vec<String> {
+        let rows = report[part].as_array().unwrap().iter();
+        rows.map(|row| row["id"].as_str().unwrap().to_owned())
+            .filter(|id| id.starts_with("transport/"))
+            .collect()
+    };
+    let of = |carrier: &str| {
+        ["Aes256Gcm", "ChaCha20Poly1305", "Aes128Gcm"].map(|cipher| format!("transport/{carrier}+{cipher}"))
+    };
+    assert_eq!((ids("rows"), ids("missing")), (of("Tcp").to_vec(), of("Udp").to_vec()));
+    let why = report["missing"][0]["why"].as_str().unwrap();
+    assert!(why.contains("nobody answered over UDP within 10 s"), "{why}");
 }
 
 #[test]
