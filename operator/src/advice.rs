@@ -116,6 +116,13 @@ impl<'a> Between<'a> {
         }
     }
 
+    /// Whether it was measured over the network. What two nodes do within themselves compares ciphers, and no carriers: a network
+    /// may not even let all of them pass.
+    #[must_use]
+    pub const fn is_of_network(&self) -> bool {
+        self.measured.is_some()
+    }
+
     /// When something of it becomes stale: the pools' figures as well, without which nobody asks for a pair's.
     #[must_use]
     pub fn valid_until(&self) -> UnixSeconds {

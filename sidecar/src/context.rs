@@ -22,6 +22,7 @@ use crate::session::audits::Audits;
 use crate::session::clock::Clock;
 use crate::session::externals::Externals;
 use crate::session::forward::premises::Premises;
+use crate::session::silences::Silences;
 use crate::session::tickets::Tickets;
 use crate::trace::Tracer;
 
@@ -73,6 +74,8 @@ pub(crate) struct Context {
     pub(crate) places_of_strangers: Places,
     /// For connections of a pair of replicas after its first.
     pub(crate) tickets: Arc<Tickets>,
+    /// For sessions that prefer UDP.
+    pub(crate) silences: Silences,
     /// How often auditors get evidence.
     pub(crate) audits: Audits,
     /// The data port for datagrams.
@@ -287,6 +290,7 @@ pub(crate) mod tests {
             places: Places::new(1),
             places_of_strangers: Places::new(1),
             tickets: Arc::default(),
+            silences: Silences::default(),
             audits: Audits::default(),
             endpoint: Arc::new(endpoint()),
             forward: Arc::new(Premises::new(vec![], None, 0)),

@@ -41,6 +41,7 @@ use crate::session::audits::Audits;
 use crate::session::clock::Clock;
 use crate::session::externals::Externals;
 use crate::session::forward::premises::Premises;
+use crate::session::silences::Silences;
 use crate::trace::{TraceError, Tracer};
 
 /// How long the last report and the last close frames may take.
@@ -140,6 +141,7 @@ impl Node {
             places: Places::new(PLACES),
             places_of_strangers: Places::new(PLACES_OF_STRANGERS),
             tickets: Arc::default(),
+            silences: Silences::default(),
             audits: Audits::default(),
             endpoint: Arc::clone(&endpoint),
             forward: Arc::new(premises(config, address)),

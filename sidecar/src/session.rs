@@ -28,6 +28,7 @@ pub(crate) mod readiness;
 mod rejudging;
 mod rendezvous;
 mod resumption;
+pub(crate) mod silences;
 pub(crate) mod tickets;
 pub(crate) mod traffic;
 mod trust;

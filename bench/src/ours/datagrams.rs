@@ -23,6 +23,8 @@ const DELAY_MICROS: u64 = 2_000;
 const OPENING_MAX: Duration = Duration::from_secs(10);
 /// How long to wait where nothing is due.
 const LONG: Duration = Duration::from_secs(10);
+/// Who hears nothing for so long of what it said never will.
+const SILENCE_MICROS: u64 = 20_000_000;
 
 /// Our protocol over UDP.
 #[derive(Debug, Clone)]
@@ -178,12 +180,17 @@ impl<L: Line> Datagrams<L> {
 
 impl<L: Line> Mover for Datagrams<L> {
     async fn put(&mut self, connection: &mut Connection, clock: Clock, everything: bool) -> Result<()> {
+        let mut heard = clock.now();
         loop {
             let room = self.transmit(connection, clock.now());
             if if everything { self.engine.is_settled() } else { connection.has_room() } {
                 return Ok(());
             }
-            if !self.receive(connection, clock.now(), &mut Nothing)? {
+            if self.receive(connection, clock.now(), &mut Nothing)? {
+                heard = clock.now();
+            } else if clock.now().micros_since(heard) > SILENCE_MICROS {
+                bail!("the other end is silent");
+            } else {
                 self.wait(connection, clock, room).await?;
             }
         }

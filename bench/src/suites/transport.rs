@@ -47,15 +47,15 @@ fn goodput(bench: &mut Bench<'_>, world: &Arc<World>) -> Ran {
     }
     bench.measuring(&id(COMPARED));
     let payloads = Payloads::new(STREAM_BYTES);
-    let tcp = of_carrier(Carrier::Tcp).map(|(_, cipher)| ours(bench, world, cipher, &payloads));
-    let mut pairs = tcp.collect::<Result<Vec<_>>>()?;
-    pairs.extend(datagrams(bench, world, &payloads)?);
-    let measured = pairs.len();
+    let target = bench.plan.sample;
+    let tcp = of_carrier(Carrier::Tcp)
+        .map(|(_, cipher)| Burst::new(ours(bench, world, cipher, &payloads)?, STREAM_BYTES, target));
+    let mut bursts = tcp.collect::<Result<Vec<_>>>()?;
+    bursts.extend(datagrams(bench, world, &payloads)?);
+    let measured = bursts.len();
     for peer in &peers {
-        pairs.push(theirs(bench, *peer, &payloads)?);
+        bursts.push(Burst::new(theirs(bench, *peer, &payloads)?, STREAM_BYTES, target)?);
     }
-    let bursts = pairs.into_iter().map(|pair| Burst::new(pair, STREAM_BYTES, bench.plan.sample));
-    let bursts = bursts.collect::<Result<Vec<_>>>()?;
     let contenders: Vec<Contender<'_>> = bursts.iter().map(Burst::contender).collect();
     let (series, control) = hold_all(bench.plan.warmups, bench.plan.rounds, contenders)?;
     let (ours, others) = series.split_at(measured);
@@ -113,27 +113,28 @@ const fn network(carrier: Carrier) -> &'static str {
     }
 }
 
-/// A pair for each cipher over UDP. None where a server is not reached so, which a network that lets TCP alone pass does not
-/// keep from measuring the rest; the rows are missing then, and nobody is recommended what does not get there.
-fn datagrams(bench: &mut Bench<'_>, world: &Arc<World>, payloads: &Payloads) -> Result<Vec<Pair>> {
+/// What each cipher does over UDP. Nothing where a server is not reached so, or messages do not get there: a network that
+/// lets TCP alone pass does not keep from measuring the rest. The rows are missing then, and nobody is recommended them.
+fn datagrams(bench: &mut Bench<'_>, world: &Arc<World>, payloads: &Payloads) -> Result<Vec<Burst>> {
     let connect = |cipher| {
         let over_udp = OverUdp::new(remote::ours(world, cipher)?, true);
-        match bench.server() {
+        let pair = match bench.server() {
             Some(server) => {
                 let contender = remote::Contender::OursOverUdp { cipher, world: world.share()? };
                 Pair::reach(&over_udp, server, contender, payloads)
             }
             None => Pair::connect(&over_udp, Path::Datagrams, payloads),
-        }
+        };
+        Burst::new(pair?, STREAM_BYTES, bench.plan.sample)
     };
-    let pairs: Result<Vec<_>> = of_carrier(Carrier::Udp).map(|(_, cipher)| connect(cipher)).collect();
-    match pairs {
+    let bursts: Result<Vec<_>> = of_carrier(Carrier::Udp).map(|(_, cipher)| connect(cipher)).collect();
+    match bursts {
         Err(error) if bench.server().is_some() => {
-            let why = format!("the server is not reached over UDP: {error:#}");
+            let why = format!("messages do not get to the server over UDP: {error:#}");
             of_carrier(Carrier::Udp).for_each(|one| bench.missing(Missing::new(&id(one).0, why.clone())));
             Ok(Vec::new())
         }
-        pairs => pairs,
+        bursts => bursts,
     }
 }
 

@@ -46,7 +46,8 @@ impl Judgement<'_> {
         for group in groups {
             let earlier = before.iter().find(|earlier| earlier.name() == group.name()).map(G::known);
             let name = group.name().to_owned();
-            self.judge(&name, group.known_mut(), earlier);
+            let is_of_network = group.pools().nth(1).is_some();
+            self.judge(&name, is_of_network, group.known_mut(), earlier);
         }
     }
 
@@ -58,7 +59,13 @@ impl Judgement<'_> {
     /// Tells a group of nodes, a pool or a pair, what is known of its transports. Where a row cannot be believed that counted
     /// before, or there is none, what was known `earlier` stays as long as it is fresh: half a picture would choose among what
     /// is left of it.
-    fn judge(&self, group: &str, known: &mut KnownTransports, earlier: Option<&KnownTransports>) {
+    fn judge(
+        &self,
+        group: &str,
+        is_of_network: bool,
+        known: &mut KnownTransports,
+        earlier: Option<&KnownTransports>,
+    ) {
         let Self { found, run, rules } = self;
         let nodes: Vec<&Summary> = found.iter().filter(|one| one.place.group() == group).collect();
         let (rivals, ignored) = sorted(&nodes, run.level);
@@ -68,7 +75,7 @@ impl Judgement<'_> {
             _ if rivals.is_empty() => {}
             _ => {
                 let now = earlier.and_then(|earlier| read(earlier.recommended.as_ref()?));
-                known.recommended = best(&rivals, now, rules).map(words);
+                known.recommended = best(&rivals, is_of_network, now, rules).map(words);
                 known.transports = rivals.iter().map(figure).collect();
                 known.transports_run = Some(run.id.clone());
                 known.transports_time = Some(run.completion_time.clone());
@@ -129,10 +136,17 @@ fn rival(transport: Transport, row: &Line) -> Rival {
     Rival { transport, goodput: whole(row.ours), bounds }
 }
 
-fn best(rivals: &[Rival], now: Option<Transport>, rules: &Recommendation) -> Option<Transport> {
+/// What a session takes that leaves all open. Carriers are compared by what a network does to them, and not within a node.
+fn best(
+    rivals: &[Rival],
+    is_of_network: bool,
+    now: Option<Transport>,
+    rules: &Recommendation,
+) -> Option<Transport> {
     let default = Transport::all().next()?;
     let percent = u32::try_from(rules.hysteresis_percent).unwrap_or_default();
-    let open: Vec<Rival> = rivals.iter().copied().filter(|rival| rival.transport.is_open()).collect();
+    let is_open = |one: Transport| one.is_open() && (is_of_network || one.carrier == default.carrier);
+    let open: Vec<Rival> = rivals.iter().copied().filter(|rival| is_open(rival.transport)).collect();
     settle(&open, now, default, percent).map(|rival| rival.transport)
 }
 

@@ -209,8 +209,11 @@ fn by_figures(
     let involved = || pairs.iter().flat_map(Between::figures);
     let default = *candidates.first().ok_or("nothing is permitted")?;
     let percent = involved().map(|figures| figures.hysteresis_percent).max().unwrap_or_default();
+    let is_comparable =
+        |one: &&Transport| one.carrier == default.carrier || pairs.iter().all(Between::is_of_network);
     let rivals: Vec<Rival> = candidates
         .iter()
+        .filter(is_comparable)
         .filter_map(|transport| {
             let goodput = slowest(&pairs, *transport)?.0;
             Some(Rival { transport: *transport, goodput, bounds: None })

@@ -395,6 +395,7 @@ mod tests {
     const COUNT: usize = 2 * DATAGRAMS + 3;
 
     async fn arrives(sender: Socket, receiver: &Socket, to: SocketAddr) {
+        sender.writable().await.unwrap();
         let contents: Vec<u8> = (0..COUNT * SEGMENT - 1).map(|at| (at / SEGMENT) as u8).collect();
         assert!(matches!(sender.send_or_keep(None, to, &contents, SEGMENT), Put::Done));
         let mut arrived: Vec<Vec<u8>> = Vec::new();
@@ -417,6 +418,7 @@ mod tests {
         }
         let whole: Vec<u8> = vec![1; 4 * SEGMENT];
         let cut = Socket::towards(to).unwrap();
+        cut.writable().await.unwrap();
         assert!(matches!(cut.send_or_keep(None, to, &whole, SEGMENT), Put::Done));
         let mut sizes = Vec::new();
         while sizes.len() < 4 {
@@ -432,6 +434,7 @@ mod tests {
         let to = bound.local_addr().unwrap();
         let receiver = Socket::new(bound).unwrap();
         let sender = Socket::towards(to).unwrap().without_segmentation();
+        sender.writable().await.unwrap();
         let mut contents = vec![1; SEGMENTED_BYTES_MAX + 1];
         assert!(matches!(sender.send_or_keep(None, to, &contents, SEGMENTED_BYTES_MAX + 1), Put::Done));
         contents.push(2);

@@ -23,7 +23,7 @@ pub(crate) enum Hindrance {
     NoDevice,
     /// The way to the remote leaves by another device: to this very node, for one.
     AnotherDevice,
-    /// UDP is preferred, and the remote answered over TCP alone.
+    /// UDP is preferred, and connections came about over TCP alone.
     NoAnswer,
 }
 
@@ -45,7 +45,7 @@ impl Hindrance {
                     .to_owned()
             }
             Self::NoAnswer => {
-                "Udp is preferred and nothing answered over it, so Tcp carries the session; open the data port for UDP too"
+                "Udp is preferred and no connection came about over it, so Tcp carries the session; open the data port for UDP too"
                     .to_owned()
             }
         }

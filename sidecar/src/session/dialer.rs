@@ -13,7 +13,7 @@ use sealane_protocol::ticket::Ticket;
 use sealane_types::{Carrier, PeerName, Reason, SessionName};
 use tokio::sync::{Notify, watch};
 
-use super::course::{Course, Silence};
+use super::course::Course;
 use super::driver::{Ended, drive};
 use super::permission;
 use super::tickets::{Dialled, Turn};
@@ -31,6 +31,8 @@ const BACKOFF_MIN: Duration = Duration::from_millis(100);
 const LIVED_MICROS_MIN: u64 = 2_000_000;
 /// Longest wait between attempts.
 const BACKOFF_MAX: Duration = Duration::from_secs(10);
+/// How long TCP may take to answer where UDP does not.
+const WITNESS: Duration = Duration::from_secs(3);
 
 /// One replica of one session, to be kept connected.
 pub(crate) trait Keep: Send + Sync + 'static {
@@ -95,8 +97,7 @@ impl Purpose {
 
 /// Starts the task that keeps a replica connected until it leaves or `stop` says so.
 pub(crate) fn start(context: Arc<Context>, kept: impl Keep, stop: watch::Receiver<Option<Reason>>) {
-    let (silence, unanswered) = (Silence::default(), false);
-    let dialer = Dialer { context, kept, stop, backoff: BACKOFF_MIN, attempts: 0, silence, unanswered };
+    let dialer = Dialer { context, kept, stop, backoff: BACKOFF_MIN, attempts: 0 };
     tokio::spawn(dialer.run());
 }
 
@@ -112,9 +113,23 @@ struct Dialer<K> {
     stop: watch::Receiver<Option<Reason>>,
     backoff: Duration,
     attempts: usize,
-    silence: Silence,
-    /// Nobody answered the last connection, for which another carrier can stand in.
-    unanswered: bool,
+}
+
+/// One connection that is over, and whether another carrier could have stood in for its.
+struct Tried {
+    ended: Ended,
+    yields: bool,
+}
+
+impl Tried {
+    /// Whether nobody was heard over a carrier that gives way, or what was heard made no handshake in time: a network may let
+    /// small datagrams pass and large ones not.
+    fn led_nowhere(&self) -> bool {
+        let Ended { by, reason, established, heard } = self.ended;
+        let is_silent = by == ClosedBy::Cut && !heard;
+        let is_stuck = by == ClosedBy::Local && reason == Reason::HandshakeTimeout;
+        self.yields && !established && (is_silent || is_stuck)
+    }
 }
 
 impl<K: Keep> Dialer<K> {
@@ -162,41 +177,49 @@ impl<K: Keep> Dialer<K> {
         self.stop.borrow().is_some() || self.kept.is_leaving() || self.kept.session().is_none()
     }
 
-    /// One connection. A carrier over which nobody answers, although somebody is there, gives way to the one that can stand in
-    /// for it.
+    /// One connection. A carrier over which none comes about, although somebody is there, gives way to the one that can stand
+    /// in for it.
     async fn attempt(&mut self) -> Result<Ended, (Reason, String)> {
+        let replica = Dialled { peer: self.kept.peer().clone(), id: self.kept.id().to_owned() };
         loop {
-            let tried = self.attempt_once().await;
-            // Whether somebody is there at all, TCP tells.
-            let stays_silent = std::mem::take(&mut self.unanswered)
-                && !self.is_over()
-                && dial(&self.kept.addresses()).await.is_ok();
-            if !stays_silent {
-                self.silence.end();
-                return tried;
+            let tried = self.attempt_once(&replica).await?;
+            if !tried.led_nowhere() || self.is_over() || !self.answers_over_tcp().await {
+                if tried.yields {
+                    self.context.silences.end(&replica);
+                }
+                return Ok(tried.ended);
             }
-            self.silence.go_on(self.context.clock.moment());
-            tracing::info!(peer = %self.kept.peer(), replica = self.kept.id(), "nothing answers over UDP, and something does over TCP");
+            self.context.silences.go_on(&replica, self.context.clock.moment());
+            tracing::info!(peer = %replica.peer, replica = replica.id, "nothing answers over UDP, and something does over TCP");
+        }
+    }
+
+    /// Whether somebody is there at all.
+    async fn answers_over_tcp(&self) -> bool {
+        let addresses = self.kept.addresses();
+        tokio::select! {
+            dialled = tokio::time::timeout(WITNESS, dial(&addresses)) => matches!(dialled, Ok(Ok(_))),
+            () = stopped(self.stop.clone()) => false,
         }
     }
 
     /// As [`Self::attempt`], by one carrier. A ticket that leads nowhere costs no wait: whoever restarted meanwhile has
     /// forgotten it, and a full handshake follows at once.
-    async fn attempt_once(&mut self) -> Result<Ended, (Reason, String)> {
+    async fn attempt_once(&mut self, replica: &Dialled) -> Result<Tried, (Reason, String)> {
         self.attempts = self.attempts.wrapping_add(1);
-        let replica = Dialled { peer: self.kept.peer().clone(), id: self.kept.id().to_owned() };
-        let mut turn = self.turn(&replica).await?;
+        let mut turn = self.turn(replica).await?;
         if turn.has_ticket() {
-            let ended = self.connect(turn, true).await?;
+            let tried = self.connect(replica, turn, true).await?;
+            let Ended { reason, established, heard, .. } = tried.ended;
             // Silence says nothing about the ticket.
-            if ended.established || !ended.heard || self.is_over() {
-                return Ok(ended);
+            if established || !heard || self.is_over() {
+                return Ok(tried);
             }
-            tracing::debug!(peer = %replica.peer, replica = replica.id, reason = %ended.reason, "a ticket led nowhere");
-            self.context.tickets.forget(&replica);
-            turn = self.turn(&replica).await?;
+            tracing::debug!(peer = %replica.peer, replica = replica.id, %reason, "a ticket led nowhere");
+            self.context.tickets.forget(replica);
+            turn = self.turn(replica).await?;
         }
-        self.connect(turn, false).await
+        self.connect(replica, turn, false).await
     }
 
     async fn turn(&self, replica: &Dialled) -> Result<Turn, (Reason, String)> {
@@ -206,15 +229,19 @@ impl<K: Keep> Dialer<K> {
         }
     }
 
-    async fn connect(&mut self, mut turn: Turn, resume: bool) -> Result<Ended, (Reason, String)> {
-        let (setup, purpose, course) = self.setup()?;
+    async fn connect(
+        &mut self,
+        replica: &Dialled,
+        mut turn: Turn,
+        resume: bool,
+    ) -> Result<Tried, (Reason, String)> {
+        let (setup, purpose, course) = self.setup(replica)?;
         let dialled = self.reach(course).await;
         // Nothing is known of a remote over datagrams until it was heard.
         let silent = matches!(dialled, Ok(Reached::Datagrams(..)));
         if !silent {
             self.dialled(dialled.is_ok());
         }
-        self.unanswered = course.yields && dialled.is_err();
         let reached =
             dialled.map_err(|error| (Reason::Unreachable, format!("it cannot be reached: {error}")))?;
         let ticket = if resume { turn.ticket() } else { None };
@@ -228,8 +255,7 @@ impl<K: Keep> Dialer<K> {
         if silent {
             self.dialled(ended.heard);
         }
-        self.unanswered = course.yields && !ended.heard;
-        Ok(ended)
+        Ok(Tried { ended, yields: course.yields })
     }
 
     fn dialled(&self, connected: bool) {
@@ -298,7 +324,7 @@ impl<K: Keep> Dialer<K> {
     }
 
     /// What to dial with, if policy and configuration let us.
-    fn setup(&self) -> Result<(Setup, Purpose, Course), (Reason, String)> {
+    fn setup(&self, replica: &Dialled) -> Result<(Setup, Purpose, Course), (Reason, String)> {
         let missing = || (Reason::NotConfigured, "this pod belongs to no Peer yet".to_owned());
         let own = self.context.own_peer().ok_or_else(missing)?;
         let standing = self.context.policy.standing();
@@ -310,9 +336,9 @@ impl<K: Keep> Dialer<K> {
             .map_err(|error| (error.reason(), error.to_string()))?;
         permission::carried(&held.policy, &self.context, &session)
             .map_err(|message| (Reason::CarrierRefused, message))?;
-        let now = self.context.clock.moment();
+        let is_silent = self.context.silences.lasts(replica, self.context.clock.moment());
         let unlisted = || (Reason::CarrierRefused, "the policy lists no carrier of the session".to_owned());
-        let course = Course::of(&session, &held.policy, &self.silence, now).ok_or_else(unlisted)?;
+        let course = Course::of(&session, &held.policy, is_silent).ok_or_else(unlisted)?;
         let carrier = course.carrier;
         let setup = Setup {
             local: self.context.local(held, own.clone(), Wish::of(&session), session.rekey),

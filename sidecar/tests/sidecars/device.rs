@@ -83,7 +83,7 @@ fn plan(carriers: &[&str], device: Option<&str>, plan: Plan) -> Plan {
 }
 
 /// The value of a line of the metrics.
-fn metric(sidecar: &Sidecar, line: &str) -> Option<u64> {
+pub(crate) fn metric(sidecar: &Sidecar, line: &str) -> Option<u64> {
     let text = sidecar.node.render_metrics().unwrap();
     text.lines().find_map(|one| one.strip_prefix(line)?.trim().parse().ok())
 }

@@ -13,6 +13,7 @@ use tokio::task::JoinSet;
 use crate::client::cross;
 use crate::control::{Cluster, configuration};
 use crate::datagrams::listing;
+use crate::device::metric;
 use crate::path::Path;
 use crate::support::{Plan, Sidecar, loopback, signed, tell, until};
 use crate::trust::refused_for;
@@ -65,8 +66,8 @@ fn receiver(carriers: &[&str]) -> Sidecar {
     Plan { carrier: None, chain: signed(&listing(1, carriers), &[1, 2]), ..Plan::receiver() }.start()
 }
 
-/// Carries datagrams of one sidecar, that dials `near`, to `far` and back.
-async fn relay(near: UdpSocket, far: SocketAddr) -> JoinSet<()> {
+/// Carries datagrams of one sidecar, that dials `near`, to `far` and back, if they have `bytes_max` at most.
+async fn relay(near: UdpSocket, far: SocketAddr, bytes_max: usize) -> JoinSet<()> {
     let (near, beyond) = (Arc::new(near), Arc::new(UdpSocket::bind(loopback()).await.unwrap()));
     beyond.connect(far).await.unwrap();
     let (sender, dialled) = tokio::sync::watch::channel(None);
@@ -76,8 +77,10 @@ async fn relay(near: UdpSocket, far: SocketAddr) -> JoinSet<()> {
         let mut datagram = vec![0; 65_536];
         while let Ok((length, source)) = from.recv_from(&mut datagram).await {
             sender.send_replace(Some(source));
-            // What is lost is sent again.
-            let _ = to.send(&datagram[..length]).await;
+            if length <= bytes_max {
+                // What is lost is sent again.
+                let _ = to.send(&datagram[..length]).await;
+            }
         }
     });
     tasks.spawn(async move {
@@ -167,6 +170,37 @@ async fn a_preferred_udp_that_nobody_answers_over_gives_way_to_tcp() {
     }
 }
 
+/// A network that lets the first words pass and nothing that is as long as a handshake.
+#[tokio::test]
+async fn a_preferred_udp_over_which_no_handshake_passes_gives_way_to_tcp() {
+    let to = receiver(&BOTH);
+    let path = Path::to(to.address).await;
+    let near = UdpSocket::bind(path.address).await.unwrap();
+    let _relay = relay(near, to.address, 100).await;
+    let told = Told::start(preferring(path.address, 1, &BOTH, "Udp")).await;
+    let session = told.connected(1).await;
+    assert_eq!(
+        (session.carrier.as_str(), session.degraded.as_slice()),
+        ("Tcp", &["CarrierFallback".to_owned()][..])
+    );
+    cross(&told.from, &to, &SIZES).await;
+}
+
+/// Nothing answers over UDP while it is away, and nothing over TCP either.
+#[tokio::test]
+async fn a_remote_that_starts_again_stays_on_the_preferred_udp() {
+    let to = receiver(&BOTH);
+    let told = Told::start(preferring(to.address, 1, &BOTH, "Udp")).await;
+    assert_eq!(told.connected(1).await.carrier, "Udp");
+    let to = to.kill();
+    let failed = || metric(&told.from, "sealane_dials_total{outcome=\"failed\"}");
+    until("attempts to reach it", || failed().is_some_and(|attempts| attempts >= 3)).await;
+    let to = to.start();
+    let session = told.connected(1).await;
+    assert_eq!((session.carrier.as_str(), session.degraded.as_slice()), ("Udp", &[][..]));
+    cross(&told.from, &to, &SIZES).await;
+}
+
 #[tokio::test]
 async fn a_preferred_udp_that_nobody_answers_over_gives_way_to_nothing_that_the_policy_does_not_list() {
     let carriers = ["Udp", "AfXdp"];
@@ -188,7 +222,7 @@ async fn who_answers_and_is_refused_is_not_tried_over_another_carrier() {
     let rogue = Plan { proves: "embedder", listen: loopback(), ..honest.plan.clone() }.start();
     let path = Path::to(honest.address).await;
     let near = UdpSocket::bind(path.address).await.unwrap();
-    let _relay = relay(near, rogue.address).await;
+    let _relay = relay(near, rogue.address, usize::MAX).await;
     let told = Told::start(preferring(path.address, 1, &BOTH, "Udp")).await;
     refused_for(&told.from, Reason::HostDataMismatch).await;
     let session = told.cluster.report().sessions.into_iter().next().unwrap();

@@ -3,6 +3,7 @@
 use sealane_operator_api::{ActiveNode, Placement};
 use sealane_results::Site;
 
+use super::transports::row;
 use super::*;
 
 /// A run whose nodes by themselves have been measured, which the next step sees; the pair is next.
@@ -68,6 +69,20 @@ fn a_server_begins_then_its_client_and_both_end() {
     );
     assert_eq!(world.status.pools.len(), 2, "a pair is no pool");
     assert_eq!(world.status.runs[0].nodes, "3/3");
+}
+
+#[test]
+fn carriers_are_compared_between_nodes_and_one_that_takes_privileges_is_not_recommended() {
+    let mut world = measuring();
+    let place = Place { server: there(), ..place(&world.status.active.as_ref().unwrap().id, "x", "a") };
+    let mut said = summary(place, 3.0);
+    said.rows.extend([row("Tcp+Aes256Gcm", 1.0), row("Udp+Aes256Gcm", 1.5), row("AfXdp+Aes256Gcm", 9.0)]);
+    let said = world.key().seal(said).unwrap().to_string();
+    world.end("a", Some(said), None);
+    world.step();
+    assert!(matches!(world.step(), Step::Finish(_)));
+    let recommended = world.status.pairs[0].known.recommended.clone().unwrap();
+    assert_eq!((recommended.carrier.as_str(), recommended.cipher.as_str()), ("Udp", "Aes256Gcm"));
 }
 
 #[test]

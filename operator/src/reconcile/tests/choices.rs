@@ -48,6 +48,15 @@ fn both(transports: &[(Transport, u64)]) -> Snapshot {
     measured(&[pool("one", transports), pool("two", transports)])
 }
 
+/// As [`both`], and measured between the two as well.
+fn across(transports: &[(Transport, u64)]) -> Snapshot {
+    let pools = ["one", "two"].map(|name| pool(name, transports));
+    let between = figures("one → two", NOW - 5, transports);
+    let mut snapshot = measured(&pools);
+    snapshot.advice = advising(&pools, vec![("one".to_owned(), "two".to_owned(), between)]);
+    snapshot
+}
+
 fn recommended(snapshot: &Snapshot) -> Option<RecommendedTransport> {
     run(snapshot.clone()).2.sessions.into_iter().next().unwrap().1.recommended
 }
@@ -233,7 +242,7 @@ fn words(carrier: &str, cipher: &str) -> (String, String) {
 #[test]
 fn what_the_session_leaves_open_is_chosen_and_nothing_else_is_told() {
     let fast = Transport { cipher: Cipher::Aes128Gcm, ..UDP };
-    let mut snapshot = both(&[(AES256, 1000), (AES128, 1200), (UDP, 1500), (fast, 1900)]);
+    let mut snapshot = across(&[(AES256, 1000), (AES128, 1200), (UDP, 1500), (fast, 1900)]);
     assert_eq!(told(&snapshot), words("Udp", "Aes128Gcm"));
     snapshot.sessions[0].spec.cipher = CipherChoice::Aes256Gcm;
     assert_eq!(told(&snapshot), words("Udp", ""), "its cipher is named");
@@ -260,7 +269,7 @@ fn of_a_session_of_which_one_is_named_the_reason_says_what_happens_to_the_other(
 
 #[test]
 fn a_carrier_that_the_policy_does_not_list_is_never_recommended() {
-    let mut snapshot = both(&[(AES256, 1000), (UDP, 9000)]);
+    let mut snapshot = across(&[(AES256, 1000), (UDP, 9000)]);
     let floors = |carriers: &[&str]| json!({"ciphers": ["Aes256Gcm"], "carriers": carriers});
     flooring(&mut snapshot, &floors(&["Tcp", "AfXdp"]));
     assert_eq!(told(&snapshot), words("Tcp", "Aes256Gcm"));
@@ -273,7 +282,7 @@ fn a_carrier_that_the_policy_does_not_list_is_never_recommended() {
 #[test]
 fn af_xdp_is_recommended_to_nobody_who_does_not_name_it() {
     let past_kernel = Transport { carrier: Carrier::AfXdp, ..UDP };
-    let mut snapshot = both(&[(AES256, 1000), (UDP, 500), (past_kernel, 9000)]);
+    let mut snapshot = across(&[(AES256, 1000), (UDP, 500), (past_kernel, 9000)]);
     listing(&mut snapshot, &["Aes256Gcm"]);
     assert_eq!(told(&snapshot), words("Tcp", "Aes256Gcm"));
     assert!(!recommended(&snapshot).unwrap().reason.contains("AfXdp"));
@@ -281,11 +290,11 @@ fn af_xdp_is_recommended_to_nobody_who_does_not_name_it() {
 
 #[test]
 fn a_carrier_stays_until_the_other_is_better_by_enough() {
-    let mut snapshot = both(&[(AES256, 1000), (UDP, 1099)]);
+    let mut snapshot = across(&[(AES256, 1000), (UDP, 1099)]);
     listing(&mut snapshot, &["Aes256Gcm"]);
     assert_eq!(told(&snapshot), words("Tcp", "Aes256Gcm"));
     let with = |snapshot: &Snapshot, tcp, udp| Snapshot {
-        advice: both(&[(AES256, tcp), (UDP, udp)]).advice,
+        advice: across(&[(AES256, tcp), (UDP, udp)]).advice,
         ..snapshot.clone()
     };
     assert_eq!(told(&with(&snapshot, 1000, 1100)), words("Udp", "Aes256Gcm"));
@@ -297,16 +306,21 @@ fn a_carrier_stays_until_the_other_is_better_by_enough() {
 }
 
 #[test]
-fn a_carrier_that_does_not_pass_between_two_pools_is_not_recommended_there() {
+fn a_carrier_is_recommended_only_where_it_was_measured_over_the_network() {
     let within = [(AES256, 1000), (UDP, 5000)];
     let pools = ["one", "two"].map(|name| pool(name, &within));
     let mut snapshot = measured(&pools);
     listing(&mut snapshot, &["Aes256Gcm"]);
-    assert_eq!(told(&snapshot), words("Udp", "Aes256Gcm"));
+    assert_eq!(told(&snapshot), words("Tcp", "Aes256Gcm"), "what a node does within itself is no network");
+    flooring(&mut snapshot, &json!({"ciphers": ["Aes256Gcm"], "carriers": ["Udp"]}));
+    assert_eq!(told(&snapshot), words("Udp", "Aes256Gcm"), "there is nothing to compare");
+    listing(&mut snapshot, &["Aes256Gcm"]);
     let between = figures("one → two", NOW - 5, &[(AES256, 300)]);
     snapshot.advice = advising(&pools, vec![("one".to_owned(), "two".to_owned(), between)]);
     assert_eq!(told(&snapshot), words("Tcp", "Aes256Gcm"));
     assert_eq!(recommended(&snapshot).unwrap().megabytes_per_second, Some(300));
+    snapshot.advice = across(&within).advice;
+    assert_eq!(told(&snapshot), words("Udp", "Aes256Gcm"));
 }
 
 #[test]

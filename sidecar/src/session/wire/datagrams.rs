@@ -132,9 +132,6 @@ impl Datagrams {
     }
 
     pub(super) fn put(&mut self, connection: &mut Connection, now: Moment) -> Moved {
-        if self.silent_until().is_some_and(|until| now >= until) {
-            return Moved { cut: true, ..Moved::NOTHING };
-        }
         let Self { engine, port, unsent, refusals, .. } = self;
         let mut moved = Moved::NOTHING;
         loop {
@@ -201,6 +198,9 @@ impl Datagrams {
         }
         if moved.any {
             (*refusals, *heard) = (0, true);
+        } else if self.silent_until().is_some_and(|until| now >= until) {
+            // Only now: what had come while this side stood still was read.
+            moved.cut = true;
         }
         (moved, handled)
     }
