@@ -19,6 +19,7 @@
 pub(crate) mod clear;
 pub(crate) mod cookie;
 mod engine;
+mod figures;
 mod greeter;
 mod incoming;
 mod kept;
@@ -30,8 +31,11 @@ mod pieces;
 mod recoverer;
 mod sequence;
 mod token;
+mod transmit;
 
 pub use crate::record::ConnectionId;
-pub use engine::{Engine, Transmit};
+pub use engine::Engine;
+pub use figures::{PathCounts, PathFigures, RoundTrip};
 pub use greeter::{Beginning, Greeter, Greeting, Route, route};
 pub use recoverer::{Congestion, Tuning};
+pub use transmit::Transmit;

@@ -102,6 +102,7 @@ impl Gauges {
             metrics.connections.desired.get_or_create(&labels).set(session.connections_desired.into());
             session.degraded.into_iter().for_each(|reason| self.degrade(reason));
         }
+        metrics.paths.look();
     }
 
     fn handshakes(&self) {

@@ -4,6 +4,7 @@ mod collateral;
 mod door;
 mod handshake;
 pub(crate) mod labels;
+mod path;
 mod process;
 mod register;
 mod session;
@@ -25,6 +26,7 @@ pub(crate) use self::collateral::Collateral;
 pub(crate) use self::door::Door;
 pub(crate) use self::handshake::{Handshakes, Proofs};
 use self::labels::{BuildLabels, SessionLabels};
+pub(crate) use self::path::{Paths, Watched};
 pub(crate) use self::session::{Connections, Lanes, Pipes, Traffic};
 pub(crate) use self::state::{Control, Spans, State, tell};
 
@@ -42,6 +44,7 @@ pub(crate) struct Metrics {
     pub(crate) lanes: Lanes,
     pub(crate) traffic: Traffic,
     pub(crate) pipes: Pipes,
+    pub(crate) paths: Paths,
     pub(crate) door: Door,
     pub(crate) spans: Spans,
 }
@@ -72,6 +75,7 @@ impl Metrics {
             lanes: Lanes::new(&mut registry),
             traffic: Traffic::new(&mut registry),
             pipes: Pipes::new(&mut registry),
+            paths: Paths::new(&mut registry),
             door: Door::new(&mut registry),
             spans: Spans::new(&mut registry),
             registry,
@@ -98,6 +102,7 @@ impl Metrics {
         self.lanes.forget(labels);
         self.traffic.forget(labels);
         self.pipes.forget(labels);
+        self.paths.forget(labels);
     }
 
     /// The OpenMetrics text.

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use super::clear::Clear;
+use super::figures::PathFigures;
 use super::greeter::Beginning;
 use super::opening::{Heard, Opening};
 use super::part::{self, BYTES_OVERHEAD, Part, Writer};
@@ -10,6 +11,7 @@ use super::path::{Path, Response};
 use super::recoverer::{Recoverer, Tuning};
 use super::sequence::Sequence;
 use super::token::Tokens;
+use super::transmit::Transmit;
 use crate::Moment;
 use crate::connection::{Connection, Fail, Sink, StartError};
 use crate::keys::Random;
@@ -17,16 +19,6 @@ use crate::limits::{DATAGRAM_BYTES_MIN, TAG_BYTES};
 use crate::record::{ConnectionId, OpenError, PACKET_HEADER_BYTES, PacketNumber, addressee};
 use crate::recovery::{Content, Received};
 use crate::size::wide;
-
-/// Sealed datagrams for the carrier, of one size but the last.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Transmit {
-    pub to: SocketAddr,
-    /// All of them together, from the front of the space.
-    pub bytes: usize,
-    /// Bytes of each, the last one may have fewer.
-    pub segment: usize,
-}
 
 /// See the module's documentation.
 #[derive(Debug)]
@@ -115,6 +107,12 @@ impl Engine {
     #[must_use]
     pub const fn remote(&self) -> SocketAddr {
         self.path.remote()
+    }
+
+    /// What is known of the path.
+    #[must_use]
+    pub fn path_figures(&self) -> PathFigures {
+        self.recoverer.figures()
     }
 
     /// Takes one datagram, opens it in place and hands what is next to `connection`, whose frames go to `sink`. One that

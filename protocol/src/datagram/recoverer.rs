@@ -1,5 +1,6 @@
 //! What is on the path: how much may be, what came of it, and when something has to be said again.
 
+use super::figures::{PathCounts, PathFigures, RoundTrip};
 use super::outgoing::Outgoing;
 use super::part::Acknowledgement;
 use crate::Moment;
@@ -44,6 +45,7 @@ pub(super) struct Recoverer {
     controller: Box<dyn Controller>,
     pacer: Pacer,
     mtu: Mtu,
+    counts: PathCounts,
     /// Timeouts in a row without an answer.
     timeouts: u32,
     /// Packets that may leave whatever the window says.
@@ -63,6 +65,7 @@ impl Recoverer {
             controller: controller(tuning.congestion, datagram),
             pacer: Pacer::new(datagram),
             mtu: Mtu::new(tuning.datagram_bytes_max),
+            counts: PathCounts::default(),
             timeouts: 0,
             probes: 0,
             limited: true,
@@ -77,12 +80,26 @@ impl Recoverer {
         self.pacer = Pacer::new(datagram);
         self.mtu = Mtu::new(self.tuning.datagram_bytes_max);
         self.timeouts = 0;
+        self.counts.moves = self.counts.moves.saturating_add(1);
         self.sent.leave_path();
     }
 
     /// Bytes of a full datagram.
     pub(super) fn datagram_bytes(&self) -> usize {
         usize::from(self.mtu.current())
+    }
+
+    pub(super) fn figures(&self) -> PathFigures {
+        let rtt = &self.rtt;
+        let round_trip = rtt
+            .has_sample()
+            .then(|| RoundTrip { smoothed_micros: rtt.smoothed_micros(), min_micros: rtt.min_micros() });
+        PathFigures {
+            counts: self.counts,
+            round_trip,
+            datagram_bytes: self.mtu.current(),
+            window_bytes: self.controller.window(),
+        }
     }
 
     /// The first round trip, as the handshake saw it.
@@ -124,7 +141,8 @@ impl Recoverer {
         let size = u16::try_from(bytes).unwrap_or(u16::MAX);
         let stamp = self.delivery.on_sent(now, u64::from(size), self.sent.in_flight());
         self.sent.push(now, size, content, stamp);
-        if content.is_some() {
+        if let Some(content) = content {
+            self.counts.sent = self.counts.sent.saturating_add(u64::from(!content.probe));
             self.controller.on_sent(now, u64::from(size), self.sent.in_flight());
             self.pacer.spent(u64::from(size));
             self.probes = self.probes.saturating_sub(1);
@@ -164,6 +182,7 @@ impl Recoverer {
             return Ok(());
         }
         (self.timeouts, self.probes) = (0, 0);
+        self.counts.late = self.counts.late.saturating_add(news.late);
         if let Some(newest_sent) = news.newest_sent {
             self.learn(now, newest_sent, &news, told.delay_micros);
         }
@@ -241,7 +260,7 @@ impl Recoverer {
 
     fn find_losses(&mut self, now: Moment, outgoing: &mut Outgoing) {
         let timeout = self.rtt.probe_timeout_micros(ACKNOWLEDGE_DELAY_MICROS);
-        let Self { sent, mtu, rtt, .. } = self;
+        let Self { sent, mtu, rtt, counts, .. } = self;
         let mut largest = 0;
         let losses = sent.lose(now, rtt, timeout, |packet| {
             outgoing.on_lost(&packet.content.bytes());
@@ -252,6 +271,7 @@ impl Recoverer {
                 mtu.on_probe_lost(packet.size);
             } else {
                 largest = largest.max(packet.size);
+                counts.lost = counts.lost.saturating_add(1);
             }
         });
         if self.mtu.on_lost(largest) {

@@ -81,6 +81,8 @@ pub(crate) struct News {
     pub(crate) is_newest: bool,
     /// When the newest packet was sent that was called lost and was not.
     pub(crate) spurious: Option<Moment>,
+    /// How many such packets there were, without probes.
+    pub(crate) late: u64,
 }
 
 /// What was found to be lost.
@@ -194,6 +196,7 @@ impl Sent {
                         let before = self.reordered_max.unwrap_or(REORDERED_MIN);
                         self.reordered_max = Some(before.max(distance.saturating_add(1)).min(REORDERED_MAX));
                         news.spurious = news.spurious.max(Some(packet.sent));
+                        news.late = news.late.saturating_add(u64::from(!packet.content.probe));
                     }
                 }
                 news.any = true;
@@ -358,7 +361,8 @@ mod tests {
         acknowledge(&mut sent, &[9..10]);
         assert_eq!(lose(&mut sent, 100).1.len(), 7);
         let (news, settled) = acknowledge(&mut sent, &[0..10]);
-        assert_eq!((news.spurious, news.bytes), (Some(at(60)), 200), "7 and 8 were still flying");
+        assert_eq!((news.spurious, news.late), (Some(at(60)), 7));
+        assert_eq!(news.bytes, 200, "7 and 8 were still flying");
         assert_eq!(settled, [0, 1, 2, 3, 4, 5, 6, 7, 8]);
         acknowledge(&mut sent, &[19..20]);
         assert!(lose(&mut sent, 200).1.is_empty(), "nine may overtake now");

@@ -6,7 +6,7 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -91,6 +91,8 @@ pub(crate) struct Xdp {
     queues: Vec<Queue>,
     resolver: Mutex<Resolver>,
     turn: AtomicUsize,
+    /// Datagrams that took the kernel's socket, for want of a route past it.
+    detoured: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -162,7 +164,15 @@ impl Xdp {
         };
         let queues = links.into_iter().map(queue).collect::<io::Result<_>>()?;
         let resolver = Mutex::new(Resolver::open()?);
-        Ok(Self { interface, mode, port, queues, resolver, turn: AtomicUsize::new(0) })
+        Ok(Self {
+            interface,
+            mode,
+            port,
+            queues,
+            resolver,
+            turn: AtomicUsize::new(0),
+            detoured: AtomicU64::new(0),
+        })
     }
 
     /// As a status names it.
@@ -179,9 +189,11 @@ impl Xdp {
     }
 
     /// How many packets of all queues came to what. Those that were lost did not find room: the kernel had no frame of
-    /// memory for them, or this process did not take them in time.
-    pub(crate) fn packets(&self) -> [(&'static str, u64); 4] {
-        let mut packets = [("received", 0_u64), ("sent", 0), ("lost", 0), ("malformed", 0)];
+    /// memory for them, or this process did not take them in time. Those that were detoured took the kernel's socket.
+    pub(crate) fn packets(&self) -> [(&'static str, u64); 5] {
+        let detoured = self.detoured.load(Ordering::Relaxed);
+        let mut packets =
+            [("received", 0_u64), ("sent", 0), ("lost", 0), ("malformed", 0), ("detoured", detoured)];
         // A device that does not tell has nothing to add.
         for counters in self.queues.iter().filter_map(|queue| queue.link().counters().ok()) {
             let counted = [
@@ -316,7 +328,11 @@ impl Path {
         let Transmit { to, segment, .. } = transmit;
         self.look_up(local, to, now);
         let Some(route) = &self.route else {
-            return socket.send_or_keep(local, to, contents, segment);
+            let put = socket.send_or_keep(local, to, contents, segment);
+            let kept = if let Put::Blocked(unsent) = &put { unsent.contents.len() } else { 0 };
+            let detoured = contents.len().saturating_sub(kept).div_ceil(segment.max(1));
+            self.xdp.detoured.fetch_add(detoured as u64, Ordering::Relaxed);
+            return put;
         };
         let sent = self.xdp.send(self.queue, route, contents, segment);
         match contents.get(sent..) {

@@ -29,10 +29,44 @@ impl SessionLabels {
         SessionReasonLabels { session, direction, reason: reason.as_str() }
     }
 
+    /// With what became of datagrams.
+    pub(crate) fn fate(self, fate: Fate) -> SessionFateLabels {
+        let Self { session, direction } = self;
+        SessionFateLabels { session, direction, fate: fate.as_str() }
+    }
+
     /// With the way that bytes went.
     pub(crate) fn way(self, way: Way) -> SessionWayLabels {
         let Self { session, direction } = self;
         SessionWayLabels { session, direction, way: way.as_str() }
+    }
+}
+
+/// One side of a session, and what became of its datagrams.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct SessionFateLabels {
+    session: String,
+    direction: &'static str,
+    fate: &'static str,
+}
+
+/// What becomes of datagrams: all that were sent, those of them that were taken for lost, and those that were only late.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fate {
+    Sent,
+    Lost,
+    Late,
+}
+
+impl Fate {
+    pub(crate) const ALL: [Self; 3] = [Self::Sent, Self::Lost, Self::Late];
+
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Sent => "sent",
+            Self::Lost => "lost",
+            Self::Late => "late",
+        }
     }
 }
 

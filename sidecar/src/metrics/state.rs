@@ -80,7 +80,7 @@ impl State {
             device_packets: register(
                 registry,
                 "device_packets",
-                "Packets past the kernel since the process began, by what became of them",
+                "Packets for the way past the kernel since the process began, by what became of them",
             ),
         }
     }

@@ -2,6 +2,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use prometheus_client::metrics::counter::Counter;
+use sealane_protocol::datagram::{PathCounts, PathFigures, RoundTrip};
 use sealane_types::Reason;
 
 use super::labels::{
@@ -31,10 +32,12 @@ fn touched() -> Metrics {
         lanes,
         traffic,
         pipes,
+        paths,
         door,
         spans,
     } = &metrics;
     touch_sessions(connections, lanes, traffic, pipes);
+    touch_paths(paths);
     let Handshakes { ended, seconds, under_way, turned_away, dials, resumed, tickets } = handshakes;
     ended.get_or_create(&HandshakeLabels::refused("initiator", Reason::TcbTooLow)).inc();
     seconds.observe(0.01);
@@ -91,6 +94,22 @@ fn touch_sessions(connections: &Connections, lanes: &Lanes, traffic: &Traffic, p
     refused.get_or_create(&because).inc();
     reset.get_or_create(&because).inc();
     bytes.get_or_create(&labels.way(Way::Sent)).inc();
+}
+
+/// As measured, of a path that lost two of so many datagrams.
+fn figures(sent: u64, smoothed_micros: u64, datagram_bytes: u16) -> PathFigures {
+    PathFigures {
+        counts: PathCounts { sent, lost: 2, late: 1, moves: 1 },
+        round_trip: Some(RoundTrip { smoothed_micros, min_micros: smoothed_micros / 2 }),
+        datagram_bytes,
+        window_bytes: 12_000,
+    }
+}
+
+fn touch_paths(paths: &Paths) {
+    let watched = paths.watch(session("activations"), figures(90, 4_000, 1_472));
+    paths.look();
+    drop(watched);
 }
 
 fn touch_state(state: &State) {
@@ -214,4 +233,38 @@ fn series_of_sessions_that_are_gone_are_dropped_after_one_more_look() {
     count(&gone);
     metrics.keep_sessions(std::slice::from_ref(&kept));
     assert!(shown("kept") && !shown("gone"));
+}
+
+#[test]
+fn paths_of_a_session_are_told_by_their_sum_and_by_the_worst() {
+    let metrics = Metrics::new(UnixSeconds(0));
+    let at = session("activations");
+    let value = |name: &str| {
+        metrics.paths.look();
+        let text = metrics.render().unwrap();
+        let mut lines = text.lines();
+        lines.find_map(|line| line.strip_prefix(name)?.rsplit_once(' ')?.1.parse::<f64>().ok())
+    };
+    let near = metrics.paths.watch(at.clone(), figures(10, 200, 1_452));
+    let far = metrics.paths.watch(at.clone(), figures(20, 30_000, 8_952));
+    assert_eq!(value("sealane_path_round_trip_seconds"), Some(0.03));
+    assert_eq!(value("sealane_path_round_trip_min_seconds"), Some(0.015));
+    assert_eq!(value("sealane_path_datagram_bytes"), Some(1_452.0));
+    assert_eq!(value("sealane_path_window_bytes"), Some(24_000.0));
+    near.tell(figures(15, 200, 1_452));
+    drop(far);
+    let fate = |fate: &str| {
+        value(&format!(
+            "sealane_path_datagrams_total{{session=\"activations\",direction=\"sending\",fate=\"{fate}\"}}"
+        ))
+    };
+    assert_eq!((fate("sent"), fate("lost"), fate("late")), (Some(35.0), Some(4.0), Some(2.0)));
+    assert_eq!(value("sealane_path_moves_total"), Some(2.0));
+    assert_eq!(value("sealane_path_round_trip_seconds"), Some(0.000_2), "the other one is gone");
+    drop(near);
+    assert_eq!((value("sealane_path_window_bytes"), fate("sent")), (None, Some(35.0)));
+    metrics.keep_sessions(std::slice::from_ref(&at));
+    metrics.keep_sessions(&[]);
+    metrics.keep_sessions(&[]);
+    assert_eq!((fate("sent"), value("sealane_path_moves_total")), (None, None));
 }

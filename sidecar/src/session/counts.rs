@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use sealane_protocol::connection::Connection;
+use sealane_protocol::datagram::PathFigures;
 use sealane_types::Reason;
 
-use crate::metrics::Metrics;
 use crate::metrics::labels::{HandshakeLabels, SessionLabels, Way};
+use crate::metrics::{Metrics, Watched};
 
 pub(super) struct Counts<'a> {
     metrics: &'a Metrics,
@@ -14,11 +15,13 @@ pub(super) struct Counts<'a> {
     labels: Option<SessionLabels>,
     /// Key updates counted, of this side and of the remote.
     rekeys: (u64, u64),
+    /// Once established, if it is carried in datagrams.
+    path: Option<Watched<'a>>,
 }
 
 impl<'a> Counts<'a> {
     pub(super) const fn new(metrics: &'a Metrics) -> Self {
-        Self { metrics, labels: None, rekeys: (0, 0) }
+        Self { metrics, labels: None, rekeys: (0, 0), path: None }
     }
 
     pub(super) fn established(&mut self, role: &'static str, labels: SessionLabels, handshake: Duration) {
@@ -48,6 +51,15 @@ impl<'a> Counts<'a> {
         };
         count(Way::Sent, &mut self.rekeys.0, sealed);
         count(Way::Received, &mut self.rekeys.1, opened);
+    }
+
+    /// What is known of its path by now.
+    pub(super) fn measure(&mut self, figures: PathFigures) {
+        match (&self.path, &self.labels) {
+            (Some(path), _) => path.tell(figures),
+            (None, Some(labels)) => self.path = Some(self.metrics.paths.watch(labels.clone(), figures)),
+            (None, None) => {}
+        }
     }
 
     /// The connection is over, or its handshake came to nothing; `audited` if it was an audit that got its answer.

@@ -22,6 +22,8 @@ const ROUNDS_MAX: u32 = 32;
 const FAREWELL: Duration = Duration::from_secs(1);
 /// How long nothing moves until a connection gives its buffers back.
 const IDLE_MICROS: u64 = 1_000_000;
+/// How long what the path does is not told again while bytes move.
+const MEASURE_MICROS: u64 = 1_000_000;
 
 /// How a connection ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,6 +65,8 @@ struct Driver<'a> {
     trust: Trust<'a>,
     /// When bytes moved last, until the buffers were given back.
     moved: Option<Moment>,
+    /// When it was told last what the path does.
+    measured: Moment,
     ended: Option<(ClosedBy, Reason)>,
     cut: bool,
 }
@@ -84,6 +88,7 @@ impl<'a> Driver<'a> {
             connection,
             traffic,
             moved: None,
+            measured: context.clock.moment(),
             ended: None,
             cut: false,
         }
@@ -132,6 +137,7 @@ impl<'a> Driver<'a> {
         self.wire.handle_timeout(&mut self.connection, now);
         if self.moved.is_some_and(|moved| now >= moved.plus_micros(IDLE_MICROS)) {
             self.moved = None;
+            self.measure(now);
             self.wire.release();
             self.connection.release_memory();
         }
@@ -163,9 +169,21 @@ impl<'a> Driver<'a> {
         self.trust.count_rekeys(&self.connection);
         self.drain_events();
         if put || taken {
-            self.moved = Some(self.context.clock.moment());
+            let now = self.context.clock.moment();
+            self.moved = Some(now);
+            if now.micros_since(self.measured) >= MEASURE_MICROS {
+                self.measure(now);
+            }
         }
         (put || taken, writing)
+    }
+
+    /// Tells what the path did.
+    fn measure(&mut self, now: Moment) {
+        self.measured = now;
+        if let Some(figures) = self.wire.path_figures() {
+            self.trust.counts.measure(figures);
+        }
     }
 
     /// Whether bytes left, and whether more wait for the link to have room.
@@ -209,6 +227,7 @@ impl<'a> Driver<'a> {
         }
         if self.trust.is_established() && !before {
             self.wire.carry(self.trust.carriage.carried());
+            self.measure(self.context.clock.moment());
         }
     }
 
@@ -245,6 +264,7 @@ impl<'a> Driver<'a> {
     fn finish(mut self) -> Ended {
         let (by, reason) = self.ended.unwrap_or((ClosedBy::Local, Reason::Internal));
         let established = self.trust.is_established();
+        self.measure(self.context.clock.moment());
         self.trust.over(self.traffic.role(), by, reason);
         Ended { by, reason, established, heard: self.wire.is_heard() }
     }

@@ -61,7 +61,7 @@ pub(super) struct Trust<'a> {
     established: bool,
     resumption: Resumption<'a>,
     auditing: Auditing,
-    counts: Counts<'a>,
+    pub(super) counts: Counts<'a>,
     trace: ConnectionTrace,
     /// Epoch that the remote is known to hold.
     remote_epoch: u64,

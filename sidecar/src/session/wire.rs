@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use sealane_protocol::Moment;
 use sealane_protocol::connection::{Connection, Fail, Sink};
+use sealane_protocol::datagram::PathFigures;
 use sealane_types::Carrier;
 
 use super::carried::{Carried, Way};
@@ -70,6 +71,14 @@ impl Wire {
         match self {
             Self::Stream(stream) => stream.dialled(),
             Self::Datagrams(datagrams) => datagrams.dialled(),
+        }
+    }
+
+    /// What is known of the path; of a stream, the kernel knows.
+    pub(super) fn path_figures(&self) -> Option<PathFigures> {
+        match self {
+            Self::Stream(_) => None,
+            Self::Datagrams(datagrams) => Some(datagrams.path_figures()),
         }
     }
 

@@ -1,14 +1,16 @@
 //! Sessions over UDP. What every session does is tried over it with `SEALANE_TEST_CARRIER=Udp` for all of these tests; here
 //! is what is different.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+use sealane_sidecar::desired::Desired;
 use sealane_sidecar::handoff::LaneFailure;
 use sealane_types::{Carrier, Reason};
 use serde_json::{Value, json};
 
 use crate::client::{Receiver, cross, parcel, passing_on, sender, try_sender};
-use crate::support::{Plan, Sidecar, document, signed, within};
+use crate::support::{Plan, Sidecar, document, signed, until, within};
 use crate::trust::refused_for;
 
 const UDP: Option<Carrier> = Some(Carrier::Udp);
@@ -33,6 +35,50 @@ async fn tensors_of_every_size_cross_udp() {
     let (from, to) = pair();
     let sizes = [0_u64, 1, 1536, 65_536, 65_537, (1 << 20) + 1, 24 << 20, 3];
     cross(&from, &to, &sizes).await;
+}
+
+/// Samples of paths that are told, with their values.
+fn paths(sidecar: &Sidecar) -> BTreeMap<String, f64> {
+    let text = sidecar.node.render_metrics().unwrap();
+    let sample = |line: &str| {
+        let (name, value) = line.strip_prefix("sealane_path_")?.rsplit_once(' ')?;
+        Some((name.to_owned(), value.parse().ok()?))
+    };
+    text.lines().filter_map(sample).collect()
+}
+
+#[tokio::test]
+async fn what_a_path_does_is_told_until_its_session_is_over() {
+    let (from, to) = pair();
+    cross(&from, &to, &[24 << 20, 3]).await;
+    for (sidecar, direction, sent_min) in [(&from, "sending", 300.0), (&to, "receiving", 0.0)] {
+        let labels = format!(r#"session="activations",direction="{direction}""#);
+        let told = |name: &str| paths(sidecar).get(&format!("{name}{{{labels}}}")).copied();
+        let fate = |fate: &str| {
+            paths(sidecar).get(&format!(r#"datagrams_total{{{labels},fate="{fate}"}}"#)).copied().unwrap()
+        };
+        // What is told is of a second ago at most.
+        until("datagrams", || fate("sent") > sent_min).await;
+        assert!(fate("lost") < fate("sent") && fate("late") <= fate("lost"));
+        until("a larger datagram", || told("datagram_bytes") > Some(1_200.0)).await;
+        let (trip, least) = (told("round_trip_seconds").unwrap(), told("round_trip_min_seconds").unwrap());
+        assert!(0.0 < least && least <= trip && trip < 60.0, "{trip} s, at least {least} s");
+        assert!(told("window_bytes") > Some(1_200.0));
+        assert_eq!(told("moves_total"), Some(0.0));
+    }
+    for sidecar in [&from, &to] {
+        sidecar.apply(Desired { generation: 2, sessions: vec![], ..sidecar.plan.desired() });
+        until("nothing of it", || paths(sidecar).is_empty()).await;
+    }
+}
+
+#[tokio::test]
+async fn of_a_path_that_the_kernel_looks_after_nothing_is_told() {
+    let tcp = Some(Carrier::Tcp);
+    let to = Plan { carrier: tcp, ..Plan::receiver() }.start();
+    let from = Plan { carrier: tcp, ..Plan::sender(&[to.address]) }.start();
+    cross(&from, &to, &[1536]).await;
+    assert_eq!((paths(&from), paths(&to)), (BTreeMap::new(), BTreeMap::new()));
 }
 
 /// A sidecar that comes back tells old packets that it knows nothing of them: nobody waits for silence.

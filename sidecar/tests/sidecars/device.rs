@@ -10,7 +10,7 @@ use sealane_sidecar::handoff::LaneFailure;
 use sealane_sidecar::link::xdp::Device;
 use sealane_types::{Carrier, Reason};
 
-use crate::client::cross;
+use crate::client::{Receiver, cross, parcel, passing_on, sender};
 use crate::datagrams::listing;
 use crate::support::{Plan, Sidecar, signed, until};
 use crate::trust::refused_for;
@@ -122,6 +122,37 @@ async fn one_side_alone_passes_by_the_kernel_and_the_other_one_says_so() {
     cross(&from, &to, &SIZES).await;
     assert_eq!(metric(&from, r#"sealane_degraded{reason="CarrierFallback"}"#), None);
     assert_eq!(metric(&to, r#"sealane_degraded{reason="CarrierFallback"}"#), Some(1));
+}
+
+/// A second pair of devices comes, and the routes between two sidecars that send past the kernel lead there.
+#[tokio::test]
+async fn who_is_led_to_another_device_takes_the_kernels_socket_and_is_counted() {
+    let (here, there) = places();
+    let only = ["AfXdp"];
+    let to = there.start(plan(&only, Some(DEVICE), Plan::receiver()));
+    let from = here.start(plan(&only, Some(DEVICE), Plan::sender(&[to.address])));
+    let (lane, events) = sender(&from.lanes).await;
+    let _events = passing_on(events);
+    let mut receiver = Receiver::open(&to.lanes, 8 << 20).await;
+    lane.offer(parcel(0, 1 << 20)).await.unwrap();
+    assert_eq!(receiver.next_taken().await, 0);
+    let detoured = || metric(&from, r#"sealane_device_packets{fate="detoured"}"#).unwrap();
+    let before = detoured();
+    let another = "eth1";
+    let first = ["link", "add", another, "netns", &here.name, "type", "veth"];
+    ip(&[&first[..], &["peer", "name", another, "netns", &there.name]].concat());
+    for (place, remote) in [(&here, &there), (&there, &here)] {
+        ip(&["-n", &place.name, "link", "set", another, "up"]);
+        let remote = format!("{}/32", remote.address.ip());
+        ip(&["-n", &place.name, "route", "add", &remote, "dev", another]);
+    }
+    // A route is asked for again every few seconds.
+    let mut sequence = 0;
+    while detoured() < before + 100 {
+        sequence += 1;
+        lane.offer(parcel(sequence, 64 << 10)).await.unwrap();
+        assert_eq!(receiver.next_taken().await, sequence);
+    }
 }
 
 /// A second sidecar finds the device taken: it goes on by UDP, if the owners permit that.

@@ -1,3 +1,5 @@
+use std::ops::Range;
+
 use super::super::part::{Part, Writer, next};
 use super::*;
 use crate::recovery::Ranges;
@@ -31,8 +33,13 @@ impl Flow {
 
     /// All that was sent, but for the newest, arrived.
     fn hear(&mut self, now: Moment, but: u64) {
+        self.hear_of(now, 0..self.sent - but);
+    }
+
+    /// These arrived.
+    fn hear_of(&mut self, now: Moment, these: Range<u64>) {
         let mut numbers = Ranges::new();
-        numbers.insert(0..self.sent - but);
+        numbers.insert(these);
         let mut space = [0; 64];
         let mut writer = Writer::new(&mut space);
         writer.acknowledge(numbers.iter(), 0, u64::MAX);
@@ -78,4 +85,32 @@ fn what_took_another_path_teaches_nothing_of_this_one() {
             "{rate:?} bytes a second, of 12,000 in a millisecond"
         );
     }
+}
+
+#[test]
+fn what_is_lost_or_late_or_tries_a_size_is_told_apart() {
+    let mut flow = Flow::new(Congestion::Cubic);
+    flow.send(at(0), 10);
+    let figures = flow.recoverer.figures();
+    assert_eq!(figures.round_trip, None, "nothing was heard");
+    assert_eq!((figures.datagram_bytes, figures.counts.sent), (1_200, 10));
+    assert_eq!(figures.window_bytes, flow.recoverer.controller.window());
+    // All but the first four, then the first two.
+    flow.hear_of(at(20_000), 4..10);
+    let measured = Some(RoundTrip { smoothed_micros: 20_000, min_micros: 20_000 });
+    assert_eq!(flow.recoverer.figures().round_trip, measured);
+    assert_eq!(flow.recoverer.figures().counts, PathCounts { sent: 10, lost: 4, late: 0, moves: 0 });
+    flow.hear_of(at(21_000), 0..2);
+    assert_eq!(flow.recoverer.figures().counts, PathCounts { sent: 10, lost: 4, late: 2, moves: 0 });
+    flow.recoverer.on_sent(at(22_000), 1_400, Some(Content { probe: true, ..Content::default() }));
+    flow.recoverer.on_sent(at(22_000), 50, None);
+    flow.sent += 2;
+    flow.send(at(22_000), 4);
+    flow.hear_of(at(42_000), 12..16);
+    assert_eq!(flow.recoverer.figures().counts, PathCounts { sent: 14, lost: 4, late: 2, moves: 0 });
+    flow.send(at(50_000), 4);
+    flow.recoverer.restart();
+    flow.send(at(60_000), 4);
+    flow.hear_of(at(80_000), 20..24);
+    assert_eq!(flow.recoverer.figures().counts, PathCounts { sent: 22, lost: 4, late: 2, moves: 1 });
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use sealane_protocol::Moment;
 use sealane_protocol::connection::{Connection, Fail, Sink, StartError};
-use sealane_protocol::datagram::{Congestion, Engine, Tuning};
+use sealane_protocol::datagram::{Congestion, Engine, PathFigures, Tuning};
 
 use super::Moved;
 use crate::context::SystemRandom;
@@ -124,6 +124,10 @@ impl Datagrams {
             Port::Own(_) => Some(Duration::ZERO),
             Port::Shared(_) => None,
         }
+    }
+
+    pub(super) fn path_figures(&self) -> PathFigures {
+        self.engine.path_figures()
     }
 
     /// When patience ends, until the remote is heard.

@@ -4,6 +4,7 @@
 
 mod bench;
 mod changes;
+mod figures;
 mod goodput;
 mod hostile;
 mod model;
