@@ -9,15 +9,18 @@ mod support;
 
 use std::time::Duration;
 
+use sealane_types::Carrier;
 use serde_json::json;
 
-use crate::support::{Plan, Sidecar, document, signed, until};
+use crate::support::{Plan, Sidecar, carrier, document, signed, until};
 
 #[global_allocator]
 static ALLOCATOR: dhat::Alloc = dhat::Alloc;
 
-/// Bytes at one end of an idle connection, its session and its streams' state included: 15.5 KB.
+/// Bytes at one end of an idle connection, its session and its streams' state included: 15.5 KB over TCP, and 20.2 KB over
+/// UDP, where what the kernel has of a TCP connection is ours, and the path is told.
 const BYTES_MAX: usize = 16 << 10;
+const UDP_BYTES_MAX: usize = 21 << 10;
 /// Of how long it is looked for the quiet.
 const LOOKS: u32 = 80;
 const LOOK: Duration = Duration::from_millis(100);
@@ -76,5 +79,6 @@ async fn an_idle_connection_holds_little_memory() {
     let many = connected(MANY);
     until("many connections", || connections(&many.0) == MANY && connections(&many.1) == MANY).await;
     let each = quiet().await.saturating_sub(before + of_few) / (2 * (MANY - FEW));
-    assert!(each <= BYTES_MAX, "{each} bytes");
+    let most = if carrier() == Some(Carrier::Udp) { UDP_BYTES_MAX } else { BYTES_MAX };
+    assert!(each <= most, "{each} bytes");
 }

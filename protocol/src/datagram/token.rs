@@ -9,18 +9,19 @@ pub(super) type Token = [u8; 8];
 /// Makes tokens that nobody can tell beforehand, the remote that knows all earlier ones included: the engine has no
 /// source of random numbers once it has begun.
 pub(super) struct Tokens {
-    key: Key,
+    /// And not the key made from it, which is thirty times as large and hardly ever asked for.
+    secret: Secret<32>,
     next: u64,
 }
 
 impl Tokens {
     pub(super) fn new(random: &mut dyn Random) -> Result<Self, RandomFailed> {
-        let secret = Secret::<32>::random(random)?;
-        Ok(Self { key: Key::new(HMAC_SHA256, secret.expose()), next: 0 })
+        Ok(Self { secret: Secret::random(random)?, next: 0 })
     }
 
     pub(super) fn draw(&mut self) -> Token {
-        let tag = sign(&self.key, &self.next.to_be_bytes());
+        let key = Key::new(HMAC_SHA256, self.secret.expose());
+        let tag = sign(&key, &self.next.to_be_bytes());
         self.next = self.next.saturating_add(1);
         tag.as_ref().first_chunk().copied().unwrap_or_default()
     }

@@ -5,6 +5,7 @@
 //! not empty its own inbox loses datagrams, as anywhere on the way, and holds up nobody else.
 
 mod batch;
+mod inbox;
 mod subscription;
 mod table;
 
@@ -119,8 +120,7 @@ impl Endpoint {
                     let buffer = self.spare.compact(buffer, bytes);
                     let spare = Arc::clone(&self.spare);
                     let to = to.map(|to| to.to_canonical());
-                    let batch =
-                        Batch { from, to, buffer, length: bytes, stride: segment, spare, waiting: None };
+                    let batch = Batch { from, to, buffer, length: bytes, stride: segment, spare };
                     self.sort(now, batch, &mut begin);
                 },
                 |buffer| self.spare.put(buffer),
@@ -146,7 +146,7 @@ impl Endpoint {
         let Some(place) = buffer.get_mut(..datagram.len()) else { return };
         place.copy_from_slice(datagram);
         let (length, spare) = (datagram.len(), Arc::clone(&self.spare));
-        arrived.push(Batch { from, to: Some(to), buffer, length, stride: length, spare, waiting: None });
+        arrived.push(Batch { from, to: Some(to), buffer, length, stride: length, spare });
     }
 
     /// What the kernel joins has one source, which may have several connections.
@@ -161,11 +161,7 @@ impl Endpoint {
             let (buffer, length) = (datagram.to_vec(), datagram.len());
             let spare = Arc::clone(&self.spare);
             let (from, to) = (batch.from, batch.to);
-            self.pass_on(
-                now,
-                Batch { from, to, buffer, length, stride: length, spare, waiting: None },
-                begin,
-            );
+            self.pass_on(now, Batch { from, to, buffer, length, stride: length, spare }, begin);
         }
     }
 
@@ -249,8 +245,7 @@ mod tests {
         let joined = [packet(1, 100), packet(2, 100), packet(1, 100), packet(2, 50)].concat();
         let to = Some(IpAddr::from([10, 0, 0, 1]));
         let (length, spare) = (joined.len(), Arc::clone(&endpoint.spare));
-        let batch =
-            Batch { from: FROM.into(), to, buffer: joined, length, stride: 100, spare, waiting: None };
+        let batch = Batch { from: FROM.into(), to, buffer: joined, length, stride: 100, spare };
         endpoint.sort(Moment::from_micros(0), batch, &mut None::<fn(Beginning, Batch)>);
         assert_eq!((heard(&mut one), heard(&mut two)), (vec![100, 100], vec![100, 50]));
         assert_eq!(one.local, to, "answers come from where the remote sends to");

@@ -242,7 +242,7 @@ pub(crate) fn loopback() -> SocketAddr {
 }
 
 /// TCP, unless the environment names another carrier for all that these tests start.
-fn carrier() -> Option<Carrier> {
+pub(crate) fn carrier() -> Option<Carrier> {
     std::env::var("SEALANE_TEST_CARRIER").ok().map(|word| word.parse().unwrap())
 }
 

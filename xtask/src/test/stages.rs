@@ -86,8 +86,8 @@ fn rust(root: &Path) -> Result<()> {
 /// What sidecars do over TCP they do over UDP as well.
 fn over_udp(root: &Path) -> Result<()> {
     // The whole workspace resolves the features that everything was built with.
-    let arguments =
-        ["test", "--workspace", "--locked", "--quiet", "--exclude", "sealane-e2e", "--test", "sidecars"];
+    let workspace = ["test", "--workspace", "--locked", "--quiet", "--exclude", "sealane-e2e"];
+    let arguments = workspace.into_iter().chain(["--test", "sidecars", "--test", "idle"]);
     finish(Command::new("cargo").args(arguments).env("SEALANE_TEST_CARRIER", "Udp").current_dir(root))
 }
 

@@ -1,7 +1,6 @@
 //! Datagrams that arrived together, in the buffer that the kernel filled, and the buffers that the next ones come in.
 
 use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::link::udp::JOINED_BYTES_MAX;
@@ -21,8 +20,6 @@ pub(crate) struct Batch {
     pub(super) length: usize,
     pub(super) stride: usize,
     pub(super) spare: Arc<Spare>,
-    /// What waits for its connection, as long as it is counted there.
-    pub(super) waiting: Option<Arc<AtomicUsize>>,
 }
 
 /// Buffers for datagrams to come.
@@ -46,9 +43,6 @@ impl Batch {
 
 impl Drop for Batch {
     fn drop(&mut self) {
-        if let Some(waiting) = &self.waiting {
-            waiting.fetch_sub(self.buffer.len(), Ordering::Relaxed);
-        }
         self.spare.put(std::mem::take(&mut self.buffer));
     }
 }

@@ -8,9 +8,9 @@ use std::task::{Context, Poll};
 
 use sealane_protocol::Moment;
 use sealane_protocol::datagram::{ConnectionId, Transmit};
-use tokio::sync::mpsc;
 
 use super::batch::Batch;
+use super::inbox::Inbox;
 use super::table::{Opening, Table};
 use crate::link::udp::{Put, Socket, Unsent};
 use crate::link::xdp::{Path, Xdp};
@@ -22,7 +22,7 @@ pub(crate) struct Subscription {
     path: Option<Box<Path>>,
     /// Where its remote sends to, which is where answers come from.
     pub(super) local: Option<IpAddr>,
-    inbox: mpsc::Receiver<Batch>,
+    inbox: Inbox,
     /// Taken out of the inbox by whoever waited for it.
     next: Option<Batch>,
     /// Many wait for room of the one socket, so each has a place of its own in the line.
@@ -50,7 +50,7 @@ impl Subscription {
 
     /// The next datagrams; none: there are none now.
     pub(crate) fn take(&mut self) -> Option<Batch> {
-        let batch = self.next.take().or_else(|| self.inbox.try_recv().ok())?;
+        let batch = self.next.take().or_else(|| self.inbox.take())?;
         self.local = batch.to.or(self.local);
         Some(batch)
     }
@@ -97,10 +97,9 @@ impl Subscription {
         if self.next.is_some() {
             return Poll::Ready(Ok(()));
         }
-        if let Poll::Ready(batch) = self.inbox.poll_recv(context) {
-            self.next = batch;
-            let heard = if self.next.is_some() { Ok(()) } else { Err(io::ErrorKind::BrokenPipe.into()) };
-            return Poll::Ready(heard);
+        if let Poll::Ready(batch) = self.inbox.poll_take(context) {
+            self.next = Some(batch);
+            return Poll::Ready(Ok(()));
         }
         if !writing {
             self.room = None;

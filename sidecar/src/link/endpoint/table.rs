@@ -2,17 +2,12 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use sealane_protocol::datagram::{ConnectionId, Route};
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::Notify;
 
-use super::batch::Batch;
-
-/// Batches of datagrams that wait for one connection, and bytes of memory that they take.
-const INBOX_BATCHES: usize = 2_048;
-const INBOX_BYTES_MAX: usize = 2 << 20;
+use super::inbox::Inbox;
 
 /// How a remote calls a connection, and where it is.
 pub(super) type Opening = (SocketAddr, ConnectionId);
@@ -32,13 +27,6 @@ struct Connections {
     openings: HashMap<Opening, ConnectionId>,
 }
 
-/// Where datagrams wait for their connection.
-#[derive(Debug, Clone)]
-pub(super) struct Inbox {
-    batches: mpsc::Sender<Batch>,
-    bytes: Arc<AtomicUsize>,
-}
-
 impl Table {
     /// Resolves when no connection is left.
     pub(super) async fn deserted(&self) {
@@ -52,10 +40,10 @@ impl Table {
     }
 
     /// A connection begins, and hears what is put into its inbox.
-    pub(super) fn add(&self, id: ConnectionId, opening: Option<Opening>) -> mpsc::Receiver<Batch> {
-        let (sender, inbox) = mpsc::channel(INBOX_BATCHES);
+    pub(super) fn add(&self, id: ConnectionId, opening: Option<Opening>) -> Inbox {
+        let inbox = Inbox::default();
         let mut connections = self.lock();
-        connections.inboxes.insert(id, Inbox { batches: sender, bytes: Arc::default() });
+        connections.inboxes.insert(id, inbox.clone());
         connections.openings.extend(opening.map(|opening| (opening, id)));
         inbox
     }
@@ -89,19 +77,6 @@ impl Table {
 
     fn lock(&self) -> MutexGuard<'_, Connections> {
         self.connections.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Inbox {
-    pub(super) fn put(&self, mut batch: Batch) {
-        let bytes = batch.buffer.len();
-        if self.bytes.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes) <= INBOX_BYTES_MAX {
-            batch.waiting = Some(Arc::clone(&self.bytes));
-            // Full or gone: as if it were lost on the way.
-            let _ = self.batches.try_send(batch);
-        } else {
-            self.bytes.fetch_sub(bytes, Ordering::Relaxed);
-        }
     }
 }
 
