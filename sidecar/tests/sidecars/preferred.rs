@@ -66,18 +66,19 @@ fn receiver(carriers: &[&str]) -> Sidecar {
     Plan { carrier: None, chain: signed(&listing(1, carriers), &[1, 2]), ..Plan::receiver() }.start()
 }
 
-/// Carries datagrams of one sidecar, that dials `near`, to `far` and back, if they have `bytes_max` at most.
-async fn relay(near: UdpSocket, far: SocketAddr, bytes_max: usize) -> JoinSet<()> {
+/// Carries datagrams of one sidecar, that dials `near`, to `far` and back: of each of its connections so many.
+async fn relay(near: UdpSocket, far: SocketAddr, of_each: usize) -> JoinSet<()> {
     let (near, beyond) = (Arc::new(near), Arc::new(UdpSocket::bind(loopback()).await.unwrap()));
     beyond.connect(far).await.unwrap();
     let (sender, dialled) = tokio::sync::watch::channel(None);
     let mut tasks = JoinSet::new();
     let (from, to) = (Arc::clone(&near), Arc::clone(&beyond));
     tasks.spawn(async move {
-        let mut datagram = vec![0; 65_536];
+        let (mut datagram, mut count) = (vec![0; 65_536], 0);
         while let Ok((length, source)) = from.recv_from(&mut datagram).await {
-            sender.send_replace(Some(source));
-            if length <= bytes_max {
+            // Each has a socket of its own.
+            count = if sender.send_replace(Some(source)) == Some(source) { count + 1 } else { 1 };
+            if count <= of_each {
                 // What is lost is sent again.
                 let _ = to.send(&datagram[..length]).await;
             }
@@ -170,13 +171,13 @@ async fn a_preferred_udp_that_nobody_answers_over_gives_way_to_tcp() {
     }
 }
 
-/// A network that lets the first words pass and nothing that is as long as a handshake.
+/// A network that lets the first words of a connection pass, which are answered, and no handshake.
 #[tokio::test]
 async fn a_preferred_udp_over_which_no_handshake_passes_gives_way_to_tcp() {
     let to = receiver(&BOTH);
     let path = Path::to(to.address).await;
     let near = UdpSocket::bind(path.address).await.unwrap();
-    let _relay = relay(near, to.address, 100).await;
+    let _relay = relay(near, to.address, 1).await;
     let told = Told::start(preferring(path.address, 1, &BOTH, "Udp")).await;
     let session = told.connected(1).await;
     assert_eq!(
