@@ -32,11 +32,12 @@ pub fn run(root: &Path, carrier: Carrier) -> Result<()> {
     print("Sealane demo: MiniLM split over two nodes, activations through attested, encrypted lanes");
     let target = step("cluster", Target::resolve)?;
     let images = step("images", || target.supply(&images::NAMES))?;
+    let plugin = step("kubectl sealane", || images::program(root, "kubectl-sealane"))?;
     install::run(root, &target, &images, true)?;
     let kubectl = &target.kubectl;
     let state = state_folder()?;
     step("namespace, peers, session", || declare(root, kubectl, carrier))?;
-    step("policy: drafted, signed by two owners, applied", || policy::apply(root, kubectl, &state))?;
+    step("policy: drafted, signed by two owners, applied", || policy::apply(&plugin, kubectl, &state))?;
     let image = image(&images, "sealane-demo")?.reference();
     step("workloads", || workloads(root, kubectl, carrier, &image))?;
     let report = progress::follow(kubectl).with_context(|| look_here(kubectl))?;

@@ -104,6 +104,15 @@ impl Workspace {
     }
 }
 
+/// One of our programs, built as those in images are.
+///
+/// # Errors
+/// A build that fails.
+pub fn program(root: &Path, name: &str) -> Result<PathBuf> {
+    let mut built = binaries::build(root, &[name], false)?;
+    built.remove(name).with_context(|| format!("{name} was not built"))
+}
+
 /// Arguments of `cargo xtask images`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Options {

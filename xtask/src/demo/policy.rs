@@ -14,17 +14,16 @@ use crate::{kubectl::Kubectl, process};
 
 const OWNERS: [&str; 2] = ["alice", "bob"];
 
-pub(super) fn apply(root: &Path, kubectl: &Kubectl, state: &Path) -> Result<()> {
-    let tool = root.join("target/debug/kubectl-sealane");
-    let keys = keys(&tool, kubectl, state)?;
-    let applied = kubectl.apply(&manifest(&tool, kubectl, state, &keys)?);
+pub(super) fn apply(tool: &Path, kubectl: &Kubectl, state: &Path) -> Result<()> {
+    let keys = keys(tool, kubectl, state)?;
+    let applied = kubectl.apply(&manifest(tool, kubectl, state, &keys)?);
     if let Err(error) = applied {
         // The owners of an earlier demo are gone with their keys: nobody can sign a rotation, so the policy goes.
         if !format!("{error:#}").contains("roots are immutable") {
             return Err(error);
         }
         kubectl.run(&["-n", NAMESPACE, "delete", "trustpolicy", "demo", "--wait"])?;
-        kubectl.apply(&manifest(&tool, kubectl, state, &keys)?)?;
+        kubectl.apply(&manifest(tool, kubectl, state, &keys)?)?;
     }
     kubectl.run(&["-n", NAMESPACE, "wait", "trustpolicy/demo", "--for=condition=Ready", "--timeout=60s"])?;
     Ok(())
