@@ -8,16 +8,14 @@ use std::os::fd::AsRawFd as _;
 
 use anyhow::Result;
 use nix::errno::Errno;
-use nix::sys::socket::sockopt::{RcvBuf, RcvBufForce, SndBuf};
-use nix::sys::socket::{MsgFlags, MultiHeaders, recv, recvmmsg, send, sendmmsg, setsockopt};
+use nix::sys::socket::{MsgFlags, MultiHeaders, recv, recvmmsg, send, sendmmsg};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use sealane_sidecar::link::udp::widen;
 
 use super::flow::BATCH;
 use super::{End, STRIDE_BYTES};
 use crate::programs::Route;
 
-/// What the kernel keeps while the receiver is elsewhere; it gives less where it may not give so much.
-const BUFFER_BYTES: usize = 8 << 20;
 const NAP: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 
 thread_local! {
@@ -43,11 +41,7 @@ impl Udp {
     }
 
     fn new(socket: UdpSocket) -> Self {
-        // Beyond the limit of the machine if this program may; otherwise up to it.
-        if setsockopt(&socket, RcvBufForce, &BUFFER_BYTES).is_err() {
-            let _ = setsockopt(&socket, RcvBuf, &BUFFER_BYTES);
-        }
-        let _ = setsockopt(&socket, SndBuf, &BUFFER_BYTES);
+        widen(&socket);
         Self { socket, memory: vec![0; BATCH * STRIDE_BYTES] }
     }
 }

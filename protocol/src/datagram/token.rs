@@ -9,7 +9,7 @@ pub(super) type Token = [u8; 8];
 /// Makes tokens that nobody can tell beforehand, the remote that knows all earlier ones included: the engine has no
 /// source of random numbers once it has begun.
 pub(super) struct Tokens {
-    /// And not the key made from it, which is thirty times as large and hardly ever asked for.
+    /// And not the key made from it, which is far larger and hardly ever asked for.
     secret: Secret<32>,
     next: u64,
 }

@@ -157,47 +157,53 @@ impl Socket {
         contents: &[u8],
         segment: usize,
     ) -> Put {
-        let (mut rest, segment) = (contents, segment.max(1));
-        while !rest.is_empty() {
-            let at_once = self.bytes_at_once(rest.len(), segment);
-            let here = rest.get(..at_once).unwrap_or_default();
-            let passed = match self.send_some(from, to, here, segment) {
-                Ok(sent) => sent,
-                Err(error) => match failed(&error) {
-                    // It is lost; those behind it need not be.
-                    Moved::Done if self.is_cut() => at_once,
-                    Moved::Done => segment,
-                    Moved::Refused => return Put::Refused,
-                    Moved::Blocked => {
-                        return Put::Blocked(Unsent { from, to, contents: rest.to_vec(), segment });
-                    }
-                },
-            };
-            rest = rest.get(passed..).unwrap_or_default();
+        match self.send_all(from, to, contents, segment) {
+            (Moved::Done, _) => Put::Done,
+            (Moved::Refused, _) => Put::Refused,
+            (Moved::Blocked, passed) => {
+                let contents = contents.get(passed..).unwrap_or_default().to_vec();
+                Put::Blocked(Unsent { from, to, contents, segment })
+            }
         }
-        Put::Done
     }
 
     /// Sends again what had no room.
     #[must_use]
-    pub fn put_again(&self, unsent: Unsent) -> Put {
-        let Unsent { from, to, contents, segment } = unsent;
-        self.send_or_keep(from, to, &contents, segment)
+    pub fn put_again(&self, mut unsent: Unsent) -> Put {
+        match self.send_all(unsent.from, unsent.to, &unsent.contents, unsent.segment) {
+            (Moved::Done, _) => Put::Done,
+            (Moved::Refused, _) => Put::Refused,
+            (Moved::Blocked, passed) => {
+                unsent.contents.drain(..passed);
+                Put::Blocked(unsent)
+            }
+        }
     }
 
-    /// Bytes of `length` that one system call is given.
-    fn bytes_at_once(&self, length: usize, segment: usize) -> usize {
-        let most = if self.is_cut() {
-            length
-        } else if self.is_connected {
-            segment.saturating_mul(DATAGRAMS)
-        } else {
-            segment
-        };
-        most.min(length)
+    /// Sends datagrams until one has no room; and the bytes of those before it.
+    fn send_all(
+        &self,
+        from: Option<IpAddr>,
+        to: SocketAddr,
+        contents: &[u8],
+        segment: usize,
+    ) -> (Moved, usize) {
+        let (mut passed, segment) = (0, segment.max(1));
+        while let Some(rest) = contents.get(passed..).filter(|rest| !rest.is_empty()) {
+            passed += match self.send_some(from, to, rest, segment) {
+                Ok(sent) => sent,
+                Err(error) => match failed(&error) {
+                    // It is lost; those behind it need not be.
+                    Moved::Done if self.is_cut() => rest.len(),
+                    Moved::Done => segment.min(rest.len()),
+                    stopped => return (stopped, passed),
+                },
+            };
+        }
+        (Moved::Done, passed)
     }
 
-    /// The bytes that were sent with one system call.
+    /// The bytes that were sent with one system call: all, as many datagrams as it takes, or the first one.
     fn send_some(
         &self,
         from: Option<IpAddr>,
@@ -205,9 +211,14 @@ impl Socket {
         contents: &[u8],
         segment: usize,
     ) -> io::Result<usize> {
-        if self.is_cut() || segment >= contents.len() {
-            return self.send_whole(from, to, contents, segment).map(|()| contents.len());
+        if !self.is_cut() && self.is_connected && contents.len() > segment {
+            return self.send_many(contents, segment);
         }
+        let bytes = if self.is_cut() { contents.len() } else { segment.min(contents.len()) };
+        self.send_whole(from, to, contents.get(..bytes).unwrap_or_default(), segment).map(|()| bytes)
+    }
+
+    fn send_many(&self, contents: &[u8], segment: usize) -> io::Result<usize> {
         let mut datagrams = contents.chunks(segment);
         let count = datagrams.len().min(DATAGRAMS);
         let slices: [_; DATAGRAMS] =
@@ -339,7 +350,7 @@ pub(super) fn with_space<R>(use_it: impl FnOnce(&mut [u8]) -> R) -> R {
 
 /// Has the kernel keep more for `socket`: with `CAP_NET_ADMIN` whatever the machine's limit is, otherwise up to it. A
 /// sidecar works with less.
-pub(super) fn widen(socket: &std::net::UdpSocket) {
+pub fn widen(socket: &std::net::UdpSocket) {
     // The kernel tells twice of what it was asked for (socket(7)).
     let has = |bytes: nix::Result<usize>| bytes.is_ok_and(|bytes| bytes >= 2 * BUFFER_BYTES);
     if !has(getsockopt(socket, sockopt::RcvBuf))

@@ -14,6 +14,7 @@ use crate::desired::Session;
 
 /// How long a remote may be silent over a carrier that gives way.
 const PATIENCE_MICROS: u64 = 3_000_000;
+
 /// How one connection is dialled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Course {

@@ -230,7 +230,7 @@ impl<K: Keep> Dialer<K> {
     }
 
     async fn connect(
-        &mut self,
+        &self,
         replica: &Dialled,
         mut turn: Turn,
         resume: bool,

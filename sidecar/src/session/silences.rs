@@ -48,7 +48,10 @@ impl Silences {
 
     /// A connection over UDP came about or was refused, or nobody is there.
     pub(super) fn end(&self, replica: &Dialled) {
-        self.lock().retain(|one, silence| one != replica || silence.avoided_until.is_some());
+        let mut all = self.lock();
+        if all.get(replica).is_some_and(|silence| silence.avoided_until.is_none()) {
+            all.remove(replica);
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Dialled, Silence>> {

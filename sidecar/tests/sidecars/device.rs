@@ -82,6 +82,14 @@ fn plan(carriers: &[&str], device: Option<&str>, plan: Plan) -> Plan {
     Plan { carrier: XDP, device, chain: signed(&listing(1, carriers), &[1, 2]), ..plan }
 }
 
+/// A sender and a receiver whose policy lists no other carrier: whatever crosses, crosses past the kernel.
+fn past_kernel(here: &Place, there: &Place) -> (Sidecar, Sidecar) {
+    let only = ["AfXdp"];
+    let to = there.start(plan(&only, Some(DEVICE), Plan::receiver()));
+    let from = here.start(plan(&only, Some(DEVICE), Plan::sender(&[to.address])));
+    (from, to)
+}
+
 /// The value of a line of the metrics.
 pub(crate) fn metric(sidecar: &Sidecar, line: &str) -> Option<u64> {
     let text = sidecar.node.render_metrics().unwrap();
@@ -94,10 +102,7 @@ const SIZES: [u64; 7] = [0, 1, 1536, 65_537, (1 << 20) + 1, 24 << 20, 3];
 #[tokio::test]
 async fn tensors_pass_by_the_kernel_both_ways_and_the_program_goes_with_its_sidecar() {
     let (here, there) = places();
-    // Whose policy lists no other carrier: whatever crosses, crosses so.
-    let only = ["AfXdp"];
-    let to = there.start(plan(&only, Some(DEVICE), Plan::receiver()));
-    let from = here.start(plan(&only, Some(DEVICE), Plan::sender(&[to.address])));
+    let (from, to) = past_kernel(&here, &there);
     cross(&from, &to, &SIZES).await;
     for sidecar in [&from, &to] {
         assert_eq!(metric(sidecar, r#"sealane_device_info{mode="Generic"}"#), Some(1));
@@ -128,9 +133,7 @@ async fn one_side_alone_passes_by_the_kernel_and_the_other_one_says_so() {
 #[tokio::test]
 async fn who_is_led_to_another_device_takes_the_kernels_socket_and_is_counted() {
     let (here, there) = places();
-    let only = ["AfXdp"];
-    let to = there.start(plan(&only, Some(DEVICE), Plan::receiver()));
-    let from = here.start(plan(&only, Some(DEVICE), Plan::sender(&[to.address])));
+    let (from, to) = past_kernel(&here, &there);
     let (lane, events) = sender(&from.lanes).await;
     let _events = passing_on(events);
     let mut receiver = Receiver::open(&to.lanes, 8 << 20).await;
