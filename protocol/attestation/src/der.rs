@@ -19,20 +19,24 @@ pub(crate) fn decode<'a, T: Decode<'a>>(bytes: &'a [u8]) -> Option<T> {
 /// The signed part of a certificate or revocation list, in the very bytes that were signed, and the signature.
 pub(crate) struct Signed<'a> {
     pub(crate) content: &'a [u8],
+    /// What the AlgorithmIdentifier holds. No signature covers it, so that whoever verifies one holds it against what it
+    /// verifies with (RFC 5280 §4.1.1.2).
+    pub(crate) algorithm: &'a [u8],
     pub(crate) signature: &'a [u8],
 }
 
 /// Takes apart what RFC 5280 lays out alike in §4.1 and §5.1: what is signed, an algorithm, a BIT STRING.
 pub(crate) fn signed(bytes: &[u8]) -> Option<Signed<'_>> {
     const BIT_STRING: u8 = 0x03;
+    const SEQUENCE: u8 = 0x30;
     let outer = element(bytes).filter(|outer| outer.after.is_empty())?;
     let inner = element(outer.content)?;
     let content = outer.content.strip_suffix(inner.after)?;
-    let algorithm = element(inner.after)?;
+    let algorithm = element(inner.after).filter(|algorithm| algorithm.tag == SEQUENCE)?;
     let bits = element(algorithm.after).filter(|bits| bits.tag == BIT_STRING && bits.after.is_empty())?;
     // The first octet counts unused bits, of which a signature has none.
     let signature = bits.content.strip_prefix(&[0])?;
-    Some(Signed { content, signature })
+    Some(Signed { content, algorithm: algorithm.content, signature })
 }
 
 /// Whether `rest` is a row of elements, each of which lies within it, down to the innermost.

@@ -4,6 +4,7 @@ use sealane_types::{ChipId, Product, UnixSeconds};
 use x509_cert::crl::CertificateList;
 
 use super::chain::{self, Issuers, verify_signing_certificate};
+use super::pss::IDENTIFIERS;
 use super::{SigningKey, names, revocation};
 use crate::as_of::AsOf;
 use crate::collateral::Anchor;
@@ -25,6 +26,11 @@ pub(crate) fn verify_list(list: &[u8], anchors: &[Anchor]) -> Result<(Product, T
     let anchor = anchor.ok_or(Rejection::CollateralMissing("no root for this product"))?;
     let term = revocation::term(list, &anchor.ark.subject)?;
     let signed = der::signed(list).ok_or(MALFORMED)?;
+    if !IDENTIFIERS.iter().any(|identifier| identifier.as_ref() == signed.algorithm) {
+        return Err(Rejection::CollateralMissing(
+            "the revocation list is signed by an algorithm that AMD does not use",
+        ));
+    }
     let unsigned = |_| Rejection::CollateralMissing("the revocation list is not signed by the ARK");
     anchor.ark.key.verify(signed.content, signed.signature).map_err(unsigned)?;
     Ok((product, term))

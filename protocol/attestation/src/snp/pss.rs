@@ -28,6 +28,10 @@ const SPELT_OUT: AlgorithmIdentifier = AlgorithmIdentifier::from_slice(&[
     0xa3, 0x03, 0x02, 0x01, 0x01,
 ]);
 
+/// What AMD signs certificates and revocation lists with. Roots, issuers and chips certified until about 2023 spell
+/// the default trailerField out; revocation lists and later chips leave it out, as DER demands.
+pub(super) const IDENTIFIERS: [AlgorithmIdentifier; 2] = [SPELT_OUT, alg_id::RSA_PSS_SHA384];
+
 /// A key that signs certificates or revocation lists: RSA, with PSS and SHA-384.
 #[derive(Debug)]
 pub(super) struct Key {
@@ -62,13 +66,9 @@ pub(super) struct Algorithm<'k> {
 }
 
 impl<'k> Algorithm<'k> {
-    /// What AMD signs certificates and revocation lists with. Roots, issuers and chips certified until about 2023 spell
-    /// the default trailerField out; revocation lists and later chips leave it out, as DER demands.
-    pub(super) const fn all(root: &'k Key, issuing: &'k Key) -> [Self; 2] {
-        [
-            Self { identifier: SPELT_OUT, root, issuing },
-            Self { identifier: alg_id::RSA_PSS_SHA384, root, issuing },
-        ]
+    /// One for each of [`IDENTIFIERS`].
+    pub(super) fn all(root: &'k Key, issuing: &'k Key) -> [Self; 2] {
+        IDENTIFIERS.map(|identifier| Self { identifier, root, issuing })
     }
 }
 

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1, UnparsedPublicKey};
-use rustls_pki_types::{CertificateDer, UnixTime};
+use rustls_pki_types::{CertificateDer, UnixTime, alg_id};
 use sealane_types::UnixSeconds;
 use webpki::{
     CertRevocationList, EndEntityCert, ExpirationPolicy, KeyUsage, OwnedCertRevocationList,
@@ -51,6 +51,9 @@ pub(super) fn point(certificate: &Certificate) -> Option<[u8; P256_POINT_BYTES]>
 /// Whether the key of `issuer` signed this certificate or list (DER). Names, dates and revocations are not looked at.
 pub(super) fn is_signed_by(signed: &[u8], issuer: &Certificate) -> bool {
     let Some((key, signed)) = point(issuer).zip(der::signed(signed)) else { return false };
+    if signed.algorithm != alg_id::ECDSA_SHA256.as_ref() {
+        return false;
+    }
     UnparsedPublicKey::new(&ECDSA_P256_SHA256_ASN1, key).verify(signed.content, signed.signature).is_ok()
 }
 

@@ -13,3 +13,4 @@ mod grace;
 mod rejudged;
 mod stock;
 mod support;
+mod uncovered;
