@@ -37,7 +37,7 @@ impl Engine {
         fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
         let mut command = Command::new("cargo");
         command
-            .args(["build", "--quiet", "--manifest-path"])
+            .args(["build", "--locked", "--quiet", "--manifest-path"])
             .arg(source.join("Cargo.toml"))
             .arg("--target-dir")
             .arg(&folder)

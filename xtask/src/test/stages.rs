@@ -1,6 +1,9 @@
 //! The stages of a test run, cheap ones first.
 
-use std::{path::Path, process::Command};
+use std::{
+    path::Path,
+    process::{Command, Stdio},
+};
 
 use anyhow::{Context, Result, ensure};
 
@@ -21,6 +24,7 @@ pub(super) fn all(scope: Scope) -> Vec<Stage> {
         Stage { name: "format", run: |root| shell(root, "cargo", &["fmt", "--all", "--check"]) },
         Stage { name: "tidy: walls and source rules", run: tidy::run },
         Stage { name: "custom resources are up to date", run: |root| crdgen::run(root, true) },
+        Stage { name: "versions of the fuzzing engine are locked", run: engine_lock },
         Stage { name: "clippy", run: clippy },
         Stage { name: "Rust", run: rust },
         Stage { name: "sidecars, all of it over UDP", run: over_udp },
@@ -73,6 +77,18 @@ fn long(mut filter: Vec<&'static str>) -> Vec<&'static str> {
     filter
 }
 
+/// The engine is no member of the workspace, and builds the same crates: nothing else would notice that its lock is old.
+fn engine_lock(root: &Path) -> Result<()> {
+    let arguments = ["metadata", "--locked", "--quiet", "--format-version", "1", "--filter-platform"];
+    let mut command = Command::new("cargo");
+    command.args(arguments).args([
+        "x86_64-unknown-linux-gnu",
+        "--manifest-path",
+        "tests/fuzz/engine/Cargo.toml",
+    ]);
+    finish(command.stdout(Stdio::null()).current_dir(root))
+}
+
 fn clippy(root: &Path) -> Result<()> {
     let arguments =
         ["clippy", "--workspace", "--all-targets", "--locked", "--quiet", "--", "--deny", "warnings"];
@@ -87,7 +103,8 @@ fn rust(root: &Path) -> Result<()> {
 fn over_udp(root: &Path) -> Result<()> {
     // The whole workspace resolves the features that everything was built with.
     let workspace = ["test", "--workspace", "--locked", "--quiet", "--exclude", "sealane-e2e"];
-    let arguments = workspace.into_iter().chain(["--test", "sidecars", "--test", "idle"]);
+    let arguments =
+        workspace.into_iter().chain(["--test", "sidecars", "--test", "idle", "--test", "observed"]);
     finish(Command::new("cargo").args(arguments).env("SEALANE_TEST_CARRIER", "Udp").current_dir(root))
 }
 
