@@ -1,11 +1,14 @@
 //! HTTPS for the API server: bounded bodies, bounded concurrency, an answer in time or none.
 
+use std::fmt::Debug;
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::{DefaultBodyLimit, State};
 use axum::http::StatusCode;
 use axum::routing::post;
+use axum::serve::Listener;
 use axum::{Json, Router};
 use k8s_openapi::api::core::v1::Pod;
 use kube::core::DynamicObject;
@@ -17,7 +20,10 @@ use super::mutate::Mutator;
 use super::resources::Validator;
 use crate::limits::{POD_REVIEWS_MAX, RESOURCE_REVIEWS_MAX, REVIEW_BYTES_MAX, REVIEW_TIME};
 use crate::metrics::{Verdict, Webhook};
-use crate::tls::TlsListener;
+
+/// A replica that ends is asked until every proxy on the way has heard of it, and a webhook that fails closed has to
+/// answer.
+const LINGER: Duration = Duration::from_secs(5);
 
 /// What the webhook endpoints share.
 #[derive(Debug)]
@@ -63,17 +69,20 @@ impl Webhooks {
     }
 }
 
-/// Serves until `stop`, then lets reviews in progress finish.
+/// Serves until [`LINGER`] after `stop`, then lets reviews in progress finish.
 ///
 /// # Errors
 /// The server's I/O errors.
-pub async fn serve(
-    listener: TlsListener,
-    webhooks: Arc<Webhooks>,
-    stop: CancellationToken,
-) -> std::io::Result<()> {
-    let router = router(webhooks);
-    axum::serve(listener, router).with_graceful_shutdown(stop.cancelled_owned()).await
+pub async fn serve<L>(listener: L, webhooks: Arc<Webhooks>, stop: CancellationToken) -> std::io::Result<()>
+where
+    L: Listener,
+    L::Addr: Debug,
+{
+    let ended = async move {
+        stop.cancelled().await;
+        tokio::time::sleep(LINGER).await;
+    };
+    axum::serve(listener, router(webhooks)).with_graceful_shutdown(ended).await
 }
 
 fn router(webhooks: Arc<Webhooks>) -> Router {

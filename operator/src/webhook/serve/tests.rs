@@ -2,6 +2,8 @@ use axum::body::{Body, to_bytes};
 use axum::http::{Request, header::CONTENT_TYPE};
 use clap::Parser;
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
 use tower::ServiceExt;
 
 use super::*;
@@ -92,4 +94,26 @@ async fn a_flood_of_one_kind_leaves_room_for_the_other() {
         }
         drop(all);
     }
+}
+
+#[tokio::test]
+async fn a_replica_that_ends_answers_for_as_long_as_it_is_asked() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let stop = CancellationToken::new();
+    stop.cancel();
+    let serving = tokio::spawn(serve(listener, webhooks(), stop));
+    let mut connection = TcpStream::connect(address).await.unwrap();
+    let body = review(
+        "Pod",
+        &json!({"apiVersion": "v1", "kind": "Pod", "metadata": {}, "spec": {"containers": []}}),
+    );
+    let head =
+        "POST /mutate-pod HTTP/1.1\r\nHost: webhook\r\nConnection: close\r\nContent-Type: application/json";
+    let request = format!("{head}\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+    connection.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    connection.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    serving.await.unwrap().unwrap();
 }
