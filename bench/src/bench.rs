@@ -37,6 +37,8 @@ pub struct Programs {
     pub sidecar: PathBuf,
     /// This program: it floods from a process of its own.
     pub bench: PathBuf,
+    /// The same program built for this processor alone, if there is one.
+    pub native: Option<PathBuf>,
     /// Python 3.9 or newer.
     pub python: PathBuf,
     /// The folder that holds the package `sealane`.
@@ -186,6 +188,7 @@ mod tests {
         let programs = Programs {
             sidecar: PathBuf::new(),
             bench: PathBuf::new(),
+            native: None,
             python: PathBuf::new(),
             client: PathBuf::new(),
         };

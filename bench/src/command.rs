@@ -4,6 +4,7 @@ mod progress;
 mod sealing;
 mod serve;
 
+use std::io::{stdin, stdout};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -22,6 +23,7 @@ use crate::machine::Machine;
 use crate::plan::{Level, Peer, Plan, Selection, Suite};
 use crate::remote::Server;
 use crate::report::{self, Report, Stored};
+use crate::sampling;
 use crate::stranger;
 use progress::{Progress, note, print};
 use sealing::Sealing;
@@ -54,6 +56,9 @@ enum Command {
     /// Hold connections, and tell what they take
     #[command(hide = true)]
     Hold(held::Options),
+    /// Take a sample for each line of standard input
+    #[command(hide = true)]
+    Sample(sampling::Options),
 }
 
 #[derive(Debug, Args)]
@@ -94,6 +99,9 @@ struct Run {
     /// The sidecar that suites start [default: the one beside this program]
     #[arg(long, value_name = "PROGRAM")]
     sidecar: Option<PathBuf>,
+    /// This program built for this processor alone, which the suite portable is about
+    #[arg(long, value_name = "PROGRAM")]
+    native: Option<PathBuf>,
     /// The Python that plays applications
     #[arg(long, env = "SEALANE_BENCH_PYTHON", default_value = "python3", value_name = "PROGRAM")]
     python: PathBuf,
@@ -124,6 +132,7 @@ pub fn main() -> ExitCode {
         Command::Schema => report::schema().map(|schema| print(&schema)),
         Command::Flood(options) => flood(&options),
         Command::Hold(options) => hold(options),
+        Command::Sample(options) => sampling::take(options, stdin().lock(), stdout().lock()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -146,7 +155,8 @@ impl Run {
     fn programs(&self) -> Result<Programs> {
         let own = std::env::current_exe().context("finding this program")?;
         let sidecar = self.sidecar.clone().unwrap_or_else(|| own.with_file_name(SIDECAR));
-        Ok(Programs { sidecar, bench: own, python: self.python.clone(), client: self.client.clone() })
+        let (native, python, client) = (self.native.clone(), self.python.clone(), self.client.clone());
+        Ok(Programs { sidecar, bench: own, native, python, client })
     }
 
     /// Measures, and tells. A result is left whatever comes of it, and before all else that can fail.

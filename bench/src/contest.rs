@@ -5,6 +5,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use anyhow::Result;
+use serde::{Deserialize, Serialize};
 
 use crate::random::SplitMix;
 use crate::row::{Better, Latency, Limit, Row, RowId, Sampled, Subject, Unit, Verdict};
@@ -19,7 +20,7 @@ const CONTROL_STEPS: u32 = 600_000;
 const SEED: u64 = 0x5ea1_a9e0;
 
 /// One figure, and whether the result that it timed was right.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Sample {
     pub value: f64,
     /// Single operations, where `value` is a median of them.

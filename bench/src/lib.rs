@@ -34,6 +34,7 @@ pub mod report;
 mod result;
 pub mod row;
 mod samples;
+pub mod sampling;
 pub mod statistics;
 pub mod stranger;
 mod suites;

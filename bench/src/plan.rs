@@ -48,6 +48,8 @@ pub enum Suite {
     Roundtrip,
     /// C3: one way, in process and over TCP
     Stream,
+    /// This program beside the same one built for this processor alone
+    Portable,
     /// One way with each cipher over TCP and UDP, and there and back over TCP: on this machine, or to a server
     Transport,
     /// Datagrams: our engine over UDP beside QUIC and TCP, and over AF_XDP
@@ -69,13 +71,14 @@ pub enum Suite {
 }
 
 impl Suite {
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Crypto,
         Self::Frame,
         Self::Handshake,
         Self::Evidence,
         Self::Roundtrip,
         Self::Stream,
+        Self::Portable,
         Self::Transport,
         Self::Datagram,
         Self::Link,
@@ -96,6 +99,7 @@ impl Suite {
             Self::Evidence => "evidence",
             Self::Roundtrip => "roundtrip",
             Self::Stream => "stream",
+            Self::Portable => "portable",
             Self::Transport => "transport",
             Self::Datagram => "datagram",
             Self::Link => "link",

@@ -2,11 +2,13 @@
 //! here is gone when its value is dropped.
 
 mod child;
+mod dialogue;
 mod generator;
 mod holder;
 mod route;
 mod script;
 mod sidecars;
+mod twin;
 
 pub(crate) use child::KEY;
 pub(crate) use generator::{Bystander, Generator};
@@ -14,3 +16,4 @@ pub(crate) use holder::held;
 pub(crate) use route::{ETHERNET_MTU, Host, JUMBO_MTU, Route};
 pub(crate) use script::{Script, Task};
 pub(crate) use sidecars::{Lone, Sidecar, Sidecars};
+pub(crate) use twin::Twin;

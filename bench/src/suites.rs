@@ -11,6 +11,7 @@ mod lane;
 mod link;
 mod memory;
 mod pair;
+mod portable;
 mod roundtrip;
 mod stream;
 mod transfer;
@@ -28,6 +29,7 @@ pub(crate) fn run(suite: Suite, bench: &mut Bench<'_>) -> Ran {
         Suite::Evidence => evidence::run(bench),
         Suite::Roundtrip => roundtrip::run(bench),
         Suite::Stream => stream::run(bench),
+        Suite::Portable => portable::run(bench),
         Suite::Transport => transport::run(bench),
         Suite::Datagram => datagram::run(bench),
         Suite::Link => link::run(bench),
@@ -59,7 +61,6 @@ pub(crate) fn not_measured(selection: &Selection) -> Vec<Missing> {
         ("P14-P17", NOT_BUILT),
         ("A1-A20", NOT_BUILT),
         ("H7-H8", NOT_BUILT),
-        ("portable", "all is built for any CPU: there is no build for this one to compare with"),
     ];
     let wanted = of_suites.into_iter().filter(|(suite, ..)| selection.includes(*suite));
     let mut missing: Vec<_> = wanted.map(|(_, id, why)| Missing::new(id, why)).collect();

@@ -29,6 +29,7 @@ fn programs(sidecar: PathBuf) -> Programs {
     Programs {
         sidecar,
         bench: env!("CARGO_BIN_EXE_sealane-bench").into(),
+        native: Some(env!("CARGO_BIN_EXE_sealane-bench").into()),
         python: "python3".into(),
         client: root().join("clients/python/src"),
     }
@@ -170,6 +171,28 @@ fn stream() {
         }
     }
     assert_rows(&outcome, &expected.iter().map(String::as_str).collect::<Vec<_>>());
+}
+
+#[test]
+fn portable() {
+    let outcome = run(Suite::Portable, &[], PathBuf::new());
+    assert_rows(
+        &outcome,
+        &["packet-1456", "stream-1536", "stream-1048576"]
+            .map(|case| format!("portable/{case}@native"))
+            .each_ref()
+            .map(String::as_str),
+    );
+    assert!(outcome.rows.iter().all(|row| row.note.ends_with("both builds may use the same instructions")));
+}
+
+#[test]
+fn without_a_build_for_this_processor_nothing_is_compared_with_one() {
+    let selection = Selection { suites: vec![Suite::Portable], ..Selection::default() };
+    let programs = Programs { native: None, ..programs(PathBuf::new()) };
+    let outcome = Bench::new(Plan::of(Level::Smoke), selection, programs, &mut Silence).run();
+    assert_rows(&outcome, &[]);
+    assert!(is_missing(&outcome, "portable"));
 }
 
 #[test]

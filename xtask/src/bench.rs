@@ -23,12 +23,19 @@ const PROFILE_MEANS: &str = "measured: optimised, fat LTO, portable (no target-c
 const SIDECAR: &str = "sealane-sidecar-sim";
 const BENCH: &str = "sealane-bench";
 
+/// Where the same program lies that knows this machine's processor, under the target folder; a figure of the suite
+/// `portable` is all that it is for.
+const NATIVE: &str = "native";
+
 /// What to measure, and where the report goes.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Options {
     /// As long as steady figures take, not only a few minutes
     #[arg(long, env = "FULL", value_parser = clap::builder::FalseyValueParser::new())]
     full: bool,
+    /// Build the program once more for this processor alone, which the suite `portable` compares with; part of --full
+    #[arg(long)]
+    native: bool,
     /// Where report.json, report.md and report.html go
     #[arg(long, env = "OUT", default_value = "target/bench", value_name = "DIR")]
     out: PathBuf,
@@ -43,21 +50,39 @@ pub struct Options {
 /// A build that fails, a result that was wrong, a suite that could not run.
 pub fn run(root: &Path, options: &Options) -> Result<()> {
     require(&["gcc", "python3"])?;
+    let target = root.join("target");
     // One package at a time: built together, each would be compiled with the other's features.
     for package in [SIDECAR, BENCH] {
         step(&format!("Building {package} as it is measured (5 to 10 minutes the first time)"), || {
-            let build = ["build", "--quiet", "--locked", "--profile", PROFILE, "--package", package];
-            check(Command::new("cargo").args(build).env_remove("RUSTFLAGS").current_dir(root))
+            check(build(root, package).env_remove("RUSTFLAGS"))
         })?;
     }
-    let program = root.join("target").join(PROFILE).join(BENCH);
+    let program = target.join(PROFILE).join(BENCH);
     let facts = facts::told(root, PROFILE_MEANS)?;
     let beside = program.with_file_name(facts::FILE);
     fs::write(&beside, facts).with_context(|| format!("writing {}", beside.display()))?;
     let mut bench = Command::new(&program);
     bench.arg("run").arg(if options.full { "--full" } else { "--quick" });
-    bench.arg("--out").arg(root.join(&options.out)).args(&options.more).current_dir(root);
+    bench.arg("--out").arg(root.join(&options.out));
+    if options.native || options.full {
+        let folder = target.join(NATIVE);
+        step(&format!("Building {BENCH} for this processor (5 to 10 minutes the first time)"), || {
+            check(
+                build(root, BENCH).arg("--target-dir").arg(&folder).env("RUSTFLAGS", "-C target-cpu=native"),
+            )
+        })?;
+        bench.arg("--native").arg(folder.join(PROFILE).join(BENCH));
+    }
+    bench.args(&options.more).current_dir(root);
     let status = bench.status().with_context(|| format!("starting {}", program.display()))?;
     ensure!(status.success(), "{BENCH} ended with {status}");
     Ok(())
+}
+
+fn build(root: &Path, package: &str) -> Command {
+    let mut build = Command::new("cargo");
+    build
+        .args(["build", "--quiet", "--locked", "--profile", PROFILE, "--package", package])
+        .current_dir(root);
+    build
 }

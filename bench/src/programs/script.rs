@@ -1,14 +1,10 @@
 //! The Python ends: applications as users write them. One process per end; it reads a task per line and answers each
 //! with a line.
 
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::path::Path;
-use std::process::{ChildStdin, ChildStdout, Command, Stdio};
-
-use anyhow::{Context as _, Result, bail};
+use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
-use super::child::Child;
+use super::dialogue::Dialogue;
 use crate::bench::Programs;
 use crate::programs::Host;
 
@@ -39,56 +35,32 @@ pub(crate) struct Told {
 }
 
 #[derive(Debug)]
-pub(crate) struct Script {
-    // In this order: its input ends before it is killed.
-    input: ChildStdin,
-    output: BufReader<ChildStdout>,
-    child: Child,
-}
+pub(crate) struct Script(Dialogue);
 
 impl Script {
     /// Starts an end on `host`; it says a word when it is connected.
     pub(crate) fn start(programs: &Programs, host: &Host, arguments: &[&str]) -> Result<Self> {
-        let command = host.command(&programs.python);
-        Self::launch(command, &programs.client, arguments)
-    }
-
-    fn launch(mut command: Command, client: &Path, arguments: &[&str]) -> Result<Self> {
+        let mut command = host.command(&programs.python);
         // Nothing may be written into the source tree.
-        command.args(["-B", "-c", SOURCE]).args(arguments).env("PYTHONPATH", client);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
-        let mut child = Child::start(&mut command)?;
-        let input = child.inner().stdin.take().context("no pipe to the script")?;
-        let output = child.inner().stdout.take().context("no pipe from the script")?;
-        Ok(Self { input, output: BufReader::new(output), child })
+        command.args(["-B", "-c", SOURCE]).args(arguments).env("PYTHONPATH", &programs.client);
+        Dialogue::start("a Python end", &mut command).map(Self)
     }
 
     /// Waits until the end is connected, and returns what it says of itself: its port, if it listens.
     pub(crate) fn ready(&mut self) -> Result<String> {
-        self.line().context("waiting for a Python end to be ready")
+        self.0.greeting()
     }
 
     pub(crate) fn order(&mut self, task: Task) -> Result<()> {
-        let mut line = serde_json::to_string(&task)?;
-        line.push('\n');
-        self.input.write_all(line.as_bytes()).context("telling a Python end what to do")
+        self.0.tell(&task)
     }
 
     pub(crate) fn told(&mut self) -> Result<Told> {
-        let line = self.line().context("waiting for a Python end")?;
-        serde_json::from_str(&line).with_context(|| format!("a Python end said {line:?}"))
+        self.0.hear()
     }
 
     /// Seconds that it has used of all cores so far.
     pub(crate) fn processor_seconds(&self) -> Result<f64> {
-        self.child.processor_seconds()
-    }
-
-    fn line(&mut self) -> Result<String> {
-        let mut line = String::new();
-        if self.output.read_line(&mut line)? == 0 {
-            bail!("it ended; its error stands above");
-        }
-        Ok(line.trim_end().to_owned())
+        self.0.child().processor_seconds()
     }
 }

@@ -45,7 +45,7 @@ impl Area {
             Some(Suite::Crypto) if CIPHERS.into_iter().any(is) => Self::Records,
             Some(Suite::Frame) if is(WINDOW) => Self::Keys,
             Some(Suite::Crypto | Suite::Handshake) => Self::Keys,
-            Some(Suite::Frame) => Self::Records,
+            Some(Suite::Frame | Suite::Portable) => Self::Records,
             Some(Suite::Evidence) => Self::Evidence,
             Some(Suite::Roundtrip | Suite::Stream | Suite::Transport | Suite::Datagram | Suite::Transfer) => {
                 Self::Streams
