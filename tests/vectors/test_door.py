@@ -74,7 +74,7 @@ ENCODERS = {
     "PUT": lambda m: header(4, 0, len(m["entries"]), m["lane"]) + b"".join(map(put_entry, m["entries"])),
     "CLOSE": lambda m: header(5, m["abandon"], lane=m["lane"]),
     "TOOK": lambda m: header(6, m["partly"], len(m["deliveries"]), m["lane"]) + deliveries(m),
-    "RELEASE": lambda m: header(7, 0, len(m["deliveries"]), m["lane"]) + deliveries(m),
+    "RELEASE": lambda m: header(7, int(m["taken"]), len(m["deliveries"]), m["lane"]) + deliveries(m),
     "DROP": lambda m: header(8) + struct.pack("<I", m["segment"]),
     "WELCOME": lambda m: header(65)
     + struct.pack("<HHIQQ", m["version"], m["rankMax"], m["messageBytesMax"], m["segmentBytes"], m["putBytesMax"])

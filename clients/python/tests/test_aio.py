@@ -11,6 +11,7 @@ from conftest import SECONDS, Loopback
 
 import sealane
 import sealane.aio
+from sealane import _operations
 
 
 def run(test: Coroutine[Any, Any, None]) -> None:
@@ -37,6 +38,38 @@ def test_put_take_flush_close(shared: Loopback, session: str) -> None:
             await sending
             assert [sequence for sequence, _ in tensors] == list(range(6))
             assert await receiver.take() is None
+
+    run(test())
+
+
+def test_others_have_their_turn_however_much_is_done_at_once(shared: Loopback, session: str) -> None:
+    async def test() -> None:
+        async with sealane.aio.connect(shared.path) as putting, sealane.aio.connect(shared.path) as taking:
+            receiver = await taking.receiver(session)
+            sender = await putting.sender(session)
+            turns = 0
+
+            async def other() -> None:
+                nonlocal turns
+                while True:
+                    turns += 1
+                    await asyncio.sleep(0)
+
+            beside = asyncio.create_task(other())
+            # Fewer than the window, so that no put has to wait.
+            for n in range(200):
+                await sender.put(n)
+            of_puts = turns
+            while len(receiver._lane.ready_items) < 200:
+                with taking._driver.core.lock:
+                    taking._driver.core.drain()
+                await asyncio.sleep(0.001)
+            before = turns
+            for _ in range(200):
+                await receiver.take()
+            assert of_puts >= 10 and turns - before >= 10, (of_puts, turns - before)
+            beside.cancel()
+            await sender.close(timeout=SECONDS)
 
     run(test())
 
@@ -74,7 +107,10 @@ def test_async_for_over_an_opening(shared: Loopback, session: str) -> None:
     run(test())
 
 
-def test_errors_and_timeouts(shared: Loopback, session: str) -> None:
+def test_errors_and_timeouts(shared: Loopback, session: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The reason is the sidecar's, however late it comes.
+    monkeypatch.setattr(_operations, "GRACE_SECONDS", SECONDS)
+
     async def test() -> None:
         async with sealane.aio.connect(shared.path) as door:
             with pytest.raises(sealane.NotReady, match="no replica"):
@@ -113,24 +149,25 @@ def test_a_cancelled_call_takes_nothing(shared: Loopback, session: str) -> None:
 
 def test_the_loop_is_never_blocked(shared: Loopback, session: str) -> None:
     async def test() -> None:
-        worst = 0.0
+        ticks = 0
 
         async def tick() -> None:
-            nonlocal worst
+            nonlocal ticks
             while True:
-                began = time.monotonic()
                 await asyncio.sleep(0.005)
-                worst = max(worst, time.monotonic() - began)
+                ticks += 1
 
         async with sealane.aio.connect(shared.path) as door:
             ticking = asyncio.create_task(tick())
             with pytest.raises(sealane.NotReady):
                 await door.sender("never-ready", timeout=3)
+            waited, ticks = ticks, 0
             receiver = await door.receiver(session)
             with pytest.raises(sealane.Timeout):
                 await receiver.take(timeout=3)
             ticking.cancel()
-        assert worst < 2
+        # Hundreds each, and one at most of a loop that is blocked.
+        assert min(waited, ticks) > 20
 
     run(test())
 

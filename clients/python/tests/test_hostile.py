@@ -35,7 +35,7 @@ class Raw:
     def hear(self) -> Any:
         packet = self.link.receive()
         while packet is None:
-            assert self.link.poll(1, SECONDS)
+            assert self.link.wait(SECONDS)
             packet = self.link.receive()
         return packet.message
 
@@ -148,7 +148,19 @@ def test_a_client_that_does_not_greet(shared: Loopback) -> None:
     assert other.refused().reason == "FrameMalformed"
 
 
-def test_released_before_taken_and_taken_twice(raw: Raw, shared: Loopback, session: str) -> None:
+@pytest.mark.parametrize(
+    ("words", "refused"),
+    [
+        (lambda one: [_wire.release(1, [one])], "wrong state"),
+        (lambda one: [_wire.took(1, [one]), _wire.took(1, [one])], "wrong state"),
+        (lambda one: [_wire.took(1, [one]), _wire.release(1, [one], taken=True)], "wrong state"),
+        (lambda one: [_wire.release(1, [one, one], taken=True)], "wrong state"),
+        (lambda one: [_wire.release(1, [one], taken=True), _wire.release(1, [one])], "wrong state"),
+        (lambda one: [struct.pack("<BBHIQ", 7, 2, 1, 1, one)], "flags 0x02"),
+    ],
+    ids=["released first", "taken twice", "taken twice at last", "named twice", "released twice", "flag"],
+)
+def test_deliveries_out_of_order(raw: Raw, shared: Loopback, session: str, words: Any, refused: str) -> None:
     raw.say(_wire.open_receiver(1, session, 10_000))
     assert isinstance(raw.hear(), _wire.Opened)
     with shared.connect() as door:
@@ -157,8 +169,9 @@ def test_released_before_taken_and_taken_twice(raw: Raw, shared: Loopback, sessi
         message = raw.hear()
         while not isinstance(message, _wire.Deliver):
             message = raw.hear()
-        raw.say(_wire.release(1, [message.entries[0].delivery]))
-        assert "wrong state" in raw.refused().message
+        for packet in words(message.entries[0].delivery):
+            raw.say(packet)
+        assert refused in raw.refused().message
         sender.abandon()
 
 

@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import select
 import threading
 import time
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from conftest import SECONDS, Loopback
 
 import sealane
+from sealane import _operations
 
 Pair = tuple[sealane.Sender, sealane.Receiver]
 MIB = 1 << 20
@@ -139,6 +141,7 @@ def test_a_lost_receiver_makes_what_it_held_uncertain(shared: Loopback, session:
             sender.put(value, timeout=SECONDS)
         assert receiver.take(timeout=SECONDS) is not None
         until_untaken(sender, 2)
+        until_arrived(receiver, 2)
         receiver.close(timeout=SECONDS)
         assert uncertain_of(sender, 2) == [1, 2]
         again = taking.receiver(session, timeout=SECONDS)
@@ -149,7 +152,9 @@ def test_a_lost_receiver_makes_what_it_held_uncertain(shared: Loopback, session:
         taking.close()
 
 
-def test_not_ready_says_why(shared: Loopback) -> None:
+def test_not_ready_says_why(shared: Loopback, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The reason is the sidecar's, however late it comes.
+    monkeypatch.setattr(_operations, "GRACE_SECONDS", SECONDS)
     with shared.connect() as door:
         began = time.monotonic()
         for opening in (door.sender, door.receiver):
@@ -203,6 +208,40 @@ def test_threads_share_a_lane(pair: Pair) -> None:
     for thread in threads:
         thread.join()
     assert sorted(values) == [1000 * k + n for k in range(4) for n in range(200)]
+
+
+def until_readable(core: Any) -> None:
+    readable = select.poll()
+    readable.register(core.link, select.POLLIN)
+    assert readable.poll(SECONDS * 1000)
+
+
+def test_news_are_left_to_the_thread_that_sleeps_for_them(pair: Pair) -> None:
+    """Who sleeps at the socket is woken by what it finds there, and not by what another thread took out of it."""
+    sender, receiver = pair
+    core = receiver._core
+    taken: list[int] = []
+
+    def take() -> None:
+        tensor = receiver.take(timeout=SECONDS)
+        taken.append(-1 if tensor is None else int(tensor.numpy()))
+
+    taking = threading.Thread(target=take)
+    taking.start()
+    asleep, deadline = False, time.monotonic() + SECONDS
+    while not asleep:
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+        # Who sleeps cannot come back before this lock is free.
+        with core.lock:
+            asleep = core._reading
+            if asleep:
+                sender.put(7, timeout=SECONDS)
+                until_readable(core)
+                core.look()
+                assert not receiver._lane.ready_items, "it was taken from under the thread that sleeps for it"
+    taking.join()
+    assert taken == [7]
 
 
 def test_two_receivers_share_the_tensors(shared: Loopback, session: str) -> None:

@@ -6,9 +6,10 @@ from typing import Any
 import numpy
 import pytest
 from conftest import SECONDS, Loopback
-from test_lanes import uncertain_of, until_arrived, until_untaken
+from test_lanes import uncertain_of, until_arrived, until_readable, until_untaken
 
 import sealane
+from sealane import _core
 
 
 def taken(receiver: sealane.Receiver, count: int) -> list[Any]:
@@ -56,6 +57,34 @@ def test_what_was_taken_or_may_have_been_is_never_put_again(own: Loopback, sessi
         assert uncertain_of(sender, 2) == [1, 2]
         assert sender.put(9, timeout=SECONDS) == 3
         assert [(sequence, int(value)) for sequence, _, value in taken(receiver, 1)] == [(3, 9)]
+        sender.close(timeout=SECONDS)
+
+
+def test_what_the_sidecar_said_before_it_died_counts_whoever_notices(
+    own: Loopback, session: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A door that sends and takes learns of the end by what it owes, with the news of where a tensor went unread."""
+    monkeypatch.setattr(_core, "TICK_SECONDS", 10 * SECONDS)
+    with own.connect() as door:
+        receiver = door.receiver(session, timeout=SECONDS)
+        sender = door.sender(session, timeout=SECONDS)
+        core = receiver._core
+        sender.put(0, timeout=SECONDS)
+        taken(receiver, 1)
+        with core.lock:
+            assert core.link is not None and core.link._owes()
+        sender.put(1, timeout=SECONDS)
+        # The watching thread would notice the end as well, and in another way.
+        with core.lock:
+            until_readable(core)
+            own.kill()
+            core.tell()
+        own.start()
+        assert uncertain_of(sender, 2) == [0, 1]
+        assert sender.put(2, timeout=SECONDS) == 2
+        first = taken(receiver, 1)[0][0]
+        # It arrived before the end, or never.
+        assert first == 2 or [first, taken(receiver, 1)[0][0]] == [1, 2]
         sender.close(timeout=SECONDS)
 
 

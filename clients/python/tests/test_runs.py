@@ -27,7 +27,8 @@ def taken(receiver: sealane.Receiver, count: int) -> list[sealane.Tensor]:
 
 def entries(sender: sealane.Sender) -> list[int]:
     """How many tensors each entry that is under way counts."""
-    return [pending.count for pending in sender._lane.untaken.values()]
+    with sender._core.lock:
+        return [pending.count for pending in sender._lane.untaken.values()]
 
 
 def arrays(dtype: str, shape: tuple[int, ...], count: int) -> list[Any]:

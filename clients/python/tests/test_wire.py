@@ -37,7 +37,7 @@ def encode(m: dict[str, Any]) -> bytes:
                 DTYPES.index(e["dtype"]),
                 e["shape"],
                 e["name"].encode(),
-                [bytes.fromhex(replica) for replica in e["assigned"]],
+                bytes.fromhex("".join(e["assigned"])),
                 e["run"],
             )
             for e in m["entries"]
@@ -48,7 +48,7 @@ def encode(m: dict[str, Any]) -> bytes:
     if kind == "TOOK":
         return _wire.took(m["lane"], m["deliveries"], m["partly"])
     if kind == "RELEASE":
-        return _wire.release(m["lane"], m["deliveries"])
+        return _wire.release(m["lane"], m["deliveries"], m["taken"])
     assert kind == "DROP"
     return _wire.drop(m["segment"])
 
@@ -58,6 +58,10 @@ def test_what_the_client_says(message: dict[str, Any]) -> None:
     assert encode(message).hex() == message["hex"]
 
 
+def in_sixteens(replicas: bytes) -> list[bytes]:
+    return [replicas[start : start + 16] for start in range(0, len(replicas), 16)]
+
+
 def decoded(message: _wire.Message) -> dict[str, Any]:
     """The fields as the vectors name them."""
     fields = message._asdict()
@@ -65,7 +69,7 @@ def decoded(message: _wire.Message) -> dict[str, Any]:
         fields["entries"] = [{**e._asdict(), "dtype": DTYPES[e.dtype], "shape": list(e.shape)} for e in message.entries]
     elif isinstance(message, _wire.Assigned):
         fields["entries"] = [
-            {"sequence": sequence, "tensors": tensors, "replicas": [replica.hex() for replica in replicas]}
+            {"sequence": sequence, "tensors": tensors, "replicas": [r.hex() for r in in_sixteens(replicas)]}
             for sequence, tensors, replicas in message.entries
         ]
     elif isinstance(message, (_wire.Taken, _wire.UncertainRanges)):

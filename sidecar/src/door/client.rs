@@ -122,7 +122,12 @@ impl Client {
         loop {
             // Nothing below waits for this client, so its packets are always read and it cannot lock itself up.
             let request = self.receive(&mut buffer).await?;
+            let is_lone = matches!(&request, Request::Put { lane, .. } if self.is_idle(*lane));
             self.handle(request)?;
+            if is_lone {
+                // It leaves before more is read: what follows is as a rule what nobody waits for, and takes as long.
+                tokio::task::yield_now().await;
+            }
             while self.tasks.try_join_next().is_some() {}
         }
     }
@@ -176,8 +181,13 @@ impl Client {
                 Some(Lane::Sending(_)) => Err(Fault::WrongLane(lane)),
                 None => Ok(()),
             },
-            Request::Release { lane, deliveries } => match self.lane(lane)? {
-                Some(Lane::Receiving(receiving)) => receiving.release(&deliveries),
+            Request::Release { lane, deliveries, taken } => match self.lane(lane)? {
+                Some(Lane::Receiving(receiving)) => {
+                    if taken {
+                        receiving.took(&deliveries, false)?;
+                    }
+                    receiving.release(&deliveries)
+                }
                 Some(Lane::Sending(_)) => Err(Fault::WrongLane(lane)),
                 None => Ok(()),
             },
@@ -209,6 +219,11 @@ impl Client {
             return Err(Fault::WrongLane(lane));
         }
         Ok(self.lanes.get_mut(&lane))
+    }
+
+    /// Whether nothing that was put into the lane is under way.
+    fn is_idle(&self, lane: u32) -> bool {
+        matches!(self.lanes.get(&lane), Some(Lane::Sending(sending)) if sending.is_idle())
     }
 
     fn put(&mut self, lane: u32, entries: Vec<PutEntry>) -> Result<(), Fault> {

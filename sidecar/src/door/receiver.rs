@@ -101,7 +101,7 @@ impl Receiving {
         self.held.forget_untaken();
     }
 
-    /// The application has these now. Of runs that it has `partly` nobody says that they were taken: what it holds of them
+    /// The application has these now. Of those that it has `partly` nobody says that they were taken: what it holds of them
     /// stays where it is, and to their senders they are lost.
     pub(super) fn took(&self, deliveries: &[u64], partly: bool) -> Result<(), Fault> {
         let mut held = self.held.deliveries();

@@ -71,6 +71,11 @@ impl Sending {
         self.task.is_finished()
     }
 
+    /// Whether nothing is under way.
+    pub(super) fn is_idle(&self) -> bool {
+        self.under_way.load(Ordering::Relaxed) == 0
+    }
+
     /// Ends the lane as a crash of the client would.
     pub(super) fn abandon(&self) {
         self.task.abort();

@@ -44,11 +44,16 @@ class Segment:
             os.close(descriptor)
         self.number = number
         self.size = size
+        self._bytes = memoryview(self.memory)
 
     def window(self, offset: int, size: int) -> Any:
         """An object with the buffer protocol over part of the segment. Every array made from it keeps it alive, so a
         weak reference to it tells when the last view is gone."""
         return _array_type(size).from_buffer(self.memory, offset)
+
+    def bytes(self, offset: int, size: int) -> memoryview:
+        """Part of the segment, which nobody can watch."""
+        return self._bytes[offset : offset + size]
 
 
 class Extents:
@@ -102,8 +107,8 @@ class Slot:
         self.lent = False
         self.address = 0
 
-    def window(self, size: int) -> Any:
-        return self.segment.window(self.offset, size)
+    def bytes(self, size: int) -> memoryview:
+        return self.segment.bytes(self.offset, size)
 
     def settle(self) -> None:
         """One tensor in it is no longer under way."""
@@ -142,7 +147,8 @@ class PutArena:
 
     def take(self, size: int) -> Optional[Slot]:
         """A slot for `size` bytes (not 0), or None when no gap is large enough."""
-        self.collect()
+        if self.returned:
+            self.collect()
         reserved = round_up(size, SLOT_ALIGNMENT)
         for segment, extents in self.parts.values():
             offset = extents.take(reserved)
@@ -164,16 +170,16 @@ class PutArena:
 
     def lend(self, slot: Slot, size: int) -> Any:
         """A window for the application; the slot comes back when the last array over it is gone."""
-        window = slot.window(size)
+        window = slot.segment.window(slot.offset, size)
         slot.lent = True
         slot.address = ctypes.addressof(window)
         self.lent[slot.address] = slot
         weakref.finalize(window, self.returned.append, slot).atexit = False
         return window
 
-    def lent_at(self, address: Optional[int], size: int) -> Optional[Slot]:
+    def lent_at(self, address: int, size: int) -> Optional[Slot]:
         """The lent slot that begins at `address` and holds `size` bytes."""
-        slot = self.lent.get(address) if address is not None else None
+        slot = self.lent.get(address)
         return slot if slot is not None and size <= slot.reserved else None
 
     def idle(self) -> list[int]:

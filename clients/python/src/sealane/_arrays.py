@@ -8,29 +8,31 @@ from typing import Any, Callable, NamedTuple, Optional
 from . import _dtypes
 from ._dtypes import Dtype
 
+_BYTES = _dtypes.BY_NAME["uint8"]
+
 
 class Source(NamedTuple):
-    """A tensor to send. `copy` writes it, little-endian and row-major, into memory of `nbytes`; `address` is where
+    """A tensor to send. `copy` writes it, little-endian and row-major, into memory of `nbytes`; `address` tells where
     it already lies that way, if it does."""
 
     dtype: Dtype
     shape: tuple[int, ...]
     nbytes: int
-    address: Optional[int]
-    copy: Callable[[Any], None]
-    #: Keeps the memory at `address` alive while the sidecar may read it.
-    owner: Any
+    address: Optional[Callable[[], int]]
+    copy: Callable[[memoryview], None]
     #: Of a run, whose tensors have this `shape` each and `nbytes` together.
     parts: int = 1
 
 
 def source(value: Any) -> Source:
     """Checks and describes what was put; TypeError says what to do when it cannot be sent."""
-    if type(value).__module__.split(".")[0] == "torch" and hasattr(value, "data_ptr"):
-        return _torch(value)
     if isinstance(value, (bytes, bytearray, memoryview)):
         return _buffer(memoryview(value))
-    _refuse_devices(value)
+    module = type(value).__module__
+    if module.split(".")[0] == "torch" and hasattr(value, "data_ptr"):
+        return _torch(value)
+    if module != "numpy":
+        _refuse_devices(value)
     return _numpy(value)
 
 
@@ -52,24 +54,25 @@ def _numpy(value: Any) -> Source:
     dtype = _dtypes.of_array(array.dtype)
     native = array.dtype.newbyteorder("<")
 
-    def copy(memory: Any) -> None:
+    def copy(memory: memoryview) -> None:
         target = numpy.frombuffer(memory, dtype=native, count=array.size).reshape(array.shape)
         numpy.copyto(target, array)
 
     in_order = array.flags.c_contiguous and array.dtype == native
-    address = int(array.__array_interface__["data"][0]) if in_order else None
-    return Source(dtype, array.shape, array.nbytes, address, copy, array)
+    address = (lambda: int(array.__array_interface__["data"][0])) if in_order else None
+    return Source(dtype, array.shape, array.nbytes, address, copy)
 
 
 def _buffer(view: memoryview) -> Source:
     if not view.c_contiguous:
         raise TypeError("a memoryview must be contiguous to be put; put a numpy array for other layouts")
-    flat = view.cast("B") if view.nbytes else memoryview(b"")
+    nbytes = view.nbytes
+    flat = view.cast("B") if nbytes else memoryview(b"")
 
-    def copy(memory: Any) -> None:
-        memoryview(memory).cast("B")[: flat.nbytes] = flat
+    def copy(memory: memoryview) -> None:
+        memory[:] = flat
 
-    return Source(_dtypes.BY_NAME["uint8"], (flat.nbytes,), flat.nbytes, None, copy, view)
+    return Source(_BYTES, (nbytes,), nbytes, None, copy)
 
 
 def _torch(tensor: Any) -> Source:
@@ -83,18 +86,16 @@ def _torch(tensor: Any) -> Source:
     dtype = _dtypes.of(tensor.dtype)
     shape = tuple(tensor.shape)
 
-    def copy(memory: Any) -> None:
+    def copy(memory: memoryview) -> None:
         target = torch.frombuffer(memory, dtype=tensor.dtype, count=tensor.numel()).reshape(shape)
         target.copy_(tensor)
 
     lazy = tensor.is_conj() or tensor.is_neg()
-    address = tensor.data_ptr() if tensor.is_contiguous() and not lazy else None
-    return Source(dtype, shape, nbytes(dtype, shape), address, copy, tensor)
+    address = tensor.data_ptr if tensor.is_contiguous() and not lazy else None
+    return Source(dtype, shape, nbytes(dtype, shape), address, copy)
 
 
 def _refuse_devices(value: Any) -> None:
     """DLPack names the device of arrays from other libraries; 1 is the CPU, 3 and 11 pinned host memory."""
-    if type(value).__module__.split(".")[0] == "numpy" or not hasattr(value, "__dlpack_device__"):
-        return
-    if int(value.__dlpack_device__()[0]) not in (1, 3, 11):
+    if hasattr(value, "__dlpack_device__") and int(value.__dlpack_device__()[0]) not in (1, 3, 11):
         raise TypeError(f"this {type(value).__name__} is on a device; call .cpu() (or its library's word) first")

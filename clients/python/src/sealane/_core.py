@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import select
+import sys
 import threading
 import time
 import weakref
@@ -40,7 +41,7 @@ Operation = Generator[Step, None, T]
 
 #: How often the watcher looks after a door that nobody waits at.
 TICK_SECONDS = 0.1
-#: Longest sleep between two looks at what finalizers left to do.
+#: Longest sleep of a thread that waits for news: another may have taken them in before it fell asleep.
 SLICE_SECONDS = 0.1
 CONNECT_SECONDS = 5.0
 #: How often something is done without a look at what the sidecar says.
@@ -57,7 +58,6 @@ class Expired(Exception):
 class Core:
     def __init__(self, path: str) -> None:
         self.path = path
-        self.pid = os.getpid()
         self.lock = threading.Lock()
         self.changed = threading.Condition(self.lock)
         #: Called under the lock with every news; asyncio waits through these.
@@ -66,10 +66,12 @@ class Core:
         self.problem: Optional[SealaneError] = None
         self.fatal: Optional[SealaneError] = None
         self.closing = False
+        self.forked = False
         self.lanes: set[AnyLane] = set()
         self.numbered: dict[int, AnyLane] = {}
         self.last_number = 0
         self._reading = False
+        self._losing = False
         self._unlooked = 0
         self._wake_read, self._wake_write = os.pipe()
         self._watcher = threading.Thread(target=self._watch, name="sealane-door", daemon=True)
@@ -104,7 +106,7 @@ class Core:
         with self.lock:
             self._unlooked += 1
             if self._unlooked >= UNLOOKED_MAX:
-                self.drain()
+                self.look()
             return action()
 
     def run(self, operation: Operation[T], timeout: Optional[float], what: str, look_first: bool = True) -> T:
@@ -115,14 +117,18 @@ class Core:
         with self.lock:
             try:
                 if look_first:
-                    self.drain()
-                step = operation.send(None)
+                    self.look()
+                step, expired = operation.send(None), False
                 while True:
                     if not isinstance(step, _Wait):
                         self._unlocked(step.run)
                     elif deadline is not None and time.monotonic() >= deadline:
-                        step = operation.throw(Expired())
-                        continue
+                        if expired:
+                            step = operation.throw(Expired())
+                            continue
+                        # What lies unread may be what was waited for.
+                        expired = True
+                        self.look()
                     else:
                         self.wait(deadline)
                     step = operation.send(None)
@@ -140,8 +146,6 @@ class Core:
         return Timeout(what)
 
     def check_usable(self) -> None:
-        if os.getpid() != self.pid:
-            raise Closed("this door was opened before a fork; connect again in the new process", "UsedAfterFork")
         if self.fatal is not None:
             raise self.fatal
         if self.closing:
@@ -163,16 +167,16 @@ class Core:
         if link is None or self._reading:
             self.changed.wait(seconds)
             return
-        if self.drain():
-            return
-        self._reading = True
+        self.tell()
         try:
-            self._unlocked(lambda: link.poll(select.POLLIN, seconds))
+            self._reading = True
+            self._unlocked(lambda: link.wait(seconds))
         finally:
             self._reading = False
             # Somebody else has to read now, whether or not there was news.
             self.changed.notify_all()
-        self.drain()
+        # One packet: what it brought may be what was waited for, and to look for another costs as much as it.
+        self.drain(1)
 
     def notify(self) -> None:
         self.changed.notify_all()
@@ -181,26 +185,41 @@ class Core:
 
     # ---- the connection ------------------------------------------------------------------------------------
 
-    def drain(self) -> bool:
-        """Takes in everything that the sidecar has said, and tells it what it is owed. Whether there was news."""
-        news = False
+    def look(self) -> None:
+        """Takes in what the sidecar has said, but leaves it to a thread that waits for it: asleep at the socket, that
+        would not notice that somebody else took it."""
         self._unlooked = 0
+        if self._reading:
+            self.tell()
+        else:
+            self.drain()
+
+    def drain(self, most: Optional[int] = None) -> None:
+        """Takes in everything that the sidecar has said, and tells it what it is owed; or `most` packets alone."""
+        packets = 0
         try:
-            while self.link is not None:
+            while self.link is not None and packets != most:
                 packet = self.link.receive()
                 if packet is None:
                     break
-                news = True
+                packets += 1
                 _dispatch.dispatch(self, self.link, packet)
-            if self.link is not None:
-                self.link.flush()
         except LinkLost:
-            self.lost()
+            self._detach()
         except _wire.WireError as error:
             self.fail(SealaneError(f"the sidecar speaks another language: {error}", "FrameMalformed"))
-        if news:
+        if packets:
             self.notify()
-        return news
+        if most is None:
+            self.tell()
+
+    def tell(self) -> None:
+        """Tells the sidecar what it is owed."""
+        try:
+            if self.link is not None:
+                self.link.tell()
+        except LinkLost:
+            self.lost()
 
     def send(self, packet: bytes) -> None:
         """Sends, if there is a connection; what gets lost with one is restored with the next."""
@@ -209,11 +228,20 @@ class Core:
         try:
             self.link.send(packet)
         except LinkLost:
-            # What the sidecar said before it died is still to be read.
-            self.drain()
             self.lost()
 
     def lost(self) -> None:
+        """The connection is gone. What the sidecar said before it died is still to be read: where tensors went to."""
+        if self._losing:
+            return
+        self._losing = True
+        try:
+            self.drain(sys.maxsize)
+        finally:
+            self._losing = False
+        self._detach()
+
+    def _detach(self) -> None:
         if self.link is None:
             return
         self.link.close()
@@ -229,7 +257,7 @@ class Core:
         self.fatal = error
         for lane in self.lanes:
             lane.end(error)
-        self.lost()
+        self._detach()
 
     def add(self, lane: AnyLane) -> None:
         if not self.lanes:
@@ -280,7 +308,7 @@ class Core:
                 os.read(self._wake_read, 4096)
             with self.lock:
                 if self.link is link and not self.closing:
-                    self.drain()
+                    self.look()
                     self._trim()
         with self.lock:
             self._close_pipe()
@@ -359,12 +387,15 @@ class Core:
 
     def close(self) -> None:
         """Leaves the sidecar; the connection itself stays open until the last view is gone."""
-        if os.getpid() != self.pid:
+        if self.forked:
+            # Whoever held the lock is in the parent.
             return
         with self.lock:
             if self.closing:
                 return
             self.closing = True
+            # What was taken last would go to somebody else again.
+            self.tell()
             if self.link is not None:
                 self.link.leave()
             for lane in self.lanes:
@@ -379,10 +410,10 @@ _cores: weakref.WeakSet[Core] = weakref.WeakSet()
 
 
 def _after_fork() -> None:
-    """A child must not keep its parent's connections open: the sidecar would not see the parent go."""
+    """A child has its parent's doors without the threads that watch them."""
     for core in tuple(_cores):
-        if core.link is not None:
-            core.link.connection.close()
+        core.forked = True
+        core.fatal = Closed("this door was opened before a fork; connect again in the new process", "UsedAfterFork")
 
 
 os.register_at_fork(after_in_child=_after_fork)

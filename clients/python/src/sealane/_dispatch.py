@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Optional
 
 from . import _wire
 from ._arena import Segment
-from ._lanes import AnyLane, Arrived, ReceivingLane, SendingLane
+from ._lanes import AnyLane, ReceivingLane, SendingLane
 from ._link import Link, Packet
+from ._runs import Arrived
 from .errors import Closed, Interrupted, NotReady, Refused, SealaneError, Uncertain
 
 if TYPE_CHECKING:

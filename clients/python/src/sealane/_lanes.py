@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from typing import TYPE_CHECKING, NamedTuple, Optional, Union
+from typing import TYPE_CHECKING, Optional, Union
 
 from . import _wire
-from ._arena import PutArena, Segment, Slot
-from ._link import Link
+from ._arena import PutArena, Slot
 from .errors import Closed, Interrupted, SealaneError, Uncertain
 
 if TYPE_CHECKING:
-    from ._runs import Parts
+    from ._runs import Arrived
 
 
 class Pending:
@@ -30,14 +29,13 @@ class Pending:
         self.name = name
         self.slot: Optional[Slot] = None
         self.offset = 0
-        self.assigned: tuple[bytes, ...] = ()
+        self.assigned = b""
 
     def entry(self, sequence: int) -> bytes:
-        segment, offset = (self.slot.segment.number, self.slot.offset + self.offset) if self.slot else (0, 0)
-        run = self.count > 1
+        slot, run = self.slot, self.count > 1
+        segment, offset = (slot.segment.number, slot.offset + self.offset) if slot is not None else (0, 0)
         shape = (self.count, *self.shape) if run else self.shape
-        what = (self.length, self.dtype, shape, self.name, self.assigned, run)
-        return _wire.put_entry(sequence, segment, offset, *what)
+        return _wire.put_entry(sequence, segment, offset, self.length, self.dtype, shape, self.name, self.assigned, run)
 
     @property
     def entry_bytes(self) -> int:
@@ -55,11 +53,9 @@ class Pending:
             self.slot.flying += self.count - 1
         return parts
 
-    def window(self) -> memoryview:
-        """Its bytes."""
+    def bytes(self) -> memoryview:
         assert self.slot is not None
-        segment, offset = self.slot.segment, self.slot.offset + self.offset
-        return memoryview(segment.window(offset, self.length)).cast("B")
+        return self.slot.segment.bytes(self.slot.offset + self.offset, self.length)
 
     def settle(self) -> None:
         """It is not under way any more."""
@@ -135,7 +131,7 @@ class SendingLane(Lane):
         self.next += pending.count
         return entry
 
-    def assign(self, sequence: int, tensors: int, replicas: tuple[bytes, ...]) -> None:
+    def assign(self, sequence: int, tensors: int, replicas: bytes) -> None:
         """Where the sidecar sends a tensor or a whole run. What it shares out among replicas it names by its parts."""
         pending = self.untaken.get(sequence)
         if pending is None or pending.count != tensors:
@@ -187,22 +183,12 @@ class SendingLane(Lane):
                     pending.settle()
 
 
-class Arrived(NamedTuple):
-    """A whole tensor, or a run, in a take segment of `link`."""
-
-    link: Link
-    lane: int
-    entry: _wire.Entry
-    sender: str
-    segment: Optional[Segment]
-
-
 class ReceivingLane(Lane):
     def __init__(self, session: str) -> None:
         super().__init__(session)
         self.ready_items: deque[Union[Arrived, Interrupted]] = deque()
         #: Of which the application has the first ones.
-        self.begun: Optional[Parts] = None
+        self.begun: Optional[Arrived] = None
         self.senders: dict[int, str] = {}
         self.ended = False
 

@@ -9,9 +9,12 @@ import socket
 import sys
 import threading
 import time
+import weakref
 from collections import deque
+from collections.abc import Iterator
 from contextlib import suppress
-from typing import NamedTuple, Optional
+from functools import partial
+from typing import Any, Callable, NamedTuple, Optional
 
 from . import _wire
 from ._arena import Segment
@@ -22,8 +25,6 @@ STUCK_SECONDS = 10.0
 #: Small deliveries are acknowledged in groups of this size, or when the application next waits.
 OWED_BATCH = 64
 OWED_PER_MESSAGE_MAX = 4096
-#: In the order in which the sidecar must hear of them.
-_TOOK, _TOOK_PARTLY, _RELEASE = 0, 1, 2
 _DESCRIPTOR_BYTES = array.array("i").itemsize
 # Plain numbers: to join members of an enumeration takes as long as the call that they are for.
 _SENDING = int(socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
@@ -40,25 +41,38 @@ class Packet(NamedTuple):
     descriptor: Optional[int]
 
 
+#: What a view keeps: the lane and number of a delivery, or 0 and the address of a lent array.
+Key = tuple[int, int]
+#: Numbers of deliveries.
+ByLane = dict[int, list[int]]
+
+
 class Link:
-    """Callers hold the door's lock, except for `released`, which finalizers call from anywhere."""
+    """Callers hold the door's lock, except for what the collector calls, from anywhere, when a view is gone."""
 
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
-        self.pid = os.getpid()
         self.alive = True
         self.leaving = False
         self.takes: dict[int, Segment] = {}
-        #: What views keep: (lane, delivery) of tensors, (0, address) of lent arrays. The sidecar frees pages when the
-        #: connection ends, so it stays while anything is in here.
-        self.held: set[tuple[int, int]] = set()
-        #: Runs of which the application has a part, as (lane, delivery).
-        self.begun: set[tuple[int, int]] = set()
-        #: What the sidecar has not been told: (TOOK, TOOK_PARTLY or RELEASE, lane, delivery).
-        self._owed: deque[tuple[int, int, int]] = deque()
+        #: What watches over the views. The sidecar frees pages when the connection ends, so it stays while anything is
+        #: in here.
+        self.held: dict[Key, weakref.ref[Any]] = {}
+        #: Deliveries of which the application has a part, as far as anybody has said.
+        self.begun: set[Key] = set()
+        #: What the sidecar has not been told.
+        self._taken: deque[Key] = deque()
+        self._taken_partly: deque[Key] = deque()
+        self._released: deque[Key] = deque()
+        #: The same in messages, which are here until they are sent.
+        self._unsaid: deque[bytes] = deque()
         self._flushing = threading.Lock()
         self._buffer = bytearray(_wire.MESSAGE_BYTES_MAX)
+        self._view = memoryview(self._buffer)
+        self._readable = select.poll()
+        self._readable.register(connection, select.POLLIN)
         self.welcome: _wire.Welcome
+        _links.add(self)
 
     @classmethod
     def connect(cls, path: str, timeout: float) -> Link:
@@ -90,7 +104,7 @@ class Link:
         while True:
             packet = self.receive()
             if packet is None:
-                if not self.poll(select.POLLIN, deadline - time.monotonic()):
+                if not self.wait(deadline - time.monotonic()):
                     raise LinkLost
                 continue
             message = packet.message
@@ -104,14 +118,9 @@ class Link:
     def fileno(self) -> int:
         return self.connection.fileno()
 
-    def poll(self, events: int, seconds: float) -> bool:
-        """Waits for `events` on the socket; an error on it counts."""
-        descriptor = self.connection.fileno()
-        if descriptor < 0:
-            return True
-        poller = select.poll()
-        poller.register(descriptor, events)
-        return bool(poller.poll(max(0.0, seconds) * 1000))
+    def wait(self, seconds: float) -> bool:
+        """Waits for a packet; an error on the socket counts. One thread at a time."""
+        return not self.alive or bool(self._readable.poll(max(0.0, seconds) * 1000))
 
     def send(self, packet: bytes) -> None:
         """Sends one packet. The sidecar always reads, so waiting is short; `LinkLost` when it does not."""
@@ -120,10 +129,22 @@ class Link:
                 self.connection.send(packet, _SENDING)
                 return
             except BlockingIOError:
-                if not self.poll(select.POLLOUT, STUCK_SECONDS):
-                    raise LinkLost from None
+                self._await_room()
             except OSError as error:
                 raise LinkLost from error
+
+    def _await_room(self) -> None:
+        try:
+            poller = select.poll()
+            poller.register(self.connection, select.POLLOUT)
+            if poller.poll(STUCK_SECONDS * 1000):
+                return
+            # Whoever reads next learns it as well.
+            self.connection.shutdown(socket.SHUT_RDWR)
+        except (OSError, ValueError):
+            # Another thread closed it meanwhile.
+            pass
+        raise LinkLost
 
     def receive(self) -> Optional[Packet]:
         """The next packet if one waits; `LinkLost` after the last."""
@@ -138,66 +159,141 @@ class Link:
             raise LinkLost from error
         if size == 0:
             raise LinkLost
+        message = _wire.parse(bytes(self._view[:size]))
         if not control:
-            return Packet(_wire.parse(bytes(self._buffer[:size])), None)
+            return Packet(message, None)
         descriptors = array.array("i")
         for level, kind, data in control:
             if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
                 descriptors.frombytes(data[: len(data) - len(data) % _DESCRIPTOR_BYTES])
-        return Packet(_wire.parse(bytes(self._buffer[:size])), descriptors[0] if descriptors else None)
+        return Packet(message, descriptors[0] if descriptors else None)
 
     # ---- what the application has and had ------------------------------------------------------------------
 
-    def took(self, lane: int, delivery: int, urgent: bool) -> None:
+    def watch(self, window: Any, key: Key, urgent: bool) -> None:
+        """Notices when the last view of `window` is gone."""
+        self.held[key] = weakref.ref(window, partial(_gone, self, key, urgent))
+
+    def took(self, key: Key, urgent: bool) -> None:
         """The application has a delivery. Told at once when urgent, else with others."""
-        self.begun.discard((lane, delivery))
-        self._owed.append((_TOOK, lane, delivery))
-        self._flush_some(urgent)
+        self._taken.append(key)
+        self.begun.discard(key)
+        if urgent or len(self._taken) >= OWED_BATCH:
+            self.flush()
 
-    def released(self, lane: int, number: int, urgent: bool) -> None:
-        """A finalizer: the last view of a delivery (or of a lent array, lane 0) is gone. Takes no lock that it would
-        have to wait for, because the collector may run it inside one, in any thread."""
-        if os.getpid() != self.pid:
-            return
-        if lane and self.alive:
-            if (lane, number) in self.begun:
-                # Nobody is left to take the rest.
-                self.begun.discard((lane, number))
-                self._owed.append((_TOOK_PARTLY, lane, number))
-            self._owed.append((_RELEASE, lane, number))
-            with suppress(LinkLost):
-                # Whoever reads next learns that the link is gone, and with it what was held.
-                self._flush_some(urgent)
-        self.held.discard((lane, number))
-        if self.leaving and not self.held:
-            self.close()
+    def took_partly(self, key: Key) -> None:
+        """The application has a part of a delivery, and nobody is left to take the rest."""
+        if key in self.begun:
+            self._taken_partly.append(key)
+            self.begun.discard(key)
 
-    def _flush_some(self, urgent: bool) -> None:
-        if urgent or len(self._owed) >= OWED_BATCH:
+    def release(self, key: Key, urgent: bool) -> None:
+        """The application has no view of a delivery. Takes no lock that it would have to wait for, because the
+        collector may run it inside one, in any thread."""
+        self.took_partly(key)
+        self._released.append(key)
+        if urgent or len(self._released) >= OWED_BATCH:
             self.flush()
 
     def flush(self) -> None:
         """Tells what is owed. Whoever comes while another thread is at it leaves it to that one."""
-        while self._owed and self._flushing.acquire(blocking=False):
+        while self._owes() and self._flushing.acquire(blocking=False):
             try:
-                owed: dict[tuple[int, int], list[int]] = {}
-                while self._owed:
-                    kind, lane, number = self._owed.popleft()
-                    owed.setdefault((kind, lane), []).append(number)
-                for (kind, lane), numbers in sorted(owed.items()):
-                    for start in range(0, len(numbers), OWED_PER_MESSAGE_MAX):
-                        some = numbers[start : start + OWED_PER_MESSAGE_MAX]
-                        partly = kind == _TOOK_PARTLY
-                        self.send(_wire.release(lane, some) if kind == _RELEASE else _wire.took(lane, some, partly))
+                self._say()
             finally:
                 self._flushing.release()
+
+    def tell(self) -> None:
+        """As `flush`, and what was owed before has been told when it returns. Not for the collector, which may run
+        inside of either."""
+        with self._flushing:
+            if self._owes():
+                self._say()
+
+    def _owes(self) -> bool:
+        return bool(self._taken or self._taken_partly or self._released or self._unsaid)
+
+    def _say(self) -> None:
+        # In this order, because a delivery is taken before it is released.
+        released, partly, taken = map(_drained, (self._released, self._taken_partly, self._taken))
+        self._unsaid.extend(_words(taken, partly, released))
+        while self._unsaid:
+            self.send(self._unsaid[0])
+            self._unsaid.popleft()
 
     def leave(self) -> None:
         """Closes now, or when the last view is gone."""
         self.leaving = True
-        if not self.held:
+        if self.held:
+            _left.add(self)
+            # The last one may have gone in between.
+            self._close_if_idle()
+        else:
+            self.close()
+
+    def _close_if_idle(self) -> None:
+        if self.leaving and not self.held:
             self.close()
 
     def close(self) -> None:
         self.alive = False
         self.connection.close()
+        _left.discard(self)
+
+
+def _gone(link: Link, key: Key, urgent: bool, _view: weakref.ref[Any]) -> None:
+    """The last view of something is gone."""
+    lane, _ = key
+    try:
+        if lane and link.alive:
+            with suppress(LinkLost):
+                # Whoever reads next learns that the link is gone, and with it what was held.
+                link.release(key, urgent)
+    finally:
+        link.held.pop(key, None)
+        link._close_if_idle()
+
+
+def _drained(owed: deque[Key]) -> ByLane:
+    lanes: ByLane = {}
+    while owed:
+        lane, number = owed.popleft()
+        lanes.setdefault(lane, []).append(number)
+    return lanes
+
+
+def _words(taken: ByLane, partly: ByLane, released: ByLane) -> Iterator[bytes]:
+    """What the sidecar hears: of each delivery that it was taken, before or as it is released."""
+    for lane, numbers in partly.items():
+        # An interruption may have come before it was known here that the application has all of it.
+        only = set(numbers).difference(taken.get(lane, ()))
+        yield from _split(partial(_wire.took, partly=True), lane, [one for one in numbers if one in only])
+    for lane, numbers in taken.items():
+        both = set(numbers).intersection(released.get(lane, ()))
+        if both:
+            yield from _split(partial(_wire.release, taken=True), lane, [one for one in numbers if one in both])
+            numbers = [one for one in numbers if one not in both]
+            released[lane] = [one for one in released[lane] if one not in both]
+        yield from _split(_wire.took, lane, numbers)
+    for lane, numbers in released.items():
+        yield from _split(_wire.release, lane, numbers)
+
+
+def _split(message: Callable[[int, list[int]], bytes], lane: int, numbers: list[int]) -> Iterator[bytes]:
+    """Into messages of legal size."""
+    for start in range(0, len(numbers), OWED_PER_MESSAGE_MAX):
+        yield message(lane, numbers[start : start + OWED_PER_MESSAGE_MAX])
+
+
+_links: weakref.WeakSet[Link] = weakref.WeakSet()
+#: Links that were left while views of their memory were about: these alone keep them open.
+_left: set[Link] = set()
+
+
+def _after_fork() -> None:
+    """A child must not keep its parent's connections open: the sidecar would not see the parent go."""
+    for link in tuple(_links):
+        link.close()
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import ctypes
 import time
-import weakref
 from collections import deque
 from collections.abc import Sequence
 from typing import Any, Optional
 
-from . import _runs, _wire
+from . import _arrays, _runs, _wire
 from ._arena import SEGMENT_STEP_BYTES, Slot, round_up
 from ._arrays import Source
 from ._core import RESUME_SECONDS, WAIT, Core, Expired, Operation, Work
-from ._lanes import AnyLane, Arrived, Pending, ReceivingLane, SendingLane
+from ._lanes import AnyLane, Pending, ReceivingLane, SendingLane
 from ._link import Link, LinkLost
-from ._runs import Described, Parts
+from ._runs import URGENT_BYTES, Described
 from .errors import Interrupted, NotReady, Refused, Timeout
 from .tensor import Tensor
 
@@ -23,8 +22,6 @@ from .tensor import Tensor
 GRACE_SECONDS = 2.0
 #: Without a timeout a lane is asked for again and again, this long each.
 PATIENCE_SECONDS = 86_400.0
-#: Tensors of this size and more are acknowledged and released one by one: what they occupy is worth a message.
-URGENT_BYTES = 64 << 10
 #: Pause before a lane is asked for again that could not be restored.
 RETRY_SECONDS = 0.2
 
@@ -88,22 +85,24 @@ def put(core: Core, lane: SendingLane, described: Sequence[Described]) -> Operat
             pending.settle()
 
 
-def put_now(core: Core, lane: SendingLane, source: Source, name: bytes) -> Optional[int]:
+def put_now(core: Core, lane: SendingLane, described: Described) -> Optional[int]:
     """Puts one small tensor, or one run, if window and memory have room for it: its number, or None."""
     lane.check()
     lane.raise_failure()
-    if not lane.ready or not 0 < source.nbytes <= URGENT_BYTES or lane.arena.lent:
+    source, name = described
+    nbytes = source.nbytes
+    if not lane.ready or not 0 < nbytes <= URGENT_BYTES or lane.arena.lent:
         return None
     if lane.under_way + source.parts > lane.window:
         return None
-    slot = lane.arena.take(source.nbytes)
+    slot = lane.arena.take(nbytes)
     if slot is None:
         return None
-    pending = Pending(source.dtype.code, source.shape, source.nbytes, name, source.parts)
+    pending = Pending(source.dtype.code, source.shape, nbytes, name, source.parts)
     slot.flying = 1
     pending.slot = slot
     try:
-        source.copy(slot.window(source.nbytes))
+        source.copy(slot.bytes(nbytes))
     except BaseException:
         pending.settle()
         raise
@@ -134,7 +133,7 @@ def _prepare(
     pending = Pending(source.dtype.code, source.shape, source.nbytes, name, source.parts)
     if source.nbytes == 0:
         return pending
-    slot = lane.arena.lent_at(source.address, source.nbytes)
+    slot = lane.arena.lent_at(source.address(), source.nbytes) if lane.arena.lent and source.address else None
     if slot is not None:
         slot.flying += 1
         pending.slot = slot
@@ -147,7 +146,7 @@ def _prepare(
     slot.flying = 1
     pending.slot = slot
     try:
-        yield Work(lambda: source.copy(slot.window(source.nbytes)), source.nbytes)
+        yield Work(lambda: source.copy(slot.bytes(source.nbytes)), source.nbytes)
     except BaseException:
         pending.settle()
         raise
@@ -231,7 +230,7 @@ def _move(core: Core, lane: SendingLane, pending: Pending, link: Optional[Link] 
     slot = yield from _room(core, lane, pending.length, link)
     slot.flying = 1
     # Within the lock: nothing else can use the lane until this is done.
-    memoryview(slot.window(pending.length)).cast("B")[:] = pending.window()
+    slot.bytes(pending.length)[:] = pending.bytes()
     pending.slot, pending.offset = slot, 0
 
 
@@ -247,8 +246,7 @@ def empty(core: Core, lane: SendingLane, size: int) -> Operation[Any]:
     link = core.link
     if link is not None:
         address = ctypes.addressof(window)
-        link.held.add((0, address))
-        weakref.finalize(window, link.released, 0, address, False).atexit = False
+        link.watch(window, (0, address), urgent=False)
     return window
 
 
@@ -303,43 +301,24 @@ def take(core: Core, lane: ReceivingLane) -> Operation[Optional[Tensor]]:
 
 def take_ready(core: Core, lane: ReceivingLane) -> Optional[Tensor]:
     """The next tensor if one is here."""
-    if lane.begun is None:
+    arrived = lane.begun
+    if arrived is None:
         if not lane.ready_items:
             return None
         item = lane.ready_items.popleft()
         if isinstance(item, Interrupted):
             raise item
-        lane.begun = _begun(item)
-    parts = lane.begun
-    tensor = parts.next()
-    if parts.over:
+        item.begin()
+        lane.begun = arrived = item
+    tensor = arrived.next()
+    if arrived.over:
         lane.begun = None
-        _took(core, parts.item)
+        if core.link is arrived.link:
+            try:
+                arrived.took()
+            except LinkLost:
+                core.lost()
     return tensor
-
-
-def _begun(item: Arrived) -> Parts:
-    parts, link, delivery = Parts(item), item.link, item.entry.delivery
-    if parts.watch(link.released, item.lane, delivery, _is_urgent(item)):
-        link.held.add((item.lane, delivery))
-    if parts.count > 1:
-        link.begun.add((item.lane, delivery))
-    return parts
-
-
-def _took(core: Core, item: Arrived) -> None:
-    link, entry = item.link, item.entry
-    if core.link is link:
-        try:
-            link.took(item.lane, entry.delivery, urgent=_is_urgent(item))
-        except LinkLost:
-            core.lost()
-    if item.segment is None:
-        link.released(item.lane, entry.delivery, urgent=False)
-
-
-def _is_urgent(item: Arrived) -> bool:
-    return item.entry.length >= URGENT_BYTES
 
 
 def close_receiver(core: Core, lane: ReceivingLane) -> Operation[None]:
@@ -348,6 +327,8 @@ def close_receiver(core: Core, lane: ReceivingLane) -> Operation[None]:
         return
     _break_off(core, lane)
     lane.ready_items.clear()
+    # What was taken is not the sidecar's to give away, so it hears of that before it hears that the lane is over.
+    core.tell()
     if lane.number:
         core.send(_wire.close(lane.number))
         while not (lane.over or lane.ended) and lane.number:
@@ -358,13 +339,9 @@ def close_receiver(core: Core, lane: ReceivingLane) -> Operation[None]:
 
 def _break_off(core: Core, lane: ReceivingLane) -> None:
     """Of a run that the application took a part of, the views stay valid, and to the sender it is lost."""
-    if lane.begun is None:
-        return
-    item, lane.begun = lane.begun.item, None
-    delivery = item.entry.delivery
-    if core.link is item.link:
-        item.link.begun.discard((item.lane, delivery))
-        core.send(_wire.took(item.lane, [delivery], partly=True))
+    arrived, lane.begun = lane.begun, None
+    if arrived is not None and core.link is arrived.link:
+        arrived.link.took_partly(arrived.key)
 
 
 # ---- after a restart -------------------------------------------------------------------------------------------
@@ -431,15 +408,24 @@ def check_session(session: str) -> str:
     return session
 
 
-def describe(
-    core: Core, lane: SendingLane, values: Sequence[Any], names: Optional[Sequence[bytes]]
-) -> list[Described]:
-    """Checks what is put before anything of it is sent, and makes runs of it where nothing speaks against that."""
+def describe_one(core: Core, value: Any, name: str) -> Described:
+    """Checks what is put before anything of it is sent."""
+    source = _arrays.source(value)
+    _check_rank(core, source)
+    return source, check_name(name)
+
+
+def describe(core: Core, lane: SendingLane, values: Sequence[Any], names: Optional[Sequence[bytes]]) -> list[Described]:
+    """As `describe_one`, and makes runs where nothing speaks against that."""
     # What lies in lent memory already is put from where it lies.
     alone = len(values) == 1 or lane.shared_out or bool(lane.arena.lent)
     described = list((_runs.describe if alone else _runs.describe_runs)(values, names))
-    rank_max = core.link.welcome.rank_max if core.link is not None else _wire.RANK_MAX
     for source, _ in described:
-        if len(source.shape) > rank_max:
-            raise ValueError(f"a tensor has at most {rank_max} dimensions here, this one {len(source.shape)}")
+        _check_rank(core, source)
     return described
+
+
+def _check_rank(core: Core, source: Source) -> None:
+    most = core.link.welcome.rank_max if core.link is not None else _wire.RANK_MAX
+    if len(source.shape) > most:
+        raise ValueError(f"a tensor has at most {most} dimensions here, this one {len(source.shape)}")

@@ -3,19 +3,21 @@ they are taken. What a tensor costs on its way is then shared by all of a run.""
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any, Optional
 
 from . import _arrays, _dtypes, _wire
+from ._arena import Segment
 from ._arrays import Source
-from ._lanes import Arrived
+from ._link import Link
 from .tensor import Tensor
 
 RUN_TENSORS_MAX = 256
 #: A view of one part keeps the memory of all.
 RUN_BYTES_MAX = 64 << 10
+#: Tensors of this size and more are acknowledged and released one by one: what they occupy is worth a message.
+URGENT_BYTES = 64 << 10
 
 #: What is put, and under which name.
 Described = tuple[Source, bytes]
@@ -61,10 +63,10 @@ def _uniform_bytes(values: Sequence[bytes]) -> Optional[list[Source]]:
         return None
 
     def run(chunk: Sequence[bytes]) -> Source:
-        def copy(memory: Any) -> None:
-            memoryview(memory).cast("B")[:] = b"".join(chunk)
+        def copy(memory: memoryview) -> None:
+            memory[:] = b"".join(chunk)
 
-        return Source(_dtypes.BY_NAME["uint8"], (size,), size * len(chunk), None, copy, None, len(chunk))
+        return Source(_dtypes.BY_NAME["uint8"], (size,), size * len(chunk), None, copy, len(chunk))
 
     return [run(values[start : start + parts]) for start in range(0, len(values), parts)]
 
@@ -80,11 +82,11 @@ def _uniform_arrays(values: Sequence[Any]) -> Optional[list[Source]]:
     dtype, shape = _dtypes.of_array(first.dtype), first.shape
 
     def run(chunk: Sequence[Any]) -> Source:
-        def copy(memory: Any) -> None:
+        def copy(memory: memoryview) -> None:
             target = numpy.frombuffer(memory, dtype=first.dtype)
             numpy.concatenate(chunk, out=target.reshape((len(chunk) * shape[0], *shape[1:])))
 
-        return Source(dtype, shape, first.nbytes * len(chunk), None, copy, None, len(chunk))
+        return Source(dtype, shape, first.nbytes * len(chunk), None, copy, len(chunk))
 
     return [run(values[start : start + parts]) for start in range(0, len(values), parts)]
 
@@ -108,38 +110,54 @@ def _joined(sources: list[Source]) -> Source:
     if len(sources) == 1:
         return first
 
-    def copy(memory: Any) -> None:
-        view, size = memoryview(memory).cast("B"), first.nbytes
+    def copy(memory: memoryview) -> None:
         for index, source in enumerate(sources):
-            source.copy(view[index * size : (index + 1) * size])
+            source.copy(memory[index * first.nbytes : (index + 1) * first.nbytes])
 
     size = first.nbytes * len(sources)
-    return Source(first.dtype, first.shape, size, None, copy, None, len(sources))
+    return Source(first.dtype, first.shape, size, None, copy, len(sources))
 
 
-class Parts:
-    """A delivery on its way to the application: one tensor, or those of a run, one after the other."""
+class Arrived:
+    """A delivery on its way to the application: one whole tensor, or those of a run, one after the other."""
 
-    __slots__ = ("_dtype", "_index", "_nbytes", "_shape", "_window", "count", "item")
+    __slots__ = (
+        "_dtype",
+        "_index",
+        "_is_urgent",
+        "_nbytes",
+        "_shape",
+        "_window",
+        "count",
+        "entry",
+        "key",
+        "link",
+        "segment",
+        "sender",
+    )
 
-    def __init__(self, item: Arrived) -> None:
-        entry = item.entry
-        self.item = item
+    def __init__(self, link: Link, lane: int, entry: _wire.Entry, sender: str, segment: Optional[Segment]) -> None:
+        self.link = link
+        self.key = lane, entry.delivery
+        self.entry = entry
+        self.sender = sender
+        self.segment = segment
         self.count = entry.shape[0] if entry.run else 1
+        #: Whether what it occupies is worth a message.
+        self._is_urgent = entry.length >= URGENT_BYTES
+
+    def begin(self) -> None:
+        """The application gets the first one now: the memory is its own until the last view is gone."""
+        entry, link = self.entry, self.link
+        link.begun.add(self.key)
         self._index = 0
         self._nbytes = entry.length // self.count
         self._shape = entry.shape[1:] if entry.run else entry.shape
         self._dtype = _dtypes.by_code(entry.dtype)
         self._window: Any = None
-        if item.segment is not None:
-            self._window = item.segment.window(entry.offset, entry.length)
-
-    def watch(self, released: Any, *arguments: Any) -> bool:
-        """Has `released` called when the last view is gone; False when there is nothing to view."""
-        if self._window is None:
-            return False
-        weakref.finalize(self._window, released, *arguments).atexit = False
-        return True
+        if self.segment is not None:
+            self._window = self.segment.window(entry.offset, entry.length)
+            link.watch(self._window, self.key, self._is_urgent)
 
     @property
     def over(self) -> bool:
@@ -147,15 +165,13 @@ class Parts:
 
     def next(self) -> Tensor:
         """The next one; there is one unless it is `over`."""
-        index = self._index
-        self._index += 1
-        return Tensor(
-            name=self.item.entry.name,
-            sequence=self.item.entry.sequence + index,
-            sender=self.item.sender,
-            dtype=self._dtype,
-            shape=self._shape,
-            nbytes=self._nbytes,
-            window=self._window,
-            offset=index * self._nbytes,
-        )
+        entry, index, nbytes = self.entry, self._index, self._nbytes
+        self._index = index + 1
+        place = self._window, index * nbytes
+        return Tensor(entry.name, entry.sequence + index, self.sender, self._dtype, self._shape, nbytes, *place)
+
+    def took(self) -> None:
+        """The application has all of it."""
+        self.link.took(self.key, self._is_urgent)
+        if self.segment is None:
+            self.link.release(self.key, urgent=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple, Union
 
 VERSION = 1
@@ -23,6 +23,9 @@ _RANGE = struct.Struct("<QQ")
 
 HEADER_BYTES = _HEADER.size
 PUT_ENTRY_BYTES = _PUT_ENTRY.size
+#: By rank, which is a byte.
+_DIMENSIONS = tuple(struct.Struct(f"<{rank}Q") for rank in range(256))
+_REPLICA_BYTES = 16
 
 
 class WireError(Exception):
@@ -63,11 +66,13 @@ def put_entry(
     dtype: int,
     shape: Sequence[int],
     name: bytes = b"",
-    assigned: Sequence[bytes] = (),
+    assigned: bytes = b"",
     run: bool = False,
 ) -> bytes:
-    head = _PUT_ENTRY.pack(sequence, offset, length, segment, dtype, len(shape), len(name), run, len(assigned), 0)
-    return b"".join((head, struct.pack(f"<{len(shape)}Q", *shape), name, *assigned))
+    """`assigned` is replicas as they were named, one after the other."""
+    rank, replicas = len(shape), len(assigned) // _REPLICA_BYTES
+    head = _PUT_ENTRY.pack(sequence, offset, length, segment, dtype, rank, len(name), run, replicas, 0)
+    return head + _DIMENSIONS[rank].pack(*shape) + name + assigned
 
 
 def put(lane: int, entries: Sequence[bytes]) -> bytes:
@@ -82,8 +87,8 @@ def took(lane: int, deliveries: Sequence[int], partly: bool = False) -> bytes:
     return _HEADER.pack(6, int(partly), len(deliveries), lane) + struct.pack(f"<{len(deliveries)}Q", *deliveries)
 
 
-def release(lane: int, deliveries: Sequence[int]) -> bytes:
-    return _HEADER.pack(7, 0, len(deliveries), lane) + struct.pack(f"<{len(deliveries)}Q", *deliveries)
+def release(lane: int, deliveries: Sequence[int], taken: bool = False) -> bytes:
+    return _HEADER.pack(7, int(taken), len(deliveries), lane) + struct.pack(f"<{len(deliveries)}Q", *deliveries)
 
 
 def drop(segment: int) -> bytes:
@@ -130,8 +135,8 @@ class Failed(NamedTuple):
 
 class Assigned(NamedTuple):
     lane: int
-    #: First number, how many tensors from there on, replicas.
-    entries: tuple[tuple[int, int, tuple[bytes, ...]], ...]
+    #: First number, how many tensors from there on, replicas one after the other.
+    entries: tuple[tuple[int, int, bytes], ...]
 
 
 class Taken(NamedTuple):
@@ -215,16 +220,20 @@ class _Cursor:
     def octets(self, count: int) -> bytes:
         part = self.packet[self.at : self.at + count]
         if len(part) != count:
-            raise WireError("the message ends before its last field")
+            raise _cut_off()
         self.at += count
         return part
 
     def unpack(self, layout: struct.Struct) -> tuple[int, ...]:
-        return layout.unpack(self.octets(layout.size))
+        try:
+            fields = layout.unpack_from(self.packet, self.at)
+        except struct.error:
+            raise _cut_off() from None
+        self.at += layout.size
+        return fields
 
     def number(self, layout: str) -> int:
-        value: int = struct.unpack(layout, self.octets(struct.calcsize(layout)))[0]
-        return value
+        return self.unpack(struct.Struct(layout))[0]
 
     def text(self, layout: str = "<B") -> str:
         return self._utf8(self.number(layout))
@@ -240,14 +249,19 @@ class _Cursor:
 
     def entry(self) -> Entry:
         delivery, sequence, offset, length, segment, sender, dtype, rank, name, run = self.unpack(_DELIVER_ENTRY)
-        shape = struct.unpack(f"<{rank}Q", self.octets(8 * rank))
+        shape = self.unpack(_DIMENSIONS[rank])
         if run and (run > 1 or not shape or not shape[0] or length % shape[0]):
             raise WireError("a delivery is neither one tensor nor a run")
-        return Entry(delivery, sequence, offset, length, segment, sender, dtype, shape, bool(run), self._utf8(name))
+        text = self._utf8(name) if name else ""
+        return Entry(delivery, sequence, offset, length, segment, sender, dtype, shape, bool(run), text)
 
-    def assigned(self) -> tuple[int, int, tuple[bytes, ...]]:
+    def assigned(self) -> tuple[int, int, bytes]:
         sequence, tensors, count = self.unpack(_ASSIGNED_ENTRY)
-        return sequence, tensors, tuple(self.octets(16) for _ in range(count))
+        return sequence, tensors, self.octets(count * _REPLICA_BYTES)
+
+
+def _cut_off() -> WireError:
+    return WireError("the message ends before its last field")
 
 
 def parse(packet: bytes) -> Message:
@@ -291,9 +305,3 @@ def _body(cursor: _Cursor, kind: int, flags: int, count: int, lane: int) -> Mess
         version, rank, size = cursor.number("<H"), cursor.number("<H"), cursor.number("<I")
         return Welcome(version, rank, size, cursor.number("<Q"), cursor.number("<Q"), cursor.octets(16))
     raise WireError(f"message kind {kind} is unknown; this sidecar is newer than the package")
-
-
-def sequences(ranges: Iterable[tuple[int, int]]) -> Iterable[int]:
-    """Every number of inclusive ranges."""
-    for first, last in ranges:
-        yield from range(first, last + 1)

@@ -24,12 +24,15 @@ from . import _operations
 from ._core import Core, Expired, Operation, Work
 from ._lanes import ReceivingLane, SendingLane
 from ._link import Link
+from ._runs import Described
 from .door import OPEN_SECONDS, array_over, layout, path_of, prepare
 from .errors import SealaneError
 from .tensor import Tensor
 
 #: Copies shorter than this run in the loop's own thread: handing them to another takes longer.
 INLINE_BYTES_MAX = 256 << 10
+#: How often something is done at once before other tasks have their turn.
+AT_ONCE_MAX = 16
 
 T = TypeVar("T")
 C = TypeVar("C", bound="_Closing")
@@ -42,6 +45,16 @@ class _Driver:
         self.core = core
         self._loop: Optional[asyncio.AbstractEventLoop] = None
         self._registered: Optional[tuple[Link, int]] = None
+        self._at_once = 0
+
+    async def attempt(self, action: Callable[[], Optional[T]]) -> Optional[T]:
+        """As `Core.attempt`. The other tasks of the loop have their turn now and then, however much can be done at
+        once."""
+        self._at_once += 1
+        if self._at_once >= AT_ONCE_MAX:
+            self._at_once = 0
+            await asyncio.sleep(0)
+        return self.core.attempt(action)
 
     async def run(self, operation: Operation[T], timeout: Optional[float], what: str) -> T:
         core = self.core
@@ -250,13 +263,18 @@ class Sender(_Closing):
 
     async def put(self, array: Any, name: str = "", *, timeout: Optional[float] = None) -> int:
         """As `sealane.Sender.put`. Copies run in the loop's executor: leave `array` alone until this returns."""
-        return (await self.put_many([array], [name], timeout=timeout))[0]
+        core, lane = self._driver.core, self._lane
+        described = _operations.describe_one(core, array, name)
+        sequence = await self._driver.attempt(lambda: _operations.put_now(core, lane, described))
+        return (await self._put([described], timeout))[0] if sequence is None else sequence
 
     async def put_many(
         self, arrays: Sequence[Any], names: Optional[Sequence[str]] = None, *, timeout: Optional[float] = None
     ) -> list[int]:
         """As `sealane.Sender.put_many`."""
-        described = prepare(self._driver.core, self._lane, arrays, names)
+        return await self._put(prepare(self._driver.core, self._lane, arrays, names), timeout)
+
+    async def _put(self, described: list[Described], timeout: Optional[float]) -> list[int]:
         operation = _operations.put(self._driver.core, self._lane, described)
         return await self._driver.run(operation, timeout, f"putting into `{self.session}`")
 
@@ -311,9 +329,13 @@ class Receiver(_Closing):
 
     async def take(self, *, timeout: Optional[float] = None) -> Optional[Tensor]:
         """As `sealane.Receiver.take`."""
-        if self._lane.over and self._lane.ended:
+        core, lane = self._driver.core, self._lane
+        tensor = await self._driver.attempt(lambda: _operations.take_ready(core, lane))
+        if tensor is not None:
+            return tensor
+        if lane.over and lane.ended:
             return None
-        operation = _operations.take(self._driver.core, self._lane)
+        operation = _operations.take(core, lane)
         return await self._driver.run(operation, timeout, f"no tensor came from `{self.session}`")
 
     def __aiter__(self) -> AsyncIterator[Tensor]:

@@ -119,10 +119,10 @@ class Sender:
         Raises `Timeout`, `Refused` or `Closed`, TypeError or ValueError when it is no tensor, and `Uncertain` about
         earlier tensors, before anything of this call is put.
         """
-        described = prepare(self._core, self._lane, [array], [name])
-        source, label = described[0]
-        sequence = self._core.attempt(lambda: _operations.put_now(self._core, self._lane, source, label))
-        return self._put(described, timeout)[0] if sequence is None else sequence
+        core, lane = self._core, self._lane
+        described = _operations.describe_one(core, array, name)
+        sequence = core.attempt(lambda: _operations.put_now(core, lane, described))
+        return self._put([described], timeout)[0] if sequence is None else sequence
 
     def put_many(
         self, arrays: Sequence[Any], names: Optional[Sequence[str]] = None, *, timeout: Optional[float] = None
@@ -197,13 +197,14 @@ class Receiver:
 
     def take(self, *, timeout: Optional[float] = None) -> Optional[Tensor]:
         """The next tensor, or None when every sender has closed. Raises `Timeout` after `timeout` seconds."""
-        tensor = self._core.attempt(lambda: _operations.take_ready(self._core, self._lane))
+        core, lane = self._core, self._lane
+        tensor = core.attempt(lambda: _operations.take_ready(core, lane))
         if tensor is not None:
             return tensor
-        if self._lane.over and self._lane.ended:
+        if lane.over and lane.ended:
             return None
-        operation = _operations.take(self._core, self._lane)
-        return self._core.run(operation, timeout, f"no tensor came from `{self.session}`", look_first=False)
+        operation = _operations.take(core, lane)
+        return core.run(operation, timeout, f"no tensor came from `{self.session}`", look_first=False)
 
     def __iter__(self) -> Iterator[Tensor]:
         return self
@@ -239,9 +240,7 @@ class Receiver:
 # ---- shared with aio -------------------------------------------------------------------------------------------
 
 
-def prepare(
-    core: Core, lane: SendingLane, arrays: Sequence[Any], names: Optional[Sequence[str]]
-) -> list[Described]:
+def prepare(core: Core, lane: SendingLane, arrays: Sequence[Any], names: Optional[Sequence[str]]) -> list[Described]:
     """Checks tensors and names before anything of them is sent."""
     if names is not None and len(names) != len(arrays):
         raise ValueError(f"{len(arrays)} tensors and {len(names)} names")

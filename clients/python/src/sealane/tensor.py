@@ -26,7 +26,6 @@ class Tensor:
 
     def __init__(
         self,
-        *,
         name: str,
         sequence: int,
         sender: str,

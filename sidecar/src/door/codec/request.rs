@@ -42,12 +42,14 @@ pub enum Request {
     Took {
         lane: u32,
         deliveries: Vec<u64>,
-        /// Runs of which the application has a part and will not take the rest.
+        /// The application has a part of each, as of a run, and will not take the rest.
         partly: bool,
     },
     Release {
         lane: u32,
         deliveries: Vec<u64>,
+        /// The application took them as well, which nothing said before.
+        taken: bool,
     },
     Drop {
         segment: u32,
@@ -136,8 +138,8 @@ fn parse_body(header: &Header, cursor: &mut Cursor<'_>) -> Result<Request, Fault
             Ok(Request::Took { lane, deliveries: cursor.items(header.count, 8, Cursor::u64)?, partly })
         }
         7 => {
-            header.listed(0)?;
-            Ok(Request::Release { lane, deliveries: cursor.items(header.count, 8, Cursor::u64)? })
+            let taken = header.listed(1)? != 0;
+            Ok(Request::Release { lane, deliveries: cursor.items(header.count, 8, Cursor::u64)?, taken })
         }
         8 => {
             header.plain(0)?;

@@ -57,7 +57,9 @@ fn request(m: &Value) -> Request {
         "PUT" => Request::Put { lane, entries: list(&m["entries"]).iter().map(put_entry).collect() },
         "CLOSE" => Request::Close { lane, abandon: m["abandon"] == true },
         "TOOK" => Request::Took { lane, deliveries: numbers(&m["deliveries"]), partly: m["partly"] == true },
-        "RELEASE" => Request::Release { lane, deliveries: numbers(&m["deliveries"]) },
+        "RELEASE" => {
+            Request::Release { lane, deliveries: numbers(&m["deliveries"]), taken: m["taken"] == true }
+        }
         "DROP" => Request::Drop { segment: number(&m["segment"]) as u32 },
         kind => panic!("{kind} is not a request"),
     }

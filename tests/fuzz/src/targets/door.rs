@@ -34,7 +34,7 @@ fn encode(request: &Request) -> Option<Vec<u8>> {
         }
         Request::Close { lane, abandon } => header(5, u8::from(*abandon), 0, *lane),
         Request::Took { lane, deliveries, partly } => numbers(6, u8::from(*partly), *lane, deliveries),
-        Request::Release { lane, deliveries } => numbers(7, 0, *lane, deliveries),
+        Request::Release { lane, deliveries, taken } => numbers(7, u8::from(*taken), *lane, deliveries),
     })
 }
 
