@@ -337,7 +337,12 @@ impl Connection {
     /// Gives back memory that an idle connection has no use for. What is queued stays, and what is sent next takes
     /// memory anew.
     pub fn release_memory(&mut self) {
-        self.core.output.release();
+        let Self { core, state } = self;
+        core.output.release();
+        core.events.shrink_to_fit();
+        if let State::Keyed(keyed) = state {
+            keyed.release_memory();
+        }
     }
 
     /// Ends the connection and tells the remote why. Drain the output afterwards.
@@ -425,8 +430,8 @@ impl Connection {
 
     /// The verdict on the remote, once there is one.
     #[must_use]
-    pub const fn peer(&self) -> Option<&VerifiedPeer> {
-        self.core.peer.as_ref()
+    pub fn peer(&self) -> Option<&VerifiedPeer> {
+        self.core.peer.as_deref()
     }
 
     /// The suite in use, once keys are shared.

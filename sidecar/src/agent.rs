@@ -28,10 +28,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
 use crate::evidence::{Platforms, ProviderInput};
+use crate::signals::Signals;
 pub(crate) use config::{AgentArguments, Config};
 use csi::{Driver, Places};
 use kubelet::Kubelet;
@@ -55,6 +55,7 @@ pub(crate) fn run(config: Config, platforms: &Platforms) -> anyhow::Result<()> {
 
 async fn serve(config: Config, platforms: &Platforms) -> anyhow::Result<()> {
     let Config { node, provider, sidecars, kubelet_directory, kubelet, simulated_platform } = config;
+    let mut signals = Signals::listen()?;
     caller::supported()?;
     let input = ProviderInput { simulated: simulated_platform, ..ProviderInput::default() };
     let platform = platforms.open(provider, &input).context("the node's platform")?;
@@ -71,7 +72,10 @@ async fn serve(config: Config, platforms: &Platforms) -> anyhow::Result<()> {
     tokio::select! {
         served = driver.serve() => served.context("the kubelet cannot be served"),
         () = registration(&mut answers) => anyhow::bail!("the kubelet refused the driver; the log says why"),
-        stopped = stopped() => stopped,
+        () = signals.stop() => {
+            tracing::info!("stopped");
+            Ok(())
+        }
     }
 }
 
@@ -86,15 +90,4 @@ async fn registration(answers: &mut mpsc::Receiver<Result<(), String>>) {
             }
         }
     }
-}
-
-async fn stopped() -> anyhow::Result<()> {
-    let mut terminate = signal(SignalKind::terminate()).context("SIGTERM cannot be handled")?;
-    let mut interrupt = signal(SignalKind::interrupt()).context("SIGINT cannot be handled")?;
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-    }
-    tracing::info!("stopped");
-    Ok(())
 }

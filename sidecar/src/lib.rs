@@ -30,6 +30,7 @@ mod policy;
 mod route;
 mod run;
 mod session;
+mod signals;
 mod trace;
 mod volume;
 

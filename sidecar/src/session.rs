@@ -29,6 +29,7 @@ mod rejudging;
 mod rendezvous;
 mod resumption;
 pub(crate) mod silences;
+mod stop;
 pub(crate) mod tickets;
 pub(crate) mod traffic;
 mod trust;

@@ -29,7 +29,8 @@ pub(super) struct Core {
     pub(super) level: Level,
     pub(super) suite: Option<Suite>,
     pub(super) introduction: Option<Introduction>,
-    pub(super) peer: Option<VerifiedPeer>,
+    /// Tickets share it.
+    pub(super) peer: Option<Arc<VerifiedPeer>>,
     /// The remote of the connection that this one resumes: it must be the same replica.
     pub(super) past: Option<Arc<VerifiedPeer>>,
 }

@@ -1,7 +1,5 @@
 //! The connection once keys are shared: records in, frames out, and back.
 
-use std::sync::Arc;
-
 use sealane_attestation::binding::{Purpose, Role};
 use sealane_types::Reason;
 
@@ -106,6 +104,11 @@ impl Keyed {
             keyed.outbox.push(Item::Confirm(own_confirm(core, &keyed.facts, expected, session)));
         }
         keyed
+    }
+
+    /// Gives back memory that an idle connection has no use for.
+    pub(super) fn release_memory(&mut self) {
+        self.outbox.release();
     }
 
     /// Opens the record at the front of `input` and handles its frames. `None`: it is not complete yet.
@@ -336,7 +339,7 @@ impl Keyed {
     fn ticket(&self, core: &Core, id: TicketId, deadline: Moment) -> Option<Ticket> {
         let evidence = self.facts.evidence;
         let (attested, began) = (self.attested, self.began);
-        let remote = Arc::new(core.peer.clone()?);
+        let remote = core.peer.clone()?;
         Some(Ticket {
             id,
             secret: self.resumption.ticket(id, &evidence),

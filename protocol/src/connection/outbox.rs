@@ -68,6 +68,11 @@ impl Outbox {
         self.0.is_empty()
     }
 
+    /// Gives back the room that nothing waits in.
+    pub(super) fn release(&mut self) {
+        self.0.shrink_to_fit();
+    }
+
     /// Moves what fits into `output`.
     pub(super) fn flush(
         &mut self,

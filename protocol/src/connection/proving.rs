@@ -1,5 +1,7 @@
 //! What the shell answers: policies, evidence, verdicts and tickets.
 
+use std::sync::Arc;
+
 use sealane_attestation::{EvidenceMessage, VerifiedPeer};
 use sealane_types::Reason;
 
@@ -146,7 +148,9 @@ impl Connection {
             self.close(Reason::PeerUnknown);
             return Err(ApiMisuse::OtherPeer);
         }
-        core.peer = Some(peer);
+        // As a rule nothing has changed since the verdict before, which tickets share.
+        let known = [&core.peer, &core.past].into_iter().flatten().find(|known| ***known == peer);
+        core.peer = Some(known.map_or_else(|| Arc::new(peer), Arc::clone));
         Ok(true)
     }
 

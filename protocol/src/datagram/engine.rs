@@ -31,7 +31,7 @@ pub struct Engine {
     received: Received,
     sequence: Sequence,
     /// The answer to a challenge.
-    response: Option<Response>,
+    response: Option<Box<Response>>,
     /// Whether the path had no room for what there may be to say.
     held: bool,
     tokens: Tokens,
@@ -228,7 +228,8 @@ impl Engine {
                 Part::Ping => asks = true,
                 Part::Challenge(token) => {
                     asks = true;
-                    self.response = Some(Response { to: from, token, bytes: length.min(DATAGRAM_BYTES_MIN) });
+                    let bytes = length.min(DATAGRAM_BYTES_MIN);
+                    self.response = Some(Box::new(Response { to: from, token, bytes }));
                 }
                 Part::Response(token) => {
                     asks = true;
@@ -408,7 +409,7 @@ impl Engine {
     /// Packets that find out, or say, whether an address receives.
     fn put_path(&mut self, connection: &mut Connection, now: Moment, space: &mut [u8]) -> Option<Transmit> {
         let space = space.get_mut(..DATAGRAM_BYTES_MIN)?;
-        let response = self.response.take();
+        let response = self.response.take().map(|response| *response);
         let (to, size, token) = match response {
             Some(Response { to, token, bytes }) => {
                 self.path.spend(to, wide(bytes));

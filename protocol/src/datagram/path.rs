@@ -17,7 +17,7 @@ const CHALLENGE_BYTES_MIN: u64 = 64;
 pub(super) struct Path {
     remote: SocketAddr,
     /// Packets come from there; whether it receives is not known.
-    candidate: Option<Candidate>,
+    candidate: Option<Box<Candidate>>,
 }
 
 #[derive(Debug)]
@@ -67,7 +67,7 @@ impl Path {
     /// Asks whether `address` receives.
     pub(super) fn try_out(&mut self, address: SocketAddr, token: Token, bytes: u64, now: Moment) {
         let allowance = bytes.saturating_mul(AMPLIFICATION_MAX);
-        self.candidate = Some(Candidate { address, token, allowance, tries: 0, due: now });
+        self.candidate = Some(Box::new(Candidate { address, token, allowance, tries: 0, due: now }));
     }
 
     /// Something that was asked for goes to `address`, whoever is there.

@@ -24,7 +24,7 @@ pub(crate) struct Cubic {
     recovery: Option<Moment>,
     start: Start,
     growth: Growth,
-    undo: Option<Undo>,
+    undo: Option<Box<Undo>>,
 }
 
 /// What there was before the last reduction (RFC 9438, section 4.9.2).
@@ -58,12 +58,12 @@ impl Cubic {
     }
 
     fn reduce(&mut self, now: Moment) {
-        self.undo = Some(Undo {
+        self.undo = Some(Box::new(Undo {
             window: self.window,
             threshold: self.threshold,
             recovery: self.recovery,
             growth: self.growth,
-        });
+        }));
         self.recovery = Some(now);
         self.window = self.growth.reduce(self.window).max(self.minimum());
         self.threshold = self.window;

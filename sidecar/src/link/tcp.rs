@@ -30,8 +30,8 @@ pub(crate) enum Moved {
     Bytes(usize),
     /// The socket has no bytes, or no room; [`Link::ready`] tells when.
     Blocked,
-    /// The other side is gone.
-    Cut,
+    /// Nothing moves this way any more. What the other side said before it was gone can be taken all the same.
+    Over,
 }
 
 /// A connected socket.
@@ -72,11 +72,43 @@ impl Link {
 /// An end of file and an error say the same: whether it was meant is for the authenticated close to tell.
 fn moved(result: io::Result<usize>) -> Moved {
     match result {
-        Ok(0) => Moved::Cut,
+        Ok(0) => Moved::Over,
         Ok(bytes) => Moved::Bytes(bytes),
         Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
             Moved::Blocked
         }
-        Err(_) => Moved::Cut,
+        Err(_) => Moved::Over,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_was_said_before_the_end_is_taken_although_nothing_can_be_put() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let link = dial(&[listener.local_addr().unwrap()]).await.unwrap();
+        let (mut remote, _) = listener.accept().await.unwrap();
+        assert_eq!(link.put(b"read and unread"), Moved::Bytes(15));
+        remote.read_exact(&mut [0; 4]).await.unwrap();
+        remote.write_all(b"because").await.unwrap();
+        // What it leaves unread makes the kernel reset the connection.
+        drop(remote);
+        assert_eq!(link.put(b"more"), Moved::Over);
+        assert_eq!(link.put(b"more"), Moved::Over);
+        let mut said = [0; 20];
+        loop {
+            link.ready(false).await.unwrap();
+            match link.take(&mut said) {
+                Moved::Blocked => {}
+                moved => break assert_eq!((moved, &said[..7]), (Moved::Bytes(7), &b"because"[..])),
+            }
+        }
+        link.ready(false).await.unwrap();
+        assert_eq!(link.take(&mut said), Moved::Over);
     }
 }

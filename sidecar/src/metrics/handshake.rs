@@ -36,7 +36,11 @@ impl Handshakes {
         let turned_away = register(registry, "refused_connections", help);
         let causes = ["Rate", "HalfOpen"];
         begin(&turned_away, causes.map(|cause| TurnedAwayLabels::new(Reason::LimitExceeded, cause)));
-        let dials = register(registry, "dials", "Attempts to reach a replica; UDP awaits no answer");
+        let dials = register(
+            registry,
+            "dials",
+            "Attempts to reach a replica; over UDP one that was answered is connected",
+        );
         begin(&dials, ["connected", "failed"].map(|outcome| OutcomeLabel { outcome }));
         let resumed = register(registry, "resumptions", "Handshakes that began with a ticket, by outcome");
         begin(&resumed, ["initiator", "responder"].map(HandshakeLabels::established));
@@ -46,6 +50,12 @@ impl Handshakes {
             "Tickets that this replica gave out or got, and that are not spent",
         );
         Self { ended, seconds, under_way, turned_away, dials, resumed, tickets }
+    }
+
+    /// A replica was dialled, and is there or not.
+    pub(crate) fn dialled(&self, connected: bool) {
+        let outcome = if connected { "connected" } else { "failed" };
+        self.dials.get_or_create(&OutcomeLabel { outcome }).inc();
     }
 }
 

@@ -5,7 +5,6 @@ use std::sync::atomic::Ordering;
 use anyhow::Context as _;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use sealane_xdp::{Capabilities, drop_capabilities, held_by_any_thread};
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -16,6 +15,7 @@ use crate::door::Door;
 use crate::evidence::Platforms;
 use crate::link::ports::Ports;
 use crate::node::{self, Node};
+use crate::signals::Signals;
 
 /// Threads that move bytes, at most: half of the cores, since more would fight the application for its own, and pass
 /// tensors from thread to thread.
@@ -37,6 +37,7 @@ pub(super) fn run(config: &Config, platforms: Platforms) -> anyhow::Result<()> {
 }
 
 async fn serve(ports: Ports, config: &Config, platforms: Platforms) -> anyhow::Result<()> {
+    let mut signals = Signals::listen()?;
     raise_descriptors();
     let (node, lanes) = Node::start_at(ports, config, platforms)?;
     let door = Door::counting(&config.door, config.arena_bytes, lanes, node.door_metrics())?;
@@ -56,7 +57,7 @@ async fn serve(ports: Ports, config: &Config, platforms: Platforms) -> anyhow::R
     // Only now: configuration is parsed, and both doors and the data port listen.
     health.started.store(true, Ordering::Release);
     tracing::info!(pod = %config.pod, data = %node.address(), %admin, door = %config.door.display(), "started");
-    stopped().await?;
+    signals.stop().await;
     tracing::info!("draining");
     leaving.cancel();
     node.drain().await;
@@ -83,15 +84,4 @@ fn raise_descriptors() {
         Ok(()) => tracing::debug!(?current, ?maximum, "descriptors"),
         Err(error) => tracing::warn!(?current, ?maximum, %error, "the limit of descriptors cannot be raised"),
     }
-}
-
-/// Resolves when the kubelet, or a person, asks this process to stop.
-async fn stopped() -> anyhow::Result<()> {
-    let mut terminate = signal(SignalKind::terminate()).context("SIGTERM cannot be handled")?;
-    let mut interrupt = signal(SignalKind::interrupt()).context("SIGINT cannot be handled")?;
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-    }
-    Ok(())
 }

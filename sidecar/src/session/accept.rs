@@ -12,6 +12,7 @@ use tokio::sync::watch;
 
 use super::driver::drive;
 use super::inbound::{FindSession, Inbound};
+use super::stop::Stop;
 use super::wire::{Datagrams, Stream, Wire, tuning};
 use crate::context::{Context, SystemRandom, Wish};
 use crate::desired::Rekey;
@@ -107,10 +108,10 @@ impl Acceptor {
                 let given = given;
                 *given
             };
-            let (stop, stopped) = watch::channel(None);
+            let stop = Stop::default();
             let namespace = context.pod.namespace().to_owned();
-            let mut traffic = Inbound::new(sessions, own, namespace, admission, stop);
-            let ended = drive(&context, wire, connection, &mut traffic, None, stopped).await;
+            let mut traffic = Inbound::new(sessions, own, namespace, admission, stop.clone());
+            let ended = drive(&context, wire, connection, &mut traffic, None, stop).await;
             tracing::info!(reason = %ended.reason, established = ended.established, "an accepted connection is over");
         });
     }

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use sealane_protocol::handshake::Suite;
 use sealane_types::{PeerName, PodIdentity, Reason};
-use tokio::sync::watch;
 
 use super::carried::Carried;
+use super::stop::Stop;
 
 /// A verified connection of a replica that dialled.
 #[derive(Debug)]
@@ -15,7 +15,7 @@ pub(crate) struct Arrival {
     pub(crate) pod: PodIdentity,
     pub(crate) degraded: Vec<Reason>,
     /// Closes the connection.
-    pub(crate) stop: watch::Sender<Option<Reason>>,
+    pub(crate) stop: Stop,
 }
 
 /// What is known of it once it is established.

@@ -32,6 +32,11 @@ impl<'a> Counts<'a> {
         self.labels = Some(labels);
     }
 
+    /// A remote that was dialled over UDP is there.
+    pub(super) fn reached(&self) {
+        self.metrics.handshakes.dialled(true);
+    }
+
     pub(super) fn reattested(&self) {
         if let Some(labels) = &self.labels {
             self.metrics.connections.reattested.get_or_create(labels).inc();

@@ -11,11 +11,12 @@ use sealane_protocol::connection::{ClosedBy, Connection, Introduction, Setup, St
 use sealane_protocol::handshake::Kind;
 use sealane_protocol::ticket::Ticket;
 use sealane_types::{Carrier, PeerName, Reason, SessionName};
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 
 use super::course::Course;
 use super::driver::{Ended, drive};
 use super::permission;
+use super::stop::Stop;
 use super::tickets::{Dialled, Turn};
 use super::traffic::Traffic;
 use super::wire::{Datagrams, Source, Stream, Wire};
@@ -23,7 +24,6 @@ use crate::context::{Context, SystemRandom, Wish};
 use crate::desired::Session;
 use crate::link::tcp::dial;
 use crate::link::udp::Socket;
-use crate::metrics::labels::OutcomeLabel;
 
 /// First wait after a connection that did not come about or broke.
 const BACKOFF_MIN: Duration = Duration::from_millis(100);
@@ -96,7 +96,7 @@ impl Purpose {
 }
 
 /// Starts the task that keeps a replica connected until it leaves or `stop` says so.
-pub(crate) fn start(context: Arc<Context>, kept: impl Keep, stop: watch::Receiver<Option<Reason>>) {
+pub(crate) fn start(context: Arc<Context>, kept: impl Keep, stop: Stop) {
     let dialer = Dialer { context, kept, stop, backoff: BACKOFF_MIN, attempts: 0 };
     tokio::spawn(dialer.run());
 }
@@ -110,7 +110,7 @@ enum Reached {
 struct Dialer<K> {
     context: Arc<Context>,
     kept: K,
-    stop: watch::Receiver<Option<Reason>>,
+    stop: Stop,
     backoff: Duration,
     attempts: usize,
 }
@@ -159,13 +159,12 @@ impl<K: Keep> Dialer<K> {
             }
             let wait = jittered(self.backoff);
             self.backoff = (self.backoff * 2).min(BACKOFF_MAX);
-            let stop = self.stop.clone();
             tokio::select! {
                 () = tokio::time::sleep(wait) => {}
                 () = self.kept.moved().notified() => {}
                 // A policy that has just changed is the likeliest reason to try at once.
                 changed = standing.changed() => if changed.is_err() { break },
-                () = stopped(stop) => break,
+                _ = self.stop.asked() => break,
             }
         }
         self.kept.end();
@@ -174,7 +173,7 @@ impl<K: Keep> Dialer<K> {
 
     /// Whether there is nothing left to keep connected. A leaving replica that is not connected will not come back.
     fn is_over(&self) -> bool {
-        self.stop.borrow().is_some() || self.kept.is_leaving() || self.kept.session().is_none()
+        self.stop.reason().is_some() || self.kept.is_leaving() || self.kept.session().is_none()
     }
 
     /// One connection. A carrier over which none comes about, although somebody is there, gives way to the one that can stand
@@ -199,7 +198,7 @@ impl<K: Keep> Dialer<K> {
         let addresses = self.kept.addresses();
         tokio::select! {
             dialled = tokio::time::timeout(WITNESS, dial(&addresses)) => matches!(dialled, Ok(Ok(_))),
-            () = stopped(self.stop.clone()) => false,
+            _ = self.stop.asked() => false,
         }
     }
 
@@ -225,7 +224,7 @@ impl<K: Keep> Dialer<K> {
     async fn turn(&self, replica: &Dialled) -> Result<Turn, (Reason, String)> {
         tokio::select! {
             turn = self.context.tickets.turn(replica, &self.context.clock) => Ok(turn),
-            () = stopped(self.stop.clone()) => Err(over()),
+            _ = self.stop.asked() => Err(over()),
         }
     }
 
@@ -240,7 +239,7 @@ impl<K: Keep> Dialer<K> {
         // Nothing is known of a remote over datagrams until it was heard.
         let silent = matches!(dialled, Ok(Reached::Datagrams(..)));
         if !silent {
-            self.dialled(dialled.is_ok());
+            self.context.metrics.handshakes.dialled(dialled.is_ok());
         }
         let reached =
             dialled.map_err(|error| (Reason::Unreachable, format!("it cannot be reached: {error}")))?;
@@ -252,15 +251,11 @@ impl<K: Keep> Dialer<K> {
         self.context.changed.notify_one();
         let ended =
             drive(&self.context, wire, connection, &mut *traffic, Some(turn), self.stop.clone()).await;
-        if silent {
-            self.dialled(ended.heard);
+        // One that was heard was counted when it was.
+        if silent && !ended.heard {
+            self.context.metrics.handshakes.dialled(false);
         }
         Ok(Tried { ended, yields: course.yields })
-    }
-
-    fn dialled(&self, connected: bool) {
-        let outcome = if connected { "connected" } else { "failed" };
-        self.context.metrics.handshakes.dials.get_or_create(&OutcomeLabel { outcome }).inc();
     }
 
     /// Dials. Datagrams need no answer before the handshake: an address that gives none is followed by the next one in the
@@ -374,10 +369,6 @@ fn jittered(wait: Duration) -> Duration {
     // Without random numbers nothing works; the jitter need not be the one to say so.
     let _ = aws_lc_rs::rand::fill(&mut byte);
     wait / 2 + wait / 2 * u32::from(byte[0]) / 255
-}
-
-async fn stopped(mut stop: watch::Receiver<Option<Reason>>) {
-    let _ = stop.wait_for(Option::is_some).await;
 }
 
 #[cfg(test)]

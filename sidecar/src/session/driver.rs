@@ -8,13 +8,14 @@ use std::time::Duration;
 use sealane_protocol::Moment;
 use sealane_protocol::connection::{ClosedBy, Connection};
 use sealane_types::Reason;
-use tokio::sync::watch;
 
-use super::tickets::Turn;
+use super::stop::Stop;
+use super::tickets;
 use super::traffic::Traffic;
 use super::trust::Trust;
 use super::wire::Wire;
 use crate::context::Context;
+use crate::desired::Direction;
 
 /// Rounds before other tasks, and this connection's own policy and deadlines, get their turn.
 const ROUNDS_MAX: u32 = 32;
@@ -35,26 +36,36 @@ pub(crate) struct Ended {
     pub(crate) heard: bool,
 }
 
-/// Runs a connection to its end. A value in `stop` closes it with that reason; `turn` is that of a connection which was
+/// Runs a connection to its end, which `stop` can ask for; `turn` is that of a connection which was
 /// dialled.
 pub(crate) fn drive<'a>(
     context: &'a Context,
     wire: Wire,
     connection: Connection,
     traffic: &'a mut dyn Traffic,
-    turn: Option<Turn>,
-    mut stop: watch::Receiver<Option<Reason>>,
+    turn: Option<tickets::Turn>,
+    stop: Stop,
 ) -> impl Future<Output = Ended> + 'a {
     // Out here, because an async function keeps room for its arguments beside what they are moved into, for as long as the
     // connection lives.
     let mut driver = Driver::new(context, wire, connection, traffic, turn);
     async move {
-        driver.run(&mut stop).await;
+        driver.run(&stop).await;
         driver.traffic.over();
         // Room for it is needed once, at the end.
         Box::pin(driver.farewell()).await;
         driver.finish()
     }
+}
+
+/// What a turn did.
+struct Turn {
+    /// Whether bytes left.
+    put: bool,
+    /// Whether bytes arrived.
+    taken: bool,
+    /// Whether output waits for the link to have room.
+    writing: bool,
 }
 
 struct Driver<'a> {
@@ -69,6 +80,8 @@ struct Driver<'a> {
     measured: Moment,
     ended: Option<(ClosedBy, Reason)>,
     cut: bool,
+    /// Whether there was nothing to do since others had their turn.
+    rested: bool,
 }
 
 impl<'a> Driver<'a> {
@@ -77,7 +90,7 @@ impl<'a> Driver<'a> {
         wire: Wire,
         connection: Connection,
         traffic: &'a mut dyn Traffic,
-        turn: Option<Turn>,
+        turn: Option<tickets::Turn>,
     ) -> Self {
         let trace = context.tracer.connection(traffic.role(), wire.dialled());
         let resumes = connection.is_resumed();
@@ -91,16 +104,18 @@ impl<'a> Driver<'a> {
             measured: context.clock.moment(),
             ended: None,
             cut: false,
+            rested: true,
         }
     }
 
-    async fn run(&mut self, stop: &mut watch::Receiver<Option<Reason>>) {
+    async fn run(&mut self, stop: &Stop) {
         let wake = self.traffic.wake();
         loop {
             let (writing, busy) = self.turns();
             if self.ended.is_some() {
                 return;
             }
+            self.rested |= !busy;
             let timeout = self.poll_timeout().map(|moment| self.context.clock.until(moment));
             let sleep = async {
                 match timeout {
@@ -112,10 +127,7 @@ impl<'a> Driver<'a> {
             // its session is over, or what time it is.
             tokio::select! {
                 biased;
-                () = stopped(stop) => {
-                    let reason = stop.borrow().unwrap_or(Reason::Draining);
-                    self.connection.close(reason);
-                }
+                reason = stop.asked() => self.connection.close(reason),
                 news = self.trust.news() => self.trust.on_news(news, &mut self.connection, self.traffic),
                 () = sleep => self.on_timeout(),
                 () = tokio::task::yield_now(), if busy => {}
@@ -147,16 +159,22 @@ impl<'a> Driver<'a> {
     /// is more to do at once.
     fn turns(&mut self) -> (bool, bool) {
         for _ in 0..ROUNDS_MAX {
-            let (moved, writing) = self.turn();
-            if !moved || self.ended.is_some() {
+            let Turn { put, taken, writing } = self.turn();
+            if !(put || taken) || self.ended.is_some() {
                 return (writing, false);
+            }
+            let hands_on = !put && self.traffic.direction() == Direction::Receiving;
+            if hands_on && std::mem::take(&mut self.rested) {
+                // Whoever waits for what arrived has it before the remote hears that it did: to say so takes as long as
+                // to hand it on. While more and more arrives, nobody waits.
+                break;
             }
         }
         (false, true)
     }
 
-    /// Drains the connection once, in both directions: whether bytes moved, and whether output waits for the link.
-    fn turn(&mut self) -> (bool, bool) {
+    /// Drains the connection once, in both directions.
+    fn turn(&mut self) -> Turn {
         self.drain_events();
         if self.trust.is_established()
             && !self.connection.is_closed()
@@ -175,7 +193,7 @@ impl<'a> Driver<'a> {
                 self.measure(now);
             }
         }
-        (put || taken, writing)
+        Turn { put, taken, writing }
     }
 
     /// Tells what the path did.
@@ -204,7 +222,11 @@ impl<'a> Driver<'a> {
             return false;
         }
         let now = self.context.clock.moment();
+        let was_heard = self.wire.is_heard();
         let (moved, handled) = self.wire.take(&mut self.connection, now, &mut *self.traffic);
+        if !was_heard && self.wire.is_heard() && self.trust.resumption.is_dialled() {
+            self.trust.counts.reached();
+        }
         if let Err(fail) = handled {
             tracing::debug!(role = self.traffic.role(), reason = %fail.reason(), "{fail}");
             self.drain_events();
@@ -268,10 +290,4 @@ impl<'a> Driver<'a> {
         self.trust.over(self.traffic.role(), by, reason);
         Ended { by, reason, established, heard: self.wire.is_heard() }
     }
-}
-
-/// Resolves when the connection is to be closed from outside, or whoever could ask for it is gone.
-async fn stopped(stop: &mut watch::Receiver<Option<Reason>>) {
-    // An error means that the session itself is gone, which ends its connections too.
-    let _ = stop.wait_for(Option::is_some).await;
 }

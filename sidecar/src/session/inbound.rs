@@ -9,10 +9,11 @@ use sealane_protocol::frame::Frame;
 use sealane_protocol::handshake::Kind;
 use sealane_protocol::record::Rekey;
 use sealane_types::{Carrier, PeerName, Reason, SessionName};
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 
 use super::arrival::{Arrival, Connected};
 use super::phase::degraded;
+use super::stop::Stop;
 use super::traffic::{Established, Traffic};
 use crate::desired::Direction;
 use crate::link::gate::Admission;
@@ -59,7 +60,7 @@ pub(crate) struct Inbound {
     namespace: String,
     /// Held until the remote is verified.
     admission: Option<Admission>,
-    stop: watch::Sender<Option<Reason>>,
+    stop: Stop,
     wake: Arc<Notify>,
     session: Option<Arc<dyn Accepting>>,
     /// Until its first frame, or until the connection is established.
@@ -73,7 +74,7 @@ impl Inbound {
         own: PeerName,
         namespace: String,
         admission: Admission,
-        stop: watch::Sender<Option<Reason>>,
+        stop: Stop,
     ) -> Self {
         Self {
             sessions,

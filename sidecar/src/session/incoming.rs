@@ -50,7 +50,6 @@ pub(crate) struct Receiving {
     inner: Mutex<Inner>,
     /// Grows when a sender comes, goes or ends.
     news: watch::Sender<u64>,
-    stop: watch::Sender<Option<Reason>>,
     /// Streams that may bring bytes before there are places for them.
     staging: Arc<Semaphore>,
     tensors: AtomicU64,
@@ -61,6 +60,15 @@ pub(crate) struct Receiving {
 struct Inner {
     session: Session,
     hub: Hub,
+    /// Until it goes on, if it is suspended.
+    over: bool,
+}
+
+impl Inner {
+    /// Whether `peer` is configured to send in this session, which goes on.
+    fn is_for(&self, peer: &PeerName) -> bool {
+        !self.over && self.session.remotes.iter().any(|remote| remote.peer == *peer)
+    }
 }
 
 impl Receiving {
@@ -68,9 +76,8 @@ impl Receiving {
         let receiving = Arc::new(Self {
             context,
             key: session.key(),
-            inner: Mutex::new(Inner { session: session.clone(), hub: Hub::default() }),
+            inner: Mutex::new(Inner { session: session.clone(), hub: Hub::default(), over: false }),
             news: watch::Sender::new(0),
-            stop: watch::Sender::new(None),
             staging: Arc::new(Semaphore::new(STAGING_STREAMS_MAX)),
             tensors: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
@@ -100,8 +107,10 @@ impl Receiving {
 
     /// Ends the session: its connections are closed and its lanes fail.
     pub(crate) fn close(&self, reason: Reason, message: &str) {
-        self.stop.send_replace(Some(reason));
-        self.lock().hub.close(reason, &LaneError::closed(reason, message));
+        let mut inner = self.lock();
+        inner.over = true;
+        inner.hub.close(reason, &LaneError::closed(reason, message));
+        drop(inner);
         self.tell();
     }
 
@@ -109,14 +118,16 @@ impl Receiving {
     /// that saw no answer will repeat it after [`Receiving::resume`].
     pub(crate) fn suspend(&self, message: &str) {
         let reason = Reason::SessionSuspended;
-        self.stop.send_replace(Some(reason));
-        self.lock().hub.rest(reason, &LaneError::closed(reason, message));
+        let mut inner = self.lock();
+        inner.over = true;
+        inner.hub.rest(reason, &LaneError::closed(reason, message));
+        drop(inner);
         self.tell();
     }
 
     /// Goes on after [`Receiving::suspend`].
     pub(crate) fn resume(&self, session: Session) {
-        self.stop.send_replace(None);
+        self.lock().over = false;
         self.update(session);
     }
 
@@ -124,11 +135,6 @@ impl Receiving {
     pub(crate) fn refuse(&self, error: &LaneError) {
         self.lock().hub.fail(error);
         self.tell();
-    }
-
-    /// Whether `peer` is configured to send in this session, which goes on.
-    fn is_for(&self, inner: &Inner, peer: &PeerName) -> bool {
-        self.stop.borrow().is_none() && inner.session.remotes.iter().any(|remote| remote.peer == *peer)
     }
 
     pub(crate) fn readiness(&self) -> Readiness {
@@ -211,7 +217,7 @@ impl Receiving {
     fn admit(&self, arrival: Arrival) -> Result<u64, Reason> {
         let mut inner = self.lock();
         // Under the lock that ends the session, so that no connection outlives it.
-        if !self.is_for(&inner, &arrival.peer) {
+        if !inner.is_for(&arrival.peer) {
             return Err(Reason::SessionUnknown);
         }
         let connection = inner.hub.attach(arrival, self.context.clock.moment());

@@ -31,6 +31,7 @@ use super::carried::carried;
 use super::life::count_failed;
 use super::phase::Phase;
 use super::readiness::{Observed, Readiness};
+use super::stop::Stop;
 use super::{dialer, permission, rendezvous};
 use crate::context::Context;
 use crate::desired::{Kind, Session, SessionKey};
@@ -49,7 +50,7 @@ pub(crate) struct Sending {
     /// Grows when an association has room again, or its phase changed.
     news: watch::Sender<u64>,
     /// Ends every task of the session.
-    stop: watch::Sender<Option<Reason>>,
+    stop: Stop,
     tensors: AtomicU64,
     bytes: AtomicU64,
 }
@@ -86,7 +87,7 @@ impl Sending {
                 closed: 0,
             }),
             news: watch::Sender::new(0),
-            stop: watch::Sender::new(None),
+            stop: Stop::default(),
             tensors: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
         });
@@ -149,12 +150,12 @@ impl Sending {
     /// Starts the task that keeps a replica connected.
     fn dial(self: &Arc<Self>, association: &Arc<Association>) {
         let kept = Kept { sending: Arc::downgrade(self), association: Arc::clone(association) };
-        dialer::start(Arc::clone(&self.context), kept, self.stop.subscribe());
+        dialer::start(Arc::clone(&self.context), kept, self.stop.clone());
     }
 
     /// Ends the session: its connections are closed and its lanes fail.
     pub(crate) fn close(&self, reason: Reason, message: &str) {
-        self.stop.send_replace(Some(reason));
+        self.stop.ask(reason);
         let error = LaneError::closed(reason, message);
         for lane in self.lock().lanes.values() {
             // A lane that ended meanwhile needs no news.
@@ -307,6 +308,12 @@ impl Sending {
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Sending {
+    fn drop(&mut self) {
+        self.stop.ask(Reason::Draining);
     }
 }
 

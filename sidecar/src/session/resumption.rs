@@ -43,7 +43,7 @@ impl<'a> Resumption<'a> {
         Self { context, turn, resumes, attested: None, awaited: None, wanted: None }
     }
 
-    fn is_dialled(&self) -> bool {
+    pub(super) fn is_dialled(&self) -> bool {
         self.turn.is_some()
     }
 

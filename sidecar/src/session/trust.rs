@@ -59,7 +59,7 @@ pub(super) struct Trust<'a> {
     recheck: Interval,
     started: Moment,
     established: bool,
-    resumption: Resumption<'a>,
+    pub(super) resumption: Resumption<'a>,
     auditing: Auditing,
     pub(super) counts: Counts<'a>,
     trace: ConnectionTrace,

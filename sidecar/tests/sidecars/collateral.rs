@@ -223,7 +223,7 @@ async fn refused(from: &Sidecar) -> (LaneFailure, Reason) {
 }
 
 /// As [`refused`], after a connection has ended: the side that did not end it hears of that a moment later.
-async fn refused_from_now_on(from: &Sidecar) -> (LaneFailure, Reason) {
+pub(crate) async fn refused_from_now_on(from: &Sidecar) -> (LaneFailure, Reason) {
     within("a refusal", async {
         loop {
             let deadline = tokio::time::Instant::now() + Duration::from_secs(20);

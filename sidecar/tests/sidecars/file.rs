@@ -85,6 +85,33 @@ async fn the_binary_starts_answers_probes_and_stops() {
     assert!(status.success(), "{status}");
 }
 
+/// Whoever is asked to stop while it starts stops as it would later: nothing of it stays behind.
+#[tokio::test]
+async fn the_binary_can_be_stopped_while_it_starts() {
+    let directory = examples();
+    let path = directory.path().join("embedder.yaml");
+    let text = std::fs::read_to_string(&path).unwrap().replace("14710", "0").replace("14711", "0");
+    std::fs::write(&path, format!("{text}drainSeconds: 1\n")).unwrap();
+    let door = directory.path().join("embedder.sock");
+    let mut sidecar = Command::new(env!("CARGO_BIN_EXE_sealane-sidecar"))
+        .args(["run", "--config"])
+        .arg(&path)
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    within("its door", async {
+        while !door.exists() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    let pid = Pid::from_raw(sidecar.id().unwrap().try_into().unwrap()).unwrap();
+    kill_process(pid, Signal::TERM).unwrap();
+    let status = within("the end", sidecar.wait()).await.unwrap();
+    assert!(status.success(), "{status}");
+    assert!(!door.exists(), "its door stayed behind");
+}
+
 async fn get(port: u16, path: &str) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
     let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");

@@ -7,6 +7,7 @@ use sealane_sidecar::handoff::{SenderEvent, Turn};
 use sealane_types::Delivery;
 
 use crate::client::{Receiver, cross, parcel, passing_on, sender};
+use crate::forward::measured;
 use crate::support::{Plan, pair, until, within};
 
 #[tokio::test]
@@ -107,10 +108,7 @@ async fn round_robin_shares_tensors_and_broadcast_repeats_them() {
         // Both have to be connected, or the first tensors go to one alone.
         let (first, second) =
             tokio::join!(Receiver::open(&one.lanes, 8 << 20), Receiver::open(&other.lanes, 8 << 20));
-        until("both connections", || {
-            from.node.render_metrics().unwrap().contains(r#"direction="sending"} 2"#)
-        })
-        .await;
+        measured(&from, &["sealane_connections{", "sending", "} 2"]).await;
         let put = async {
             for sequence in 0..64 {
                 lane.offer(parcel(sequence, 4096)).await.unwrap();

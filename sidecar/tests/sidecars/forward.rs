@@ -10,7 +10,7 @@ use sealane_sidecar::desired::Forward;
 use sealane_types::ForwardPort;
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream, UnixStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixStream};
 
 use crate::support::{LIMIT, Plan, Sidecar, document, signed, within};
 
@@ -18,9 +18,16 @@ use crate::support::{LIMIT, Plan, Sidecar, document, signed, within};
 pub(crate) fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let first = 20_000 + (std::process::id() % 40) as u16 * 256;
+    // Bound and never listening: a program that another test starts meanwhile may inherit the socket for a moment, which
+    // keeps nobody from the port.
+    let is_free = |port: u16| {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.set_reuseaddr(true).unwrap();
+        socket.bind((Ipv4Addr::LOCALHOST, port).into()).is_ok()
+    };
     loop {
         let port = first + NEXT.fetch_add(1, Ordering::Relaxed) % 256;
-        if std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
+        if is_free(port) {
             return port;
         }
     }

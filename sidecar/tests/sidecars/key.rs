@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use tokio::process::Command;
 
 use crate::client::{Receiver, assigned, assignments, parcel, passing_on, sender, try_sender};
+use crate::forward::measured;
 use crate::support::{LIMIT, Plan, Sidecar, document, signed, tell, until, within};
 use crate::trust::refused_for;
 
@@ -77,6 +78,8 @@ async fn a_listed_key_streams_to_attested_replicas_and_takes_from_them() {
         assert_eq!(receiver.turn().await, Turn::End);
         // Each shows what it is, and nobody shows more.
         for (sidecar, peer) in [(&from, "embedder"), (&to, "ranker")] {
+            // Its own evidence is judged beside all this.
+            measured(sidecar, &["sealane_evidence_info{"]).await;
             let metrics = sidecar.node.render_metrics().unwrap();
             let line = metrics.lines().find(|line| line.starts_with("sealane_evidence_info{")).unwrap();
             let expected = if peer == keyed { r#"assurance="Key""# } else { r#"assurance="Simulated""# };

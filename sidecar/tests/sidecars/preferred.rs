@@ -226,6 +226,9 @@ async fn who_answers_and_is_refused_is_not_tried_over_another_carrier() {
     let _relay = relay(near, rogue.address, usize::MAX).await;
     let told = Told::start(preferring(path.address, 1, &BOTH, "Udp")).await;
     refused_for(&told.from, Reason::HostDataMismatch).await;
-    let session = told.cluster.report().sessions.into_iter().next().unwrap();
+    let session = || told.cluster.report().sessions.into_iter().next();
+    let told_of = || session().is_some_and(|one| one.reason == Reason::HostDataMismatch.as_str());
+    until("the operator hears of it", told_of).await;
+    let session = session().unwrap();
     assert_eq!((session.connections, session.degraded.len()), (0, 0), "{session:?}");
 }

@@ -8,6 +8,7 @@ use sealane_sidecar::handoff::{
 use sealane_types::{Delivery, Dtype};
 
 use crate::client::{Memory, Receiver, assignments, bytes, parcel, passing_on, sender};
+use crate::forward::measured;
 use crate::support::{Plan, pair, until, within};
 
 /// Bytes of each tensor.
@@ -89,10 +90,7 @@ async fn replicas_share_a_run_and_a_broadcast_is_whole() {
         let events = passing_on(events);
         let (mut first, mut second) =
             tokio::join!(Receiver::open(&one.lanes, 8 << 20), Receiver::open(&other.lanes, 8 << 20));
-        until("both connections", || {
-            from.node.render_metrics().unwrap().contains(r#"direction="sending"} 2"#)
-        })
-        .await;
+        measured(&from, &["sealane_connections{", "sending", "} 2"]).await;
         lane.offer(run(0, 6)).await.unwrap();
         let mut all = Vec::new();
         for receiver in [&mut first, &mut second] {

@@ -6,6 +6,7 @@ use sealane_sidecar::handoff::{SenderEvent, Sequence, Turn};
 use sealane_types::{Delivery, Reason};
 
 use crate::client::{Receiver, parcel, passing_on, sender};
+use crate::forward::measured;
 use crate::support::{LIMIT, Plan, pair, until, within};
 
 #[tokio::test]
@@ -21,7 +22,7 @@ async fn a_broadcast_goes_on_without_a_receiver_that_stalls() {
     // It has a place for one tensor, and keeps it.
     let mut stalled = Receiver::open(&other.lanes, 1 << 20).await;
     let metrics = || from.node.render_metrics().unwrap();
-    until("both connections", || metrics().contains(r#"direction="sending"} 2"#)).await;
+    measured(&from, &["sealane_connections{", "sending", "} 2"]).await;
 
     let put = async {
         for sequence in 0..TENSORS {
@@ -81,8 +82,7 @@ async fn a_broadcast_goes_on_without_a_receiver_that_has_memory_and_takes_nothin
     let events = passing_on(events);
     let mut quick = Receiver::open(&one.lanes, 64 << 20).await;
     let _still = Receiver::open(&other.lanes, 64 << 20).await;
-    let metrics = || from.node.render_metrics().unwrap();
-    until("both connections", || metrics().contains(r#"direction="sending"} 2"#)).await;
+    measured(&from, &["sealane_connections{", "sending", "} 2"]).await;
 
     let settled = || -> usize {
         let run = |event: &SenderEvent| match event {
@@ -121,8 +121,7 @@ async fn a_receiver_that_takes_nothing_leaves_the_lane_to_the_others() {
     let _events = passing_on(events);
     let mut quick = Receiver::open(&one.lanes, 8 << 20).await;
     let mut still = Receiver::open(&other.lanes, 8 << 20).await;
-    let metrics = || from.node.render_metrics().unwrap();
-    until("both connections", || metrics().contains(r#"direction="sending"} 2"#)).await;
+    measured(&from, &["sealane_connections{", "sending", "} 2"]).await;
 
     let put = async {
         for sequence in 0..TENSORS {

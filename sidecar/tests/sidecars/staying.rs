@@ -9,9 +9,9 @@ use sealane_simulated::Material;
 use sealane_simulated::forge::{Authority, Dates, Recipe};
 use sealane_types::{Product, Reason};
 use serde_json::json;
-use tokio::time::Instant;
 
-use crate::client::{Receiver, parcel, passing_on, sender, try_sender};
+use crate::client::{Receiver, parcel, passing_on, sender};
+use crate::collateral::refused_from_now_on;
 use crate::support::{Plan, Sidecar, document, provider, signed, until, within};
 
 /// Long enough for two sidecars to meet on a busy machine.
@@ -55,8 +55,8 @@ async fn evidence_that_expires_ends_its_sessions() {
     };
     until("the end of the connection", || ended(&from) || ended(&receiver)).await;
     // And no other takes its place.
-    let error = try_sender(&from.lanes, 1, Instant::now() + Duration::from_secs(20)).await.unwrap_err();
-    assert!(error.failure == LaneFailure::Refused && expired.contains(&error.reason), "{error}");
+    let (failure, reason) = refused_from_now_on(&from).await;
+    assert!(failure == LaneFailure::Refused && expired.contains(&reason), "{failure:?}: {reason}");
 }
 
 /// Both sides prove themselves again, tensors flow all the while, and neither side notices more than new keys.

@@ -33,11 +33,11 @@ pub(crate) enum OpenError {
 pub(crate) struct PacketOpener {
     secret: LinkSecret,
     key: OpenKey,
-    /// Of the phase before, for packets that were overtaken.
-    previous: Option<(OpenKey, Moment)>,
+    /// Of the phase before, for packets that were overtaken. In a box, as the one after: they are there for moments.
+    previous: Option<Box<(OpenKey, Moment)>>,
     /// Of the phase after: made when the first packet asks for it, and kept, so that strangers' packets cost no more than
     /// an attempt to open them.
-    next: Option<(LinkSecret, OpenKey)>,
+    next: Option<Box<(LinkSecret, OpenKey)>>,
     /// Whether the next phase is that of a renewal.
     renews: bool,
     /// Whether this phase came from a renewal whose sign has not been seen.
@@ -98,7 +98,7 @@ impl PacketOpener {
         let key = match which {
             Which::Current => &self.key,
             Which::Previous => match &self.previous {
-                Some((key, _)) => key,
+                Some(previous) => &previous.0,
                 None => return Err(OpenError::Ignored),
             },
             Which::Next => self.next_key(),
@@ -118,7 +118,7 @@ impl PacketOpener {
     /// Packets may come under the first key of a new handshake.
     pub(crate) fn expect(&mut self, secret: LinkSecret) {
         let key = OpenKey::new(&secret);
-        self.next = Some((secret, key));
+        self.next = Some(Box::new((secret, key)));
         self.renews = true;
     }
 
@@ -142,7 +142,7 @@ impl PacketOpener {
     }
 
     fn which(&mut self, header: &Header, now: Moment) -> Which {
-        if self.previous.as_ref().is_some_and(|(_, until)| now >= *until) {
+        if self.previous.as_ref().is_some_and(|previous| now >= previous.1) {
             self.previous = None;
         }
         if header.phase == self.phase {
@@ -156,23 +156,23 @@ impl PacketOpener {
 
     fn next_key(&mut self) -> &OpenKey {
         let secret = &self.secret;
-        let (_, key) = self.next.get_or_insert_with(|| {
+        let next = self.next.get_or_insert_with(|| {
             let secret = secret.successor();
             let key = OpenKey::new(&secret);
-            (secret, key)
+            Box::new((secret, key))
         });
-        key
+        &next.1
     }
 
     /// The remote has replaced its key. It may not make us do so without using it.
     fn advance(&mut self, first: PacketNumber, now: Moment) -> Result<(), OpenError> {
-        let Some((secret, key)) = self.next.take() else { return Err(OpenError::Ignored) };
+        let Some((secret, key)) = self.next.take().map(|next| *next) else { return Err(OpenError::Ignored) };
         let renews = std::mem::take(&mut self.renews);
         if self.usage.packets == 0 && !renews {
             return Err(OpenError::Fatal(RecordError::KeyUnused));
         }
         let until = now.plus_micros(PHASE_OVERLAP_MICROS);
-        self.previous = Some((std::mem::replace(&mut self.key, key), until));
+        self.previous = Some(Box::new((std::mem::replace(&mut self.key, key), until)));
         self.secret = secret;
         self.phase = !self.phase;
         self.first = first;

@@ -58,6 +58,11 @@ impl Inbox {
         }
     }
 
+    /// Gives back the room that no batch waits in.
+    pub(super) fn release(&self) {
+        self.lock().batches.shrink_to_fit();
+    }
+
     fn lock(&self) -> MutexGuard<'_, Waiting> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -92,6 +92,11 @@ impl Subscription {
         }
     }
 
+    /// Gives back memory that an idle connection has no use for.
+    pub(crate) fn release(&self) {
+        self.inbox.release();
+    }
+
     /// Whether something has arrived, or there is room if `writing`.
     pub(crate) fn poll_ready(&mut self, context: &mut Context<'_>, writing: bool) -> Poll<io::Result<()>> {
         if self.next.is_some() {

@@ -22,6 +22,7 @@ use crate::desired::{Forward, Session, SessionKey};
 use crate::session::carried::carried;
 use crate::session::phase::Phase;
 use crate::session::readiness::{Observed, Readiness};
+use crate::session::stop::Stop;
 use crate::session::{dialer, permission, rendezvous};
 
 /// The listening side of one forward.
@@ -35,7 +36,7 @@ pub(crate) struct Listening {
     /// Grows when a replica comes, goes, or has room again.
     news: watch::Sender<u64>,
     /// Ends every task of the session.
-    stop: watch::Sender<Option<Reason>>,
+    stop: Stop,
     /// No new TCP connection is accepted.
     draining: AtomicBool,
 }
@@ -71,7 +72,7 @@ impl Listening {
                 turn: 0,
             }),
             news: watch::Sender::new(0),
-            stop: watch::Sender::new(None),
+            stop: Stop::default(),
             draining: AtomicBool::new(false),
         });
         listening.update(session);
@@ -95,7 +96,7 @@ impl Listening {
                 replicas.push(replica.unwrap_or_else(|| {
                     let replica = Replica::new(remote.peer.clone(), listed, ordinal, self.news.clone());
                     let kept = Kept { listening: Arc::downgrade(self), replica: Arc::clone(&replica) };
-                    dialer::start(Arc::clone(&self.context), kept, self.stop.subscribe());
+                    dialer::start(Arc::clone(&self.context), kept, self.stop.clone());
                     replica
                 }));
                 if let Some(replica) = replicas.last() {
@@ -119,7 +120,7 @@ impl Listening {
 
     /// Ends the session: its ports close and what it carries is reset.
     pub(crate) fn close(&self, reason: Reason) {
-        self.stop.send_replace(Some(reason));
+        self.stop.ask(reason);
         self.lock().ports.clear();
         self.tell();
     }
@@ -254,7 +255,7 @@ impl Listening {
 
     /// Opens and closes ports as replicas, policy and configuration have it.
     fn listen(self: &Arc<Self>) {
-        let open = self.stop.borrow().is_none()
+        let open = self.stop.reason().is_none()
             && !self.draining.load(Ordering::Relaxed)
             && self.forbidden().is_none();
         let mut inner = self.lock();
@@ -281,6 +282,12 @@ impl Listening {
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.stop.ask(Reason::Draining);
     }
 }
 

@@ -11,7 +11,7 @@ use sealane_protocol::frame::Frame;
 use sealane_protocol::handshake::Suite;
 use sealane_protocol::record::Rekey;
 use sealane_types::{Carrier, PeerName, PodIdentity, Reason};
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 
 use super::address::Address;
 use super::pipes::Pipes;
@@ -24,6 +24,7 @@ use crate::session::carried::carried;
 use crate::session::inbound::{Accepted, Accepting};
 use crate::session::permission;
 use crate::session::readiness::{Observed, Readiness};
+use crate::session::stop::Stop;
 
 /// Replicas that are connected to one session.
 const CONNECTIONS_MAX: usize = 256;
@@ -58,7 +59,7 @@ struct Link {
     peer: PeerName,
     known: Option<Connected>,
     degraded: Vec<Reason>,
-    stop: watch::Sender<Option<Reason>>,
+    stop: Stop,
     wake: Arc<Notify>,
 }
 
@@ -86,7 +87,7 @@ impl Serving {
         let mut inner = self.lock();
         for link in inner.connections.values() {
             if !session.remotes.iter().any(|remote| remote.peer == link.peer) {
-                link.stop.send_replace(Some(Reason::SessionDeleted));
+                link.stop.ask(Reason::SessionDeleted);
             }
         }
         inner.session = session;
@@ -97,7 +98,7 @@ impl Serving {
         let mut inner = self.lock();
         inner.over = true;
         for link in inner.connections.values() {
-            link.stop.send_replace(Some(reason));
+            link.stop.ask(reason);
         }
         drop(inner);
         self.context.changed.notify_one();
@@ -227,7 +228,7 @@ impl Accepting for Serving {
         let link = Link { number, peer: peer.clone(), known: None, degraded, stop, wake: Arc::clone(&wake) };
         if let Some(older) = inner.connections.insert(pod.clone(), link) {
             // A replica has one connection at a time: what the older one carries is lost to it.
-            older.stop.send_replace(Some(Reason::LinkLost));
+            older.stop.ask(Reason::LinkLost);
         }
         drop(inner);
         let (premises, tally) = (Arc::clone(&self.context.forward), Arc::clone(&self.tally));
@@ -309,7 +310,7 @@ mod tests {
 
     fn arrival_of(peer: &str, ordinal: usize) -> Arrival {
         let pod = PodIdentity::new("demo", &format!("embedder-{ordinal}"), "e").unwrap();
-        Arrival { peer: peer.parse().unwrap(), pod, degraded: vec![], stop: watch::channel(None).0 }
+        Arrival { peer: peer.parse().unwrap(), pod, degraded: vec![], stop: Stop::default() }
     }
 
     /// Puts a policy in force under which embedders reach these ports of rankers.
@@ -391,9 +392,9 @@ mod tests {
         let (stop, newer) = (first.stop.clone(), second.stop.clone());
         let older = Arc::clone(&serving).attach(first, Arc::default()).unwrap();
         let _second = Arc::clone(&serving).attach(second, Arc::default()).unwrap();
-        assert_eq!(*stop.borrow(), Some(Reason::LinkLost));
+        assert_eq!(stop.reason(), Some(Reason::LinkLost));
         drop(older);
         serving.close(Reason::SessionDeleted);
-        assert_eq!(*newer.borrow(), Some(Reason::SessionDeleted), "the older one's end is not its own");
+        assert_eq!(newer.reason(), Some(Reason::SessionDeleted), "the older one's end is not its own");
     }
 }

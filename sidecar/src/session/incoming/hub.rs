@@ -56,7 +56,8 @@ struct Receiver {
 /// State of a receiving session.
 #[derive(Debug, Default)]
 pub(super) struct Hub {
-    senders: BTreeMap<PodIdentity, Sender>,
+    /// In boxes, because a node of the map has room for eleven and most sessions have a few.
+    senders: BTreeMap<PodIdentity, Box<Sender>>,
     receivers: BTreeMap<ReceiverId, Receiver>,
     waiting: VecDeque<(Arc<Stream>, Waiting)>,
     /// Sender replicas that the configuration lists, as `pod/uid`.
@@ -101,11 +102,11 @@ impl Hub {
     }
 
     pub(super) fn connected(&self) -> Vec<Connected> {
-        self.senders.values().filter_map(Sender::connected).collect()
+        self.senders.values().filter_map(|sender| sender.connected()).collect()
     }
 
     pub(super) fn degraded(&self) -> Vec<Reason> {
-        self.senders.values().flat_map(Sender::degraded).copied().collect()
+        self.senders.values().flat_map(|sender| sender.degraded()).copied().collect()
     }
 
     pub(super) fn established(&mut self, pod: &PodIdentity, connection: u64, known: Connected) {
@@ -137,7 +138,7 @@ impl Hub {
         let sender = self
             .senders
             .entry(arrival.pod.clone())
-            .or_insert_with(|| Sender::new(arrival.peer.clone(), &arrival.pod));
+            .or_insert_with(|| Box::new(Sender::new(arrival.peer.clone(), &arrival.pod)));
         sender.attach(number, arrival, now);
         number
     }
@@ -312,8 +313,7 @@ impl Hub {
 
     /// Ends the lanes once every sender has closed: those that were seen, and those that the configuration lists.
     pub(super) fn end_if_all_have(&mut self) {
-        let closed = |sender: &Sender| sender.has_ended() && !sender.is_busy();
-        let any = self.senders.values().any(closed);
+        let any = self.senders.values().any(|sender| sender.has_ended() && !sender.is_busy());
         // One that was lost without closing may come back, unless the configuration knows that its pod is gone.
         let may_return = |sender: &Sender| self.listed.is_empty() || self.listed.contains(&sender.id);
         let pending = self.senders.values().any(|sender| {
@@ -350,7 +350,7 @@ impl Hub {
     /// As [`Hub::close`], for a session that may go on later: what was delivered stays known.
     pub(super) fn rest(&mut self, reason: Reason, error: &LaneError) {
         self.close(reason, error);
-        self.senders.values().for_each(Sender::rest);
+        self.senders.values().for_each(|sender| sender.rest());
         self.interruptions.clear();
     }
 

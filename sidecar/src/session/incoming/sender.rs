@@ -6,10 +6,10 @@ use std::sync::Arc;
 use sealane_protocol::Moment;
 use sealane_protocol::limits::STREAMS_MAX;
 use sealane_types::{PeerName, PodIdentity, Reason};
-use tokio::sync::watch;
 
 use super::stream::{Standing, Stream};
 use crate::session::arrival::{Arrival, Connected};
+use crate::session::stop::Stop;
 
 /// How long a cut stream may take to come back before the receivers are told that it is lost: a sidecar's restart.
 pub(super) const RESUME_MICROS_MAX: u64 = 15_000_000;
@@ -23,7 +23,7 @@ struct Connection {
     number: u64,
     known: Option<Connected>,
     degraded: Vec<Reason>,
-    stop: watch::Sender<Option<Reason>>,
+    stop: Stop,
 }
 
 /// A sender and its streams.
@@ -86,7 +86,7 @@ impl Sender {
     pub(super) fn attach(&mut self, number: u64, arrival: Arrival, now: Moment) {
         let Arrival { degraded, stop, .. } = arrival;
         if let Some(older) = self.connection.replace(Connection { number, known: None, degraded, stop }) {
-            older.stop.send_replace(Some(Reason::LinkLost));
+            older.stop.ask(Reason::LinkLost);
             // Its end will come too late to be its sender's. What is not opened again in time is lost.
             self.cut(now);
         }
@@ -128,7 +128,7 @@ impl Sender {
 
     pub(super) fn close(&self, reason: Reason) {
         if let Some(connection) = &self.connection {
-            connection.stop.send_replace(Some(reason));
+            connection.stop.ask(reason);
         }
     }
 

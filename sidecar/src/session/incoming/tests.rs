@@ -17,6 +17,7 @@ use crate::context::tests::context;
 use crate::desired::{Direction, Kind, Preferred, Rekey, Remote};
 use crate::handoff::{Deliveries, NoSlot, ReceiverLane, SlotId, TakeArena};
 use crate::session::inbound::Accepting;
+use crate::session::stop::Stop;
 
 #[derive(Debug)]
 struct Arena {
@@ -97,7 +98,7 @@ fn arrival() -> Arrival {
         peer: "embedder".parse().unwrap(),
         pod: PodIdentity::new("demo", "embedder-0", "e").unwrap(),
         degraded: vec![],
-        stop: watch::channel(None).0,
+        stop: Stop::default(),
     }
 }
 

@@ -19,7 +19,7 @@ use crate::session::inbound::{Accepted, Accepting};
 
 impl Accepting for Receiving {
     fn expects(&self, peer: &PeerName) -> bool {
-        self.is_for(&self.lock(), peer)
+        self.lock().is_for(peer)
     }
 
     fn flow(&self) -> Flow {

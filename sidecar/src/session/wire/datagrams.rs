@@ -31,7 +31,7 @@ pub(in crate::session) struct Datagrams {
     engine: Engine,
     port: Port,
     /// What the kernel had no room for.
-    unsent: Option<Unsent>,
+    unsent: Option<Box<Unsent>>,
     /// How often in a row the network said that nobody listens at the other end, which anybody may say for it.
     refusals: u32,
     /// Whether the remote, or somebody in its name, ever sent anything.
@@ -141,16 +141,16 @@ impl Datagrams {
         loop {
             let fill = |space: &mut [u8], most| engine.poll_transmit(connection, now, space, most);
             let put = match (&mut *port, unsent.take()) {
-                (Port::Own(socket), Some(unsent)) => Some(socket.put_again(unsent)),
+                (Port::Own(socket), Some(unsent)) => Some(socket.put_again(*unsent)),
                 (Port::Own(socket), None) => socket.put(fill),
-                (Port::Shared(subscription), Some(unsent)) => Some(subscription.put_again(now, unsent)),
+                (Port::Shared(subscription), Some(unsent)) => Some(subscription.put_again(now, *unsent)),
                 (Port::Shared(subscription), None) => subscription.put(now, fill),
             };
             match put {
                 None => return moved,
                 Some(Put::Done) => moved.any = true,
                 Some(Put::Blocked(rest)) => {
-                    *unsent = Some(rest);
+                    *unsent = Some(Box::new(rest));
                     return Moved { blocked: true, ..moved };
                 }
                 Some(Put::Refused) => {
@@ -231,5 +231,8 @@ impl Datagrams {
 
     pub(super) fn release(&mut self) {
         self.engine.release_memory();
+        if let Port::Shared(subscription) = &self.port {
+            subscription.release();
+        }
     }
 }

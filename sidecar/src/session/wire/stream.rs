@@ -43,7 +43,8 @@ impl Stream {
             match self.link.put(output) {
                 tcp::Moved::Bytes(bytes) => connection.output_written(bytes),
                 tcp::Moved::Blocked => return Moved { blocked: true, ..moved },
-                tcp::Moved::Cut => return Moved { cut: true, ..moved },
+                // Not cut yet: the reason of the remote's close may lie unread, and taking comes to the end as well.
+                tcp::Moved::Over => return moved,
             }
             moved.any = true;
         }
@@ -58,7 +59,7 @@ impl Stream {
         match self.link.take(self.input.space()) {
             tcp::Moved::Bytes(bytes) => self.input.filled(bytes),
             tcp::Moved::Blocked => return (Moved::NOTHING, Ok(())),
-            tcp::Moved::Cut => return (Moved { cut: true, ..Moved::NOTHING }, Ok(())),
+            tcp::Moved::Over => return (Moved { cut: true, ..Moved::NOTHING }, Ok(())),
         }
         let handled = connection.handle_input(now, self.input.unread(), sink);
         let handled = handled.map(|consumed| self.input.consumed(consumed));
