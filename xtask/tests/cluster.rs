@@ -59,7 +59,9 @@ impl Place {
     }
 
     fn init(&self) -> Option<String> {
-        std::fs::read_to_string(self.state().join("init.pid")).ok().map(|pid| pid.trim().to_owned())
+        // It is there a moment before it is written.
+        let pid = std::fs::read_to_string(self.state().join("init.pid")).ok()?;
+        Some(pid.trim().to_owned()).filter(|pid| !pid.is_empty())
     }
 }
 
@@ -108,7 +110,7 @@ fn pods_talk_across_nodes_and_nothing_is_left_afterwards() {
     let service = place.ask(&["get", "service", "two", "-o", "jsonpath={.spec.clusterIP}"]);
     for host in [address.as_str(), &service, "two", "two.default.svc.cluster.local"] {
         let said = place.in_pod(&format!(
-            "for i in 1 2 3 4 5; do wget -qO- http://{host}:8080/name && exit; sleep 1; done"
+            "for i in $(seq 120); do wget -qO- http://{host}:8080/name && exit; sleep 1; done; exit 1"
         ));
         assert_eq!(said, "pod two on node2\n", "{host}");
     }

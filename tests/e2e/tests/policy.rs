@@ -4,17 +4,19 @@ use anyhow::{Result, ensure};
 use sealane_e2e::{Cluster, Sandbox, Signing, Workload, session};
 
 const RECEIVER: &str = r#"
-import sealane
+import sealane, time
 with sealane.connect() as door:
     try:
         for tensor in door.receiver("lane", timeout=45):
             print("took", tensor.name, flush=True)
     except sealane.SealaneError as error:
         print("ended:", type(error).__name__, error, flush=True)
+# A Peer's status is of replicas that live.
+time.sleep(600)
 "#;
 
 const SENDER: &str = r#"
-import numpy as np, sealane
+import numpy as np, sealane, time
 with sealane.connect() as door:
     try:
         lane = door.sender("lane", timeout=45)
@@ -23,6 +25,7 @@ with sealane.connect() as door:
         print("sent", flush=True)
     except sealane.SealaneError as error:
         print("ended:", type(error).__name__, error, flush=True)
+time.sleep(600)
 "#;
 
 async fn start(sandbox: &Sandbox) -> Result<()> {
@@ -32,8 +35,8 @@ async fn start(sandbox: &Sandbox) -> Result<()> {
 }
 
 async fn nothing_arrives(sandbox: &Sandbox, word: &str) -> Result<()> {
-    let sent = sandbox.finish("left").await?;
-    let taken = sandbox.finish("right").await?;
+    let sent = sandbox.printed("left", "ended:").await?;
+    let taken = sandbox.printed("right", "ended:").await?;
     ensure!(!sent.contains("sent") && !taken.contains("took"), "left: {sent}\nright: {taken}");
     ensure!(sent.contains(word), "the sender is not told about {word}: {sent}");
     Ok(())
