@@ -10,7 +10,7 @@ import numpy as np
 PATH = "/ledger/ledger.jsonl"
 #: The test asks for the end of the load by making this file.
 STOP = "/ledger/stop"
-#: Receivers that are to hold still go on when the test makes this file.
+#: Receivers that are to hold still, and senders that are to wait, go on when the test makes this file.
 GO = "/ledger/go"
 
 

@@ -15,6 +15,8 @@ MANY_EVERY = plan.get("many_every", 10)
 PAUSE = plan.get("pause", 0.004)
 PUT_SECONDS = plan.get("put_seconds", 60)
 END_SECONDS = plan.get("end_seconds", 100)
+#: Nothing is put until the test says go.
+WAITS = plan.get("waits", False)
 
 book = ledger.Ledger("sender")
 stopping = False
@@ -75,6 +77,8 @@ def confirm(lane, how, through):
 def work(door):
     lane = door.sender(plan.get("lane", "lane"), timeout=120)
     book.write("opened")
+    while WAITS and wanted() and not os.path.exists(ledger.GO):
+        time.sleep(0.05)
     index = through = 0
     while wanted():
         count = 5 if MANY_EVERY and index % MANY_EVERY == 0 else 1

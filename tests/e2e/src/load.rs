@@ -267,6 +267,25 @@ impl<'a> Load<'a> {
         Ok(())
     }
 
+    /// Waits until `lane` has this many connections, then lets the senders begin whose plan says `waits`. A broadcast
+    /// reaches the replicas that are connected when it is put: one that connects later rightly misses what went before.
+    ///
+    /// # Errors
+    /// The replicas do not connect in time.
+    pub async fn begin(&self, connections: u64) -> Result<()> {
+        until(&format!("{connections} connections of lane in {}", self.sandbox.name), || async {
+            let seen =
+                self.sandbox.read("transfersession/lane").await.map_err(|error| format!("{error:#}"))?;
+            let open = seen["status"]["connections"].as_u64();
+            if open >= Some(connections) { Ok(()) } else { Err(seen["status"].to_string()) }
+        })
+        .await?;
+        for sender in &self.senders {
+            sender.tell(&self.sandbox.cluster, "go").await?;
+        }
+        Ok(())
+    }
+
     /// Tells one program to go on, or to stop: makes a file that it looks for.
     ///
     /// # Errors

@@ -76,7 +76,7 @@ async fn e2e_fault_applications_are_killed() -> Result<()> {
 async fn e2e_fault_stalled_receiver_of_a_broadcast_is_dropped_and_the_others_go_on() -> Result<()> {
     let sandbox = loaded("stalled", "Broadcast").await?;
     let still = json!({"holds_still_at": 50});
-    let large = json!({"large_every": 3, "large": 8_000_000, "flush_every": 0});
+    let large = json!({"large_every": 3, "large": 8_000_000, "flush_every": 0, "waits": true});
     let members = [
         Member::receiver(0),
         Member::receiver(1).plan(still),
@@ -84,6 +84,7 @@ async fn e2e_fault_stalled_receiver_of_a_broadcast_is_dropped_and_the_others_go_
         Member::sender(0).plan(large),
     ];
     let mut load = Load::start(&sandbox, &members).await?;
+    load.begin(3).await?;
     load.until_count("right-1", "still", 1).await?;
     // It holds everybody up until it is dropped, and then nobody any more.
     sandbox.condition("transfersession/lane", "Degraded", "True").await?;

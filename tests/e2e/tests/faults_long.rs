@@ -238,10 +238,11 @@ async fn e2e_fault_receivers_of_a_broadcast_die() -> Result<()> {
         Member::receiver(0),
         Member::receiver(1).plan(json!({"dies": "after", "dies_at": 150})),
         Member::receiver(2),
-        Member::sender(0),
-        Member::sender(1),
+        Member::sender(0).plan(json!({"waits": true})),
+        Member::sender(1).plan(json!({"waits": true})),
     ];
     let load = Load::start(&sandbox, &members).await?;
+    load.begin(6).await?;
     sandbox.restarted("right-1", PROGRAM, 1).await?;
     load.flows(60).await?;
     sandbox.kill("right-2", SIDECAR).await?;
