@@ -3,7 +3,7 @@
 use anyhow::{Result, ensure};
 use sealane_e2e::{Cluster, Signing, Workload, forward};
 
-const RANK: &str = include_str!("../programs/torch/rank.py");
+const RANK: &str = include_str!("../../programs/torch/rank.py");
 
 /// torch's own port, which is also what it is reached on: programs on both sides are told the same.
 const PORT: u16 = 29500;

@@ -26,7 +26,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::{Certificate, ClientTlsConfig, Endpoint};
 use tonic::{Code, Request};
 
-use crate::world::World;
+use super::world::World;
 
 /// Names the file with the plan to the program that is the fleet.
 pub(crate) const VARIABLE: &str = "SEALANE_FLEET";
@@ -136,7 +136,7 @@ impl Fleet {
         let own = std::env::current_exe()?;
         let variable = format!("{VARIABLE}={}", file.display());
         let own = own.to_string_lossy();
-        let words = ["env", &variable, &own, "scale_fleet", "--exact", "--ignored", "--nocapture"];
+        let words = ["env", &variable, &own, "scale::scale_fleet", "--exact", "--ignored", "--nocapture"];
         let (program, arguments) = world.cluster().on_node("node1", &words)?;
         let mut child = Command::new(program)
             .args(arguments)

@@ -10,7 +10,7 @@ use futures::StreamExt;
 use kube::api::{DynamicObject, ListParams, WatchEvent, WatchParams};
 use sealane_e2e::Cluster;
 
-use crate::world::World;
+use super::world::World;
 
 /// Ticks of `/proc/PID/stat`: 100 a second on every Linux that Rust's std knows.
 const TICKS_PER_SECOND: f64 = 100.0;

@@ -13,7 +13,7 @@ use kube::{Api, Client};
 use sealane_e2e::{Cluster, Sandbox, Signing, until};
 use serde_json::{Value, json};
 
-use crate::fleet::{Member, Moment, Plan, Seen};
+use super::fleet::{Member, Moment, Plan, Seen};
 
 pub(crate) const PEERS: usize = 200;
 pub(crate) const PODS: usize = 500;

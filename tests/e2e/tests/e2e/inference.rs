@@ -3,9 +3,9 @@
 use anyhow::{Result, ensure};
 use sealane_e2e::{Cluster, Sandbox, Signing, Workload, faults::SIDECAR, forward};
 
-const PROTOCOL: &str = include_str!("../programs/inference/open_inference.proto");
-const SERVER: &str = include_str!("../programs/inference/server.py");
-const CLIENT: &str = include_str!("../programs/inference/client.py");
+const PROTOCOL: &str = include_str!("../../programs/inference/open_inference.proto");
+const SERVER: &str = include_str!("../../programs/inference/server.py");
+const CLIENT: &str = include_str!("../../programs/inference/client.py");
 
 /// The server at `address`.
 fn server(address: &str) -> Workload {

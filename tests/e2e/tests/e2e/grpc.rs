@@ -6,10 +6,10 @@ use sealane_e2e::{Cluster, Sandbox, Signing, Workload, session};
 /// Every size of the examples four times: from one row to 12 MB.
 const COUNT: usize = 32;
 
-const DOOR: &str = include_str!("../../../sidecar/api/proto/door.proto");
-const SEND: &str = include_str!("../../../examples/grpc/python/send.py");
-const RECEIVE: &str = include_str!("../../../examples/grpc/python/receive.py");
-const TENSORS: &str = include_str!("../../../examples/grpc/python/tensors.py");
+const DOOR: &str = include_str!("../../../../sidecar/api/proto/door.proto");
+const SEND: &str = include_str!("../../../../examples/grpc/python/send.py");
+const RECEIVE: &str = include_str!("../../../../examples/grpc/python/receive.py");
+const TENSORS: &str = include_str!("../../../../examples/grpc/python/tensors.py");
 
 /// Puts what the examples take, through the other door.
 const FROM_ARENA: &str = r#"
@@ -24,9 +24,9 @@ with sealane.connect() as door:
 print("put everything", flush=True)
 "#;
 
-const REFLECTION: &str = include_str!("../programs/door/reflection.proto");
-const REFLECTED: &str = include_str!("../programs/door/reflected.py");
-const ARENA: &str = include_str!("../programs/door/arena.py");
+const REFLECTION: &str = include_str!("../../programs/door/reflection.proto");
+const REFLECTED: &str = include_str!("../../programs/door/reflected.py");
+const ARENA: &str = include_str!("../../programs/door/arena.py");
 
 /// A program of examples/grpc/python as it is there.
 fn example(app: &str, node: &'static str, program: &str, arguments: &[&str]) -> Workload {

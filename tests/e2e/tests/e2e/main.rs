@@ -1,0 +1,23 @@
+//! The tests that need a cluster, as one program. `cargo xtask test` picks those that run alone by a part of their
+//! whole names (`chart_`, `operator_`, `node_`, `scale_`), so no module has such a part in its own name.
+
+mod admit;
+mod af_xdp;
+mod agent;
+mod benchmark;
+mod chart;
+mod external;
+mod faults;
+mod faults_alone;
+mod faults_long;
+mod forward;
+mod grpc;
+mod inference;
+mod inject;
+mod mixed;
+mod operator;
+mod policy;
+mod scale;
+mod stream;
+mod torch;
+mod verify;
