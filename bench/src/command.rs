@@ -8,7 +8,7 @@ use std::io::{stdin, stdout};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use clap::error::ErrorKind;
@@ -20,7 +20,7 @@ use crate::bench::{Bench, Outcome, Programs};
 use crate::build::Build;
 use crate::held;
 use crate::machine::Machine;
-use crate::plan::{Level, Peer, Plan, Selection, Suite};
+use crate::plan::{Level, Peer, Plan, Selection, Suite, UDP_ANSWER_SECONDS};
 use crate::remote::Server;
 use crate::report::{self, Report, Stored};
 use crate::sampling;
@@ -93,6 +93,9 @@ struct Run {
     /// Where `sealane-bench serve` is the other end of the suite transport [default: this machine's loopback]
     #[arg(long, env = "SEALANE_BENCH_SERVER", value_name = "ADDRESS:PORT")]
     server: Option<SocketAddr>,
+    /// How long the other end may take to answer over UDP
+    #[arg(long, hide = true, value_name = "SECONDS", default_value_t = UDP_ANSWER_SECONDS)]
+    udp_answer: u64,
     /// What to print when it is done
     #[arg(short, long, value_enum, default_value = "table", value_name = "FORM")]
     output: Output,
@@ -194,7 +197,9 @@ impl Run {
         let selection = Selection { suites: self.suites.clone(), rows: self.rows.clone(), peers };
         let server = self.server()?;
         let mut progress = Progress::new();
-        let bench = Bench::new(Plan::of(self.level()), selection, programs, &mut progress);
+        let udp_answer = Duration::from_secs(self.udp_answer);
+        let plan = Plan { udp_answer, ..Plan::of(self.level()) };
+        let bench = Bench::new(plan, selection, programs, &mut progress);
         let outcome = bench.with_server(server.clone()).run();
         progress.finish();
         // The figures are here: a server that does not hear of it ends by its own deadline.

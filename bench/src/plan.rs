@@ -175,7 +175,12 @@ pub struct Plan {
     pub flood_pairs: usize,
     /// Connections that a flood opens per second.
     pub flood_rate: u32,
+    /// How long an end over UDP waits for the other one to answer.
+    pub udp_answer: Duration,
 }
+
+/// What is plenty on a network. A test on a busy machine gives more.
+pub const UDP_ANSWER_SECONDS: u64 = 10;
 
 impl Plan {
     #[must_use]
@@ -193,6 +198,7 @@ impl Plan {
                 flood_block: Duration::from_millis(300),
                 flood_pairs: 1,
                 flood_rate: 100,
+                udp_answer: Duration::from_secs(UDP_ANSWER_SECONDS),
             },
             Level::Quick => Self {
                 level,
@@ -206,6 +212,7 @@ impl Plan {
                 flood_block: Duration::from_secs(3),
                 flood_pairs: 5,
                 flood_rate: 1_000,
+                udp_answer: Duration::from_secs(UDP_ANSWER_SECONDS),
             },
             Level::Full => Self {
                 level,
@@ -219,6 +226,7 @@ impl Plan {
                 flood_block: Duration::from_secs(10),
                 flood_pairs: 7,
                 flood_rate: 1_000,
+                udp_answer: Duration::from_secs(UDP_ANSWER_SECONDS),
             },
         }
     }

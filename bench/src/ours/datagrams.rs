@@ -19,8 +19,6 @@ use crate::wire::{Side, Start};
 
 /// Longer than an acknowledgement waits for company.
 const DELAY_MICROS: u64 = 2_000;
-/// How long a handshake may take over a network that need not let datagrams pass.
-const OPENING_MAX: Duration = Duration::from_secs(10);
 /// How long to wait where nothing is due.
 const LONG: Duration = Duration::from_secs(10);
 /// Who hears nothing for so long of what it said never will.
@@ -32,6 +30,8 @@ pub(crate) struct OverUdp {
     ours: Ours,
     /// Whether the kernel cuts and joins datagrams.
     segmented: bool,
+    /// How long a handshake may take over a network that need not let datagrams pass.
+    answer: Duration,
 }
 
 /// Our protocol over AF_XDP.
@@ -46,8 +46,8 @@ pub(crate) struct Datagrams<L> {
 }
 
 impl OverUdp {
-    pub(crate) const fn new(ours: Ours, segmented: bool) -> Self {
-        Self { ours, segmented }
+    pub(crate) const fn new(ours: Ours, segmented: bool, answer: Duration) -> Self {
+        Self { ours, segmented, answer }
     }
 }
 
@@ -62,8 +62,8 @@ impl Start for OverUdp {
         }
         let line = Connected::new(socket, self.segmented)?;
         let started = start(&self.ours, line, (remote, datagram_bytes_max(remote)), side);
-        let silence = || anyhow!("nobody answered over UDP within {} s", OPENING_MAX.as_secs());
-        tokio::time::timeout(OPENING_MAX, started).await.map_err(|_| silence())?
+        let silence = || anyhow!("nobody answered over UDP within {} s", self.answer.as_secs());
+        tokio::time::timeout(self.answer, started).await.map_err(|_| silence())?
     }
 }
 

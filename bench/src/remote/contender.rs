@@ -1,6 +1,7 @@
 //! Whose accepting end a server opens, with all that both ends have to share.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Result;
 use sealane_protocol::handshake::{KeyExchange, Suite};
@@ -16,7 +17,7 @@ use crate::world::{SharedWorld, World};
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) enum Contender {
     Ours { cipher: Cipher, world: SharedWorld },
-    OursOverUdp { cipher: Cipher, world: SharedWorld },
+    OursOverUdp { cipher: Cipher, world: SharedWorld, answer: Duration },
     Plaintext,
     Tls(SharedTls),
     Quinn(SharedTls),

@@ -178,9 +178,9 @@ fn open(contender: Contender, plug: Plug, payloads: Payloads) -> Result<End> {
         Contender::Ours { cipher, world } => {
             End::start(ours(&Arc::new(World::join(world)?), cipher)?, plug, side, payloads)
         }
-        Contender::OursOverUdp { cipher, world } => {
+        Contender::OursOverUdp { cipher, world, answer } => {
             let ours = ours(&Arc::new(World::join(world)?), cipher)?;
-            End::start(OverUdp::new(ours, true), plug, side, payloads)
+            End::start(OverUdp::new(ours, true, answer), plug, side, payloads)
         }
         Contender::Plaintext => End::start(Plaintext, plug, side, payloads),
         Contender::Tls(shared) => End::start(Tls::join(&shared)?, plug, side, payloads),

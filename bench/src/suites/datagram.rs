@@ -56,13 +56,13 @@ fn over_udp(bench: &mut Bench<'_>) -> Ran {
     let route = Route::best();
     let payloads = Payloads::new(MESSAGE_BYTES);
     let quic = Quic::new(SharedTls::new(Writes::Buffered)?);
-    let target = bench.plan.sample;
+    let (target, answer) = (bench.plan.sample, bench.plan.udp_answer);
     let burst = |pair: Pair| Burst::new(pair, MESSAGE_BYTES, target);
     let bursts = [
-        burst(Pair::between(&OverUdp::new(ours.clone(), true), datagrams(&route)?, &payloads)?)?,
+        burst(Pair::between(&OverUdp::new(ours.clone(), true, answer), datagrams(&route)?, &payloads)?)?,
         burst(Pair::between(&quic, datagrams(&route)?, &payloads)?)?,
         burst(Pair::between(&ours, stream(&route)?, &payloads)?)?,
-        burst(Pair::between(&OverUdp::new(ours, false), datagrams(&route)?, &payloads)?)?,
+        burst(Pair::between(&OverUdp::new(ours, false, answer), datagrams(&route)?, &payloads)?)?,
         burst(Pair::between(&quic.unsegmented(), datagrams(&route)?, &payloads)?)?,
     ];
     let contenders = bursts.each_ref().map(Burst::contender);
@@ -110,7 +110,8 @@ fn over_xdp(bench: &mut Bench<'_>) -> Ran {
     let (route, payloads, target) = (Route::best(), Payloads::new(MESSAGE_BYTES), bench.plan.sample);
     let plugs = (Plug::Queue(Box::new(one)), Plug::Queue(Box::new(other)));
     let queued = Pair::between(&OverXdp(ours.clone()), plugs, &payloads)?;
-    let socket = Pair::between(&OverUdp::new(ours, true), datagrams(&route)?, &payloads)?;
+    let socket =
+        Pair::between(&OverUdp::new(ours, true, bench.plan.udp_answer), datagrams(&route)?, &payloads)?;
     let queued = Burst::new(queued, MESSAGE_BYTES, target)?;
     let socket = Burst::new(socket, MESSAGE_BYTES, target)?;
     let contenders = [queued.contender(), socket.contender()];

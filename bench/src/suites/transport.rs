@@ -117,10 +117,11 @@ const fn network(carrier: Carrier) -> &'static str {
 /// lets TCP alone pass does not keep from measuring the rest. The rows are missing then, and nobody is recommended them.
 fn datagrams(bench: &mut Bench<'_>, world: &Arc<World>, payloads: &Payloads) -> Result<Vec<Burst>> {
     let connect = |cipher| {
-        let over_udp = OverUdp::new(remote::ours(world, cipher)?, true);
+        let answer = bench.plan.udp_answer;
+        let over_udp = OverUdp::new(remote::ours(world, cipher)?, true, answer);
         let pair = match bench.server() {
             Some(server) => {
-                let contender = remote::Contender::OursOverUdp { cipher, world: world.share()? };
+                let contender = remote::Contender::OursOverUdp { cipher, world: world.share()?, answer };
                 Pair::reach(&over_udp, server, contender, payloads)
             }
             None => Pair::connect(&over_udp, Path::Datagrams, payloads),

@@ -1,5 +1,4 @@
 //! The forms of a report: the schema is the committed one, reports keep to it, and pages need nothing else.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod shape;
 
