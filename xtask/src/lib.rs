@@ -7,7 +7,6 @@
 
 pub mod bench;
 pub mod cluster;
-pub mod crdgen;
 pub mod demo;
 pub mod fuzz;
 pub mod images;

@@ -10,7 +10,7 @@ use clap::{Parser, Subcommand};
 use xtask::{
     bench,
     cluster::ClusterCommand,
-    crdgen, demo, fuzz, images, install, judge, model,
+    demo, fuzz, images, install, judge, model,
     progress::note,
     removals,
     target::Target,
@@ -35,12 +35,6 @@ enum Command {
     Cluster(ClusterCommand),
     /// Build the container images, and load or push them
     Images(images::Options),
-    /// Write the custom resource definitions
-    Crdgen {
-        /// Change nothing, and fail if a file differs
-        #[arg(long)]
-        check: bool,
-    },
     /// The main job end to end: MiniLM split over two nodes
     Demo {
         /// What carries its session: Auto, Tcp, Udp or AfXdp
@@ -93,7 +87,6 @@ fn run(command: Command, root: &Path) -> Result<()> {
         Command::Bench(options) => bench::run(root, &options),
         Command::Cluster(command) => command.run(),
         Command::Images(options) => options.run(),
-        Command::Crdgen { check } => crdgen::run(root, check),
         Command::Demo { carrier } => demo::run(root, carrier),
         Command::Fuzz(options) => options.run(root),
         Command::Install { simulated } => {
@@ -101,7 +94,7 @@ fn run(command: Command, root: &Path) -> Result<()> {
             let images = target.supply(&install::IMAGES)?;
             install::run(root, &target, &images, simulated)
         }
-        Command::Judge(options) => options.run(),
+        Command::Judge(options) => options.run(root),
         Command::Model => model::run(root),
         Command::Test { full, without_cluster } => test::run(root, Scope { full, cluster: !without_cluster }),
         Command::Removals { only } => removals::run(root, only.as_deref()),

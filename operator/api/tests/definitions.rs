@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may stop at once")]
 
+use std::{fs, path::Path};
+
 use sealane_operator_api::{
     BenchmarkSpec, Peer, PeerSpec, TransferSession, TransferSessionSpec, TrustPolicySpec, definitions,
 };
@@ -30,6 +32,35 @@ fn walk(path: &str, schema: &Value, visit: &mut dyn FnMut(&str, &Value)) {
             walk(&format!("{path}{suffix}"), &schema[key], visit);
         }
     }
+}
+
+/// Both folders hold the same files; `crds/` is for users who install without the chart.
+const FOLDERS: [&str; 2] = ["crds", "charts/sealane/files/crds"];
+const HEADER: &str =
+    "# Generated from operator/api, as item 8 of CONTRIBUTING.md says; edit the types there instead.\n";
+
+/// With `SEALANE_WRITE_CRDS` set, the test writes the files before it compares them.
+#[test]
+fn crds_are_what_the_types_generate() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let write = std::env::var_os("SEALANE_WRITE_CRDS").is_some();
+    let mut differing = Vec::new();
+    for definition in definitions() {
+        let text = format!("{HEADER}{}", serde_norway::to_string(&definition).unwrap());
+        for folder in FOLDERS {
+            let file = format!("{folder}/{}.yaml", definition.spec.names.plural);
+            if write {
+                fs::write(root.join(&file), &text).unwrap();
+            }
+            if fs::read_to_string(root.join(&file)).ok().as_ref() != Some(&text) {
+                differing.push(file);
+            }
+        }
+    }
+    assert!(
+        differing.is_empty(),
+        "these files differ from operator/api; item 8 of CONTRIBUTING.md says how to write them: {differing:?}"
+    );
 }
 
 #[test]

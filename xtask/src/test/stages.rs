@@ -8,7 +8,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 
 use super::{Scope, python};
-use crate::{cluster, crdgen, fuzz::Options, images, install, process, target::Target, target::image, tidy};
+use crate::{cluster, fuzz::Options, images, install, process, target::Target, target::image, tidy};
 
 pub(super) struct Stage {
     pub(super) name: &'static str,
@@ -23,7 +23,6 @@ pub(super) fn all(scope: Scope) -> Vec<Stage> {
     let mut stages = vec![
         Stage { name: "format", run: |root| shell(root, "cargo", &["fmt", "--all", "--check"]) },
         Stage { name: "tidy: walls and source rules", run: tidy::run },
-        Stage { name: "custom resources are up to date", run: |root| crdgen::run(root, true) },
         Stage { name: "versions of the fuzzing engine are locked", run: engine_lock },
         Stage { name: "clippy", run: clippy },
         Stage { name: "Rust", run: rust },

@@ -10,11 +10,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use sealane_judge::{Line, judge};
 use serde_json::{Value, json};
-use xtask::judge::{Line, judge};
 
 fn root() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..")
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 fn read(index: &Path) -> Value {

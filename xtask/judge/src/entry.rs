@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     fs::File,
-    io::{ErrorKind, Read},
+    io::{ErrorKind, Read, Write, stderr},
     path::{Path, PathBuf},
 };
 
@@ -12,7 +12,6 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{policy::Policy, trust::Trust, verdict::Unjudged};
-use crate::progress::note;
 
 /// Bytes of one file that are looked at; every verifier refuses far less.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -72,7 +71,12 @@ impl Entry {
             Fields::deserialize(entry).map_err(|error| Unjudged::Malformed(format!("the entry: {error}")))?;
         let Fields { kind, files, now, trust, policy } = fields;
         for name in files.keys().filter(|name| !kind.files().contains(&name.as_str())) {
-            note(&format!("note: {} evidence has no file `{name}`; it is not looked at", kind.as_str()));
+            // Nothing is left to do when standard error is gone.
+            let _ = writeln!(
+                stderr(),
+                "note: {} evidence has no file `{name}`; it is not looked at",
+                kind.as_str()
+            );
         }
         let files = files.into_iter().map(|(name, path)| (name, folder.join(path))).collect();
         let (trust, policy) = (Trust::of(trust.as_deref()), Policy::new(kind.as_str(), policy));
