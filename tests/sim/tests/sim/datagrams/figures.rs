@@ -3,7 +3,7 @@
 use sealane_protocol::datagram::{Congestion, PathFigures};
 use sealane_sim::datagrams::{Crossing, Flow, Steps, address_of_initiator};
 
-use crate::bench::{DELAY_MICROS, SECOND, link, tuning};
+use super::bench::{DELAY_MICROS, SECOND, link, tuning};
 
 const BOTH: [Congestion; 2] = [Congestion::Model, Congestion::Cubic];
 const ETHERNET_BYTES: u16 = 1_472;

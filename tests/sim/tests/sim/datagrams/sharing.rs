@@ -3,7 +3,7 @@
 use sealane_protocol::datagram::Congestion;
 use sealane_sim::datagrams::{Crossing, Link, Steps};
 
-use crate::bench::{DELAY_MICROS, SECOND, tuning};
+use super::bench::{DELAY_MICROS, SECOND, tuning};
 
 /// 20 Mbit/s, so that a minute is over soon, and 100.
 const RATES: [u64; 2] = [2_500_000, 12_500_000];

@@ -1,12 +1,6 @@
-//! Connections over datagrams on simulated networks, under virtual time.
+//! Connections on simulated networks, under virtual time: over streams and over datagrams.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 #![allow(clippy::print_stdout, reason = "figures are read in the output of a test")]
 
-mod bench;
-mod changes;
-mod figures;
-mod goodput;
-mod hostile;
-mod model;
-mod queues;
-mod sharing;
+mod connection;
+mod datagrams;

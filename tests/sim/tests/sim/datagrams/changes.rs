@@ -6,7 +6,7 @@ use sealane_protocol::datagram::Congestion;
 use sealane_sim::datagrams::{Crossing, Flow, Link, Steps, address_of_initiator};
 use sealane_types::Reason;
 
-use crate::bench::{DELAY_MICROS, PIPE_BYTES, RATE, SECOND, goodput, link, tuning};
+use super::bench::{DELAY_MICROS, PIPE_BYTES, RATE, SECOND, goodput, link, tuning};
 
 const BOTH: [Congestion; 2] = [Congestion::Model, Congestion::Cubic];
 /// UDP payload of Ethernet's frames, and of the smallest that IPv6 allows.

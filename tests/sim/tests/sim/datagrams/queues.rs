@@ -4,7 +4,7 @@ use sealane_protocol::datagram::Congestion;
 use sealane_protocol::limits::{OUTPUT_BATCH_BYTES, STREAM_WINDOW_BYTES};
 use sealane_sim::datagrams::{Crossing, Link, Steps};
 
-use crate::bench::{DELAY_MICROS, PIPE_BYTES, RATE, SECOND, link, tuning};
+use super::bench::{DELAY_MICROS, PIPE_BYTES, RATE, SECOND, link, tuning};
 
 /// The longest that a queue of sixteen pipes gets in ten seconds, after three, and what tensors have of the link.
 fn queue(congestion: Congestion) -> (u64, u64) {

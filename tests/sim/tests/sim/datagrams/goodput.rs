@@ -4,7 +4,7 @@
 
 use sealane_protocol::datagram::Congestion;
 
-use crate::bench::goodput;
+use super::bench::goodput;
 
 #[test]
 fn losses_at_random_cost_the_model_of_the_path_little() {

@@ -13,7 +13,7 @@ use sealane_sim::datagrams::{
 use sealane_support::world::Counter;
 use sealane_types::Reason;
 
-use crate::bench::{DELAY_MICROS, SECOND, link, tuning};
+use super::bench::{DELAY_MICROS, SECOND, link, tuning};
 
 /// Datagrams that he remembers.
 const KEPT: usize = 200;
