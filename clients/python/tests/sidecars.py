@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import hashlib
 import itertools
 import json
@@ -11,15 +12,16 @@ import pathlib
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 import urllib.request
 from contextlib import suppress
 from datetime import datetime, timedelta, timezone
 from typing import Any, Optional
 
-from conftest import BINARIES, REPOSITORY, SECONDS
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from loopback import BINARIES, REPOSITORY, SECONDS
 
 import sealane
 
@@ -27,15 +29,21 @@ PROGRAM = BINARIES / "sealane-sidecar-sim"
 PAYLOAD_TYPE = "application/vnd.sealane.policy.v1+json"
 OWNERS = [Ed25519PrivateKey.from_private_bytes(bytes([n]) * 32) for n in (1, 2)]
 KEYS = [owner.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw) for owner in OWNERS]
-PORTS = itertools.count()
+PORTS = itertools.count(20_000)
 
 
-def free_port() -> int:
-    """A port of loopback that nobody uses, outside of the range that dialling sockets take theirs from."""
+def free_address() -> str:
+    """An address of loopback that nobody else uses, also while a sidecar that had it is being started again.
+
+    Of 127.0.0.0/8 each process of tests has a host of its own: a pid has 22 bits, so it is 127.64.0.0 and the pid.
+    Sockets that dial are bound to 127.0.0.1, and to ports from 32768 on. So nobody takes an address between this look
+    and the sidecar; what the look finds is a sidecar that tests of the same pid left behind."""
+    pid = os.getpid()
+    host = f"127.{64 + (pid >> 16)}.{pid >> 8 & 0xFF}.{pid & 0xFF}"
     while True:
-        port = 20_000 + os.getpid() % 40 * 256 + next(PORTS) % 256
-        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
-            return port
+        port = next(PORTS)
+        with suppress(OSError), socket.create_server((host, port)):
+            return f"{host}:{port}"
 
 
 def initdata(peer: str) -> bytes:
@@ -59,16 +67,25 @@ def build() -> None:
         subprocess.run(command, cwd=REPOSITORY, check=True)
 
 
+@functools.cache
+def platform() -> tuple[bytes, Any]:
+    """A simulated platform, and what policies pin of it. To make its keys takes a second, so tests share one."""
+    build()
+    with tempfile.TemporaryDirectory() as directory:
+        path = pathlib.Path(directory) / "platform.json"
+        command = [str(PROGRAM), "root", "--out", str(path)]
+        made = subprocess.run(command, check=True, capture_output=True, timeout=SECONDS)
+        return path.read_bytes(), json.loads(made.stdout)
+
+
 class World:
     """A directory with what every sidecar of a test shares."""
 
     def __init__(self, directory: pathlib.Path, sessions: list[tuple[str, str, str]]) -> None:
         self.directory = directory
         self.sessions = sessions
-        made = subprocess.run(
-            [PROGRAM, "root", "--out", directory / "platform.json"], check=True, capture_output=True, timeout=120
-        )
-        self.pinned = json.loads(made.stdout)
+        keys, self.pinned = platform()
+        (directory / "platform.json").write_bytes(keys)
         roots = {"namespace": "demo", "policy": "demo", "threshold": 2, "minimumEpoch": 1}
         roots["keys"] = [key.hex() for key in KEYS]
         (directory / "roots.json").write_text(json.dumps([roots]))
@@ -113,8 +130,8 @@ class Sidecar:
         arena_bytes: int = 512 << 20,
         proves: Optional[str] = None,
     ) -> None:
-        self.listen = f"127.0.0.1:{free_port()}"
-        self.admin = f"127.0.0.1:{free_port()}"
+        self.listen = free_address()
+        self.admin = free_address()
         self.name = f"{peer}/{pod}"
         self.path = str(world.directory / f"{pod}.sock")
         self.grpc = str(world.directory / f"{pod}.grpc.sock")
@@ -156,22 +173,27 @@ class Sidecar:
             except OSError:
                 assert self.process.poll() is None, self.log.read_text()
                 time.sleep(0.02)
+        self.kill()
         raise AssertionError(f"{self.name} did not start:\n{self.log.read_text()}")
 
     def kill(self) -> None:
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
 
-    def stop(self) -> None:
-        if self.process.poll() is None:
-            self.process.terminate()
-            try:
-                self.process.wait(10)
-            except subprocess.TimeoutExpired:
-                self.kill()
-
     def connect(self) -> sealane.Door:
         return sealane.connect(self.path, timeout=SECONDS)
+
+
+def stop(*sidecars: Sidecar) -> None:
+    """Ends them side by side, because each of them drains its connections."""
+    for sidecar in sidecars:
+        if sidecar.process.poll() is None:
+            sidecar.process.terminate()
+    for sidecar in sidecars:
+        try:
+            sidecar.process.wait(SECONDS)
+        except subprocess.TimeoutExpired:
+            sidecar.kill()
 
 
 def sending(name: str, to: str, *addresses: str) -> dict[str, Any]:
@@ -187,7 +209,6 @@ class Pair:
     """An embedder and a ranker, one replica each."""
 
     def __init__(self, directory: pathlib.Path) -> None:
-        build()
         world = World(directory, [("activations", "embedder", "ranker")])
         self.ranker = Sidecar(world, "ranker", "ranker-0", [receiving("activations", "embedder")])
         to_ranker = sending("activations", "ranker", self.ranker.listen)
@@ -195,5 +216,4 @@ class Pair:
         self.world = world
 
     def stop(self) -> None:
-        self.embedder.stop()
-        self.ranker.stop()
+        stop(self.embedder, self.ranker)

@@ -1,13 +1,13 @@
 """The asyncio mirror, on the same operations."""
 
 import asyncio
-import time
 from collections.abc import Coroutine
-from typing import Any
+from typing import Any, Callable
 
 import numpy
 import pytest
-from conftest import SECONDS, Loopback
+from lanes import core_of, under_lock
+from loopback import SECONDS, Loopback
 
 import sealane
 import sealane.aio
@@ -15,7 +15,13 @@ from sealane import _operations
 
 
 def run(test: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(test, 3 * SECONDS))
+    asyncio.run(asyncio.wait_for(test, 2 * SECONDS))
+
+
+async def until(state: Callable[[], Any]) -> None:
+    """Waits for a state that nobody announces; `run` ends it."""
+    while not state():
+        await asyncio.sleep(0.001)
 
 
 def test_put_take_flush_close(shared: Loopback, session: str) -> None:
@@ -60,10 +66,14 @@ def test_others_have_their_turn_however_much_is_done_at_once(shared: Loopback, s
             for n in range(200):
                 await sender.put(n)
             of_puts = turns
-            while len(receiver._lane.ready_items) < 200:
-                with taking._driver.core.lock:
-                    taking._driver.core.drain()
-                await asyncio.sleep(0.001)
+
+            def all_arrived() -> bool:
+                core = core_of(taking)
+                with core.lock:
+                    core.drain()
+                    return len(receiver._lane.ready_items) == 200
+
+            await until(all_arrived)
             before = turns
             for _ in range(200):
                 await receiver.take()
@@ -135,7 +145,7 @@ def test_a_cancelled_call_takes_nothing(shared: Loopback, session: str) -> None:
         async with sealane.aio.connect(shared.path) as door:
             receiver, sender = await door.receiver(session), await door.sender(session)
             waiting = asyncio.create_task(receiver.take())
-            await asyncio.sleep(0.1)
+            await until(lambda: under_lock(receiver, lambda: core_of(receiver).listeners))
             waiting.cancel()
             await asyncio.gather(waiting, return_exceptions=True)
             assert waiting.cancelled()
@@ -149,25 +159,20 @@ def test_a_cancelled_call_takes_nothing(shared: Loopback, session: str) -> None:
 
 def test_the_loop_is_never_blocked(shared: Loopback, session: str) -> None:
     async def test() -> None:
-        ticks = 0
-
-        async def tick() -> None:
-            nonlocal ticks
-            while True:
-                await asyncio.sleep(0.005)
-                ticks += 1
+        async def opening(door: sealane.aio.Door) -> sealane.aio.Sender:
+            return await door.sender("never-ready", timeout=SECONDS)
 
         async with sealane.aio.connect(shared.path) as door:
-            ticking = asyncio.create_task(tick())
-            with pytest.raises(sealane.NotReady):
-                await door.sender("never-ready", timeout=3)
-            waited, ticks = ticks, 0
             receiver = await door.receiver(session)
-            with pytest.raises(sealane.Timeout):
-                await receiver.take(timeout=3)
-            ticking.cancel()
-        # Hundreds each, and one at most of a loop that is blocked.
-        assert min(waited, ticks) > 20
+            for call in (opening(door), receiver.take(timeout=SECONDS)):
+                waiting = asyncio.create_task(call)
+                # Of a loop that is blocked this task has its turn once the call has ended.
+                for _ in range(20):
+                    await asyncio.sleep(0.005)
+                    assert not waiting.done(), "the loop stood still until the call had ended"
+                waiting.cancel()
+                await asyncio.gather(waiting, return_exceptions=True)
+                assert waiting.cancelled()
 
     run(test())
 

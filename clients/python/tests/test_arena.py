@@ -1,12 +1,12 @@
 """The client's memory map, without a sidecar."""
 
 import os
-import random
 from collections import deque
 from collections.abc import Iterator
 
 import numpy
 import pytest
+from seeds import python_random
 
 from sealane._arena import ARENA_USUAL_BYTES_MAX, Extents, PutArena, Segment, Slot, round_up
 
@@ -27,7 +27,7 @@ def arena() -> Iterator[PutArena]:
 
 
 def test_slots_are_disjoint_and_join_again() -> None:
-    random.seed(7)
+    random = python_random(7)
     extents = Extents(MIB)
     held: list[tuple[int, int]] = []
     for _ in range(5_000):
@@ -83,7 +83,7 @@ def test_an_arena_grows_only_for_tensors_that_it_could_not_hold(arena: PutArena)
 
 def test_gaps_that_are_too_small_hold_nothing_up() -> None:
     """As many tensors as an arena is to hold find a place, whatever stands between them."""
-    random.seed(11)
+    random = python_random(11)
     arena, held = PutArena(), deque[Slot]()
     usual, most, large = 16 * MIB, 512 * MIB, 8_000_000
 

@@ -3,34 +3,24 @@
 from __future__ import annotations
 
 import os
-import pathlib
 import resource
 import socket
 import threading
-from collections.abc import Iterator
+import time
 from typing import Any
 
 import numpy
-import pytest
-from conftest import SECONDS
+from loopback import SECONDS
+from sidecars import Pair
 
 import sealane
-
-sidecars = pytest.importorskip("sidecars")
 
 MIB = 1 << 20
 
 
-@pytest.fixture
-def pair(tmp_path: pathlib.Path) -> Iterator[Any]:
-    pair = sidecars.Pair(tmp_path)
-    yield pair
-    pair.stop()
-
-
-def test_memory_that_changes_while_it_is_sealed(pair: Any) -> None:
+def test_memory_that_changes_while_it_is_sealed(peers: Pair) -> None:
     """The sidecar copies before it seals: whatever it caught is authentic, and the connection stays."""
-    with pair.embedder.connect() as putting, pair.ranker.connect() as taking:
+    with peers.embedder.connect() as putting, peers.ranker.connect() as taking:
         receiver = taking.receiver("activations", timeout=SECONDS)
         sender = putting.sender("activations", timeout=SECONDS)
         stop = threading.Event()
@@ -47,7 +37,8 @@ def test_memory_that_changes_while_it_is_sealed(pair: Any) -> None:
         changing.start()
         try:
             mixed, n = 0, 0
-            while n < 20 or (mixed == 0 and n < 500):
+            deadline = time.monotonic() + SECONDS
+            while n < 20 or (mixed == 0 and time.monotonic() < deadline):
                 array = sender.empty(4 * MIB, "uint8", timeout=SECONDS)
                 array[:] = 0
                 arrays[:] = [*arrays[-3:], array]
@@ -77,10 +68,10 @@ def descriptors(pid: int) -> int:
     return len(os.listdir(f"/proc/{pid}/fd"))
 
 
-def test_descriptors_run_out(pair: Any) -> None:
+def test_descriptors_run_out(peers: Pair) -> None:
     """A lane that stands goes on, newcomers are turned away or wait, and room that comes back is used."""
-    pid = pair.embedder.process.pid
-    with pair.embedder.connect() as putting, pair.ranker.connect() as taking:
+    pid = peers.embedder.process.pid
+    with peers.embedder.connect() as putting, peers.ranker.connect() as taking:
         receiver = taking.receiver("activations", timeout=SECONDS)
         sender = putting.sender("activations", timeout=SECONDS)
 
@@ -93,21 +84,21 @@ def test_descriptors_run_out(pair: Any) -> None:
         limit = descriptors(pid) + 6
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (limit, limit))
         held: list[socket.socket] = []
-        host, port = pair.embedder.listen.split(":")
+        host, port = peers.embedder.listen.split(":")
         for n in range(40):
             door = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             door.setblocking(False)
             # The backlog of a listener that cannot accept fills up.
-            if door.connect_ex(pair.embedder.path) == 0:
+            if door.connect_ex(peers.embedder.path) == 0:
                 held.append(door)
             stranger = socket.create_connection((host, int(port)), timeout=SECONDS)
             held.append(stranger)
             cross(n)
         assert descriptors(pid) <= limit
-        assert pair.embedder.process.poll() is None
+        assert peers.embedder.process.poll() is None
         for one in held:
             one.close()
-        with sealane.connect(pair.embedder.path, timeout=SECONDS) as another:
+        with sealane.connect(peers.embedder.path, timeout=SECONDS) as another:
             second = another.sender("activations", timeout=SECONDS)
             second.put(b"room again", timeout=SECONDS)
             tensor = receiver.take(timeout=SECONDS)

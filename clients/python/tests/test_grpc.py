@@ -6,25 +6,16 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import numpy
 import pytest
-from conftest import REPOSITORY, SECONDS
-
-sidecars = pytest.importorskip("sidecars")
+from loopback import REPOSITORY, SECONDS
+from sidecars import Pair
 
 EXAMPLES = REPOSITORY / "examples/grpc"
 COUNT = 16
 Command = list[str]
-
-
-@pytest.fixture
-def pair(tmp_path: pathlib.Path) -> Iterator[Any]:
-    pair = sidecars.Pair(tmp_path)
-    yield pair
-    pair.stop()
 
 
 @pytest.fixture(scope="module")
@@ -33,18 +24,25 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     folder = tmp_path_factory.mktemp("python")
     for source in (EXAMPLES / "python").glob("*.py"):
         shutil.copy(source, folder)
-    generate = ["-m", "grpc_tools.protoc", "-I", REPOSITORY / "sidecar/api/proto", "--python_out=.", "--grpc_python_out=."]
-    subprocess.run([sys.executable, *generate, "door.proto"], cwd=folder, check=True)
+    generate = ["-m", "grpc_tools.protoc", "-I", str(REPOSITORY / "sidecar/api/proto")]
+    generate += ["--python_out=.", "--grpc_python_out=.", "door.proto"]
+    subprocess.run([sys.executable, *generate], cwd=folder, check=True)
     return folder
 
 
 @pytest.fixture(scope="module")
 def go(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """The programs of the Go example, which `go vet` has nothing to say about."""
+    """The folder of the Go example's programs `send` and `receive`. Their first build takes a minute, so whoever runs
+    the tests may have done that before: `SEALANE_TEST_GO_EXAMPLE`."""
+    if built := os.environ.get("SEALANE_TEST_GO_EXAMPLE"):
+        return pathlib.Path(built)
     folder = tmp_path_factory.mktemp("go")
-    for arguments in (["vet", "./..."], ["build", "-o", str(folder), "./send", "./receive"]):
-        subprocess.run(["go", *arguments], cwd=EXAMPLES / "go", check=True)
+    subprocess.run(["go", "build", "-o", str(folder), "./send", "./receive"], cwd=EXAMPLES / "go", check=True)
     return folder
+
+
+def test_go_vet_has_nothing_to_say() -> None:
+    subprocess.run(["go", "vet", "./..."], cwd=EXAMPLES / "go", check=True)
 
 
 def program(name: str, language: str, request: pytest.FixtureRequest) -> Command:
@@ -59,7 +57,7 @@ def start(command: Command, grpc: str) -> "subprocess.Popen[str]":
 
 def finish(process: "subprocess.Popen[str]") -> str:
     try:
-        output, errors = process.communicate(timeout=3 * SECONDS)
+        output, errors = process.communicate(timeout=SECONDS)
     except subprocess.TimeoutExpired:
         process.kill()
         output, errors = process.communicate()
@@ -70,11 +68,11 @@ def finish(process: "subprocess.Popen[str]") -> str:
 
 @pytest.mark.parametrize("receiving", ["python", "go"])
 @pytest.mark.parametrize("sending", ["python", "go"])
-def test_examples_exchange_tensors(pair: Any, sending: str, receiving: str, request: pytest.FixtureRequest) -> None:
+def test_examples_exchange_tensors(peers: Pair, sending: str, receiving: str, request: pytest.FixtureRequest) -> None:
     send = program("send", sending, request)
     receive = program("receive", receiving, request)
-    receiver = start([*receive, "activations"], pair.ranker.grpc)
-    sender = start([*send, "activations", str(COUNT)], pair.embedder.grpc)
+    receiver = start([*receive, "activations"], peers.ranker.grpc)
+    sender = start([*send, "activations", str(COUNT)], peers.embedder.grpc)
     assert finish(sender) == f"put {COUNT} tensors: {COUNT} taken, 0 uncertain\n"
     assert finish(receiver).startswith(f"took {COUNT} tensors, ")
 
@@ -87,11 +85,9 @@ def tensor(monkeypatch: pytest.MonkeyPatch) -> Any:
     return tensors.tensor
 
 
-def test_what_grpc_puts_this_client_takes(
-    pair: Any, tensor: Any, request: pytest.FixtureRequest
-) -> None:
-    sender = start([*program("send", "python", request), "activations", str(COUNT)], pair.embedder.grpc)
-    with pair.ranker.connect() as door:
+def test_what_grpc_puts_this_client_takes(peers: Pair, tensor: Any, request: pytest.FixtureRequest) -> None:
+    sender = start([*program("send", "python", request), "activations", str(COUNT)], peers.embedder.grpc)
+    with peers.ranker.connect() as door:
         for number, came in enumerate(door.receiver("activations", timeout=SECONDS)):
             assert (came.sequence, came.name, came.sender) == (number, f"tensor {number}", "embedder/embedder-0")
             assert came.numpy().dtype == numpy.float32
@@ -100,11 +96,11 @@ def test_what_grpc_puts_this_client_takes(
     finish(sender)
 
 
-def test_what_this_client_puts_grpc_takes(pair: Any, tensor: Any, request: pytest.FixtureRequest) -> None:
-    receiver = start([*program("receive", "go", request), "activations"], pair.ranker.grpc)
+def test_what_this_client_puts_grpc_takes(peers: Pair, tensor: Any, request: pytest.FixtureRequest) -> None:
+    receiver = start([*program("receive", "go", request), "activations"], peers.ranker.grpc)
 
     def put() -> None:
-        with pair.embedder.connect() as door:
+        with peers.embedder.connect() as door:
             lane = door.sender("activations", timeout=SECONDS)
             for number in range(COUNT):
                 lane.put(tensor(number), timeout=SECONDS)
@@ -117,8 +113,8 @@ def test_what_this_client_puts_grpc_takes(pair: Any, tensor: Any, request: pytes
 
 
 @pytest.mark.parametrize("language", ["python", "go"])
-def test_examples_tell_why_they_fail(pair: Any, language: str, request: pytest.FixtureRequest) -> None:
-    receiver = start([*program("receive", language, request), "activations"], pair.embedder.grpc)
-    output, errors = receiver.communicate(timeout=3 * SECONDS)
+def test_examples_tell_why_they_fail(peers: Pair, language: str, request: pytest.FixtureRequest) -> None:
+    receiver = start([*program("receive", language, request), "activations"], peers.embedder.grpc)
+    output, errors = receiver.communicate(timeout=SECONDS)
     assert receiver.returncode == 1, output
     assert "SessionNotInPolicy" in errors and "other side" in errors, errors

@@ -2,14 +2,14 @@
 
 import multiprocessing
 import os
-import select
 import threading
 import time
 from typing import Any
 
 import numpy
 import pytest
-from conftest import SECONDS, Loopback
+from lanes import core_of, polls, uncertain_of, until_arrived, until_readable, until_untaken
+from loopback import SECONDS, Loopback
 
 import sealane
 from sealane import _operations
@@ -54,12 +54,12 @@ def test_flush_waits_until_the_application_has_taken(pair: Pair) -> None:
     for value in (1, 2):
         sender.put(value, timeout=SECONDS)
     with pytest.raises(sealane.Timeout) as raised:
-        sender.flush(timeout=0.3)
+        sender.flush(timeout=0.1)
     assert raised.value.reason == "Stalled" and "last 2 tensors" in str(raised.value)
     receiver.take(timeout=SECONDS)
     until_untaken(sender, 1)
     with pytest.raises(sealane.Timeout, match="last 1 tensors"):
-        sender.flush(timeout=0.3)
+        sender.flush(timeout=0.1)
     receiver.take(timeout=SECONDS)
     sender.flush(timeout=SECONDS)
 
@@ -105,33 +105,6 @@ def test_an_exception_in_the_block_is_an_interruption(shared: Loopback, session:
             receiver.take(timeout=SECONDS)
 
 
-def until_untaken(sender: sealane.Sender, count: int) -> None:
-    """Waits until so many are left of what was put and is not known to be taken."""
-    deadline = time.monotonic() + SECONDS
-    while sender.untaken > count:
-        assert time.monotonic() < deadline, f"{sender.untaken} are untaken"
-        with pytest.raises(sealane.Timeout):
-            sender.flush(timeout=0.05)
-    assert sender.untaken == count
-
-
-def until_arrived(receiver: sealane.Receiver, count: int) -> None:
-    """Waits until so many tensors lie in the client, whole, and the application has not taken them."""
-    lane, news = receiver._lane, receiver._core.changed
-    with news:
-        assert news.wait_for(lambda: len(lane.ready_items) >= count, SECONDS), f"{len(lane.ready_items)} arrived"
-
-
-def uncertain_of(sender: sealane.Sender, count: int) -> list[int]:
-    """The sequences that flushing reports as uncertain, in as many exceptions as it takes."""
-    sequences: list[int] = []
-    while len(sequences) < count:
-        with pytest.raises(sealane.Uncertain) as raised:
-            sender.flush(timeout=SECONDS)
-        sequences += range(raised.value.first, raised.value.last + 1)
-    return sorted(sequences)
-
-
 def test_a_lost_receiver_makes_what_it_held_uncertain(shared: Loopback, session: str) -> None:
     with shared.connect() as putting:
         taking = shared.connect()
@@ -156,12 +129,13 @@ def test_not_ready_says_why(shared: Loopback, monkeypatch: pytest.MonkeyPatch) -
     # The reason is the sidecar's, however late it comes.
     monkeypatch.setattr(_operations, "GRACE_SECONDS", SECONDS)
     with shared.connect() as door:
-        began = time.monotonic()
         for opening in (door.sender, door.receiver):
+            began = time.monotonic()
             with pytest.raises(sealane.NotReady, match="no replica") as raised:
                 opening("never-ready", timeout=0.3)
             assert raised.value.reason == "NoReplicas"
-        assert 0.5 < time.monotonic() - began < SECONDS
+            # The sidecar goes by whole milliseconds.
+            assert time.monotonic() - began > 0.29, "it gave up too early"
 
 
 def test_refused_says_why(shared: Loopback) -> None:
@@ -210,16 +184,10 @@ def test_threads_share_a_lane(pair: Pair) -> None:
     assert sorted(values) == [1000 * k + n for k in range(4) for n in range(200)]
 
 
-def until_readable(core: Any) -> None:
-    readable = select.poll()
-    readable.register(core.link, select.POLLIN)
-    assert readable.poll(SECONDS * 1000)
-
-
 def test_news_are_left_to_the_thread_that_sleeps_for_them(pair: Pair) -> None:
     """Who sleeps at the socket is woken by what it finds there, and not by what another thread took out of it."""
     sender, receiver = pair
-    core = receiver._core
+    core = core_of(receiver)
     taken: list[int] = []
 
     def take() -> None:
@@ -228,18 +196,15 @@ def test_news_are_left_to_the_thread_that_sleeps_for_them(pair: Pair) -> None:
 
     taking = threading.Thread(target=take)
     taking.start()
-    asleep, deadline = False, time.monotonic() + SECONDS
-    while not asleep:
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
+    for _ in polls("a thread that sleeps at the socket"):
         # Who sleeps cannot come back before this lock is free.
         with core.lock:
-            asleep = core._reading
-            if asleep:
+            if core._reading:
                 sender.put(7, timeout=SECONDS)
                 until_readable(core)
                 core.look()
                 assert not receiver._lane.ready_items, "it was taken from under the thread that sleeps for it"
+                break
     taking.join()
     assert taken == [7]
 

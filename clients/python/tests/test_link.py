@@ -2,13 +2,13 @@
 
 import gc
 import os
-import random
 import socket
 import struct
 import threading
 
 import pytest
-from conftest import SECONDS
+from loopback import SECONDS
+from seeds import python_random
 
 from sealane import _link, _wire
 from sealane._arena import Segment
@@ -22,10 +22,10 @@ def said(packet: bytes) -> tuple[int, int, int, list[int]]:
     return kind, flags, lane, list(struct.unpack_from(f"<{count}Q", packet, 8))
 
 
-@pytest.mark.parametrize("seed", range(100))
-def test_each_delivery_is_taken_before_or_as_it_is_released(seed: int) -> None:
+@pytest.mark.parametrize("case", range(100))
+def test_each_delivery_is_taken_before_or_as_it_is_released(case: int) -> None:
     """Of each lane some were told of before, some are taken now, and of all of these some are released."""
-    some = random.Random(seed)
+    some = python_random(case)
     lanes = {lane: some.sample(range(2**40), some.randrange(20)) for lane in range(1, 1 + some.randrange(4))}
     taken: dict[int, list[int]] = {}
     released: dict[int, list[int]] = {}

@@ -5,11 +5,12 @@ from typing import Any
 
 import numpy
 import pytest
-from conftest import SECONDS, Loopback
-from test_lanes import uncertain_of, until_arrived, until_readable, until_untaken
+from lanes import core_of, uncertain_of, until, until_arrived, until_readable, until_untaken
+from loopback import SECONDS, Loopback
+from seeds import generator
 
 import sealane
-from sealane import _core
+from sealane import _core, _operations
 
 
 def taken(receiver: sealane.Receiver, count: int) -> list[Any]:
@@ -24,7 +25,7 @@ def taken(receiver: sealane.Receiver, count: int) -> list[Any]:
 def test_what_was_not_sent_is_put_again(own: Loopback, session: str) -> None:
     with own.connect() as putting, own.connect() as taking:
         sender = putting.sender(session, timeout=SECONDS)
-        arrays = [numpy.random.default_rng(n).random(100_000 * n) for n in range(6)]
+        arrays = [generator(n).random(100_000 * n) for n in range(6)]
         for n, array in enumerate(arrays):
             sender.put(array, f"tensor {n}", timeout=SECONDS)
         own.kill()
@@ -68,7 +69,7 @@ def test_what_the_sidecar_said_before_it_died_counts_whoever_notices(
     with own.connect() as door:
         receiver = door.receiver(session, timeout=SECONDS)
         sender = door.sender(session, timeout=SECONDS)
-        core = receiver._core
+        core = core_of(receiver)
         sender.put(0, timeout=SECONDS)
         taken(receiver, 1)
         with core.lock:
@@ -88,6 +89,12 @@ def test_what_the_sidecar_said_before_it_died_counts_whoever_notices(
         sender.close(timeout=SECONDS)
 
 
+def until_alone(door: sealane.Door) -> None:
+    """Waits until the client has noticed that its sidecar is gone and has found no other one."""
+    core = core_of(door)
+    until(door, lambda: core.link is None and core.problem is not None, "a lost connection")
+
+
 def test_calls_wait_through_a_restart(own: Loopback, session: str) -> None:
     with own.connect() as putting, own.connect() as taking:
         sender = putting.sender(session, timeout=SECONDS)
@@ -99,24 +106,35 @@ def test_calls_wait_through_a_restart(own: Loopback, session: str) -> None:
         waiting = threading.Thread(target=lambda: results.extend(taken(receiver, 1)))
         waiting.start()
         own.kill()
-        started = threading.Timer(0.5, own.start)
-        started.start()
-        assert sender.put(numpy.arange(10), "after", timeout=SECONDS) == 1
+        sequences: list[int] = []
+        putting_on = threading.Thread(
+            target=lambda: sequences.append(sender.put(numpy.arange(10), "after", timeout=SECONDS))
+        )
+        putting_on.start()
+        for door in (putting, taking):
+            until_alone(door)
+        own.start()
+        putting_on.join()
         waiting.join()
+        assert sequences == [1]
         assert [(sequence, name) for sequence, name, _ in results] == [(1, "after")]
         sender.flush(timeout=SECONDS)
-        started.join()
 
 
-def test_without_a_sidecar_calls_time_out_and_say_why(own: Loopback, session: str) -> None:
+def test_without_a_sidecar_calls_time_out_and_say_why(
+    own: Loopback, session: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Nothing answers, so the client need not wait for a better answer.
+    monkeypatch.setattr(_operations, "GRACE_SECONDS", 0.1)
     door = own.connect()
     sender = door.sender(session, timeout=SECONDS)
     own.kill()
+    until_alone(door)
     with pytest.raises(sealane.Timeout, match="no sidecar answers") as raised:
-        sender.put(1, timeout=3)
+        sender.put(1, timeout=0.3)
     assert raised.value.reason == "DoorUnreachable"
     with pytest.raises(sealane.NotReady, match="no sidecar answers"):
-        door.sender("other", timeout=2)
+        door.sender("other", timeout=0.3)
     sender.abandon()
     door.close()
 

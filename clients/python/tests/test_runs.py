@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy
 import pytest
-from conftest import SECONDS, Loopback
+from lanes import core_of, link_of, uncertain_of, under_lock, until_arrived, until_untaken
+from loopback import SECONDS, Loopback
+from seeds import generator
 from test_hostile import Raw, raw  # noqa: F401
-from test_lanes import uncertain_of, until_arrived, until_untaken
 
 import sealane
 from sealane import _runs, _wire
@@ -27,12 +28,16 @@ def taken(receiver: sealane.Receiver, count: int) -> list[sealane.Tensor]:
 
 def entries(sender: sealane.Sender) -> list[int]:
     """How many tensors each entry that is under way counts."""
-    with sender._core.lock:
-        return [pending.count for pending in sender._lane.untaken.values()]
+    return under_lock(sender, lambda: [pending.count for pending in sender._lane.untaken.values()])
+
+
+def gaps(sender: sealane.Sender) -> int:
+    """How many gaps the memory of the lane has."""
+    return under_lock(sender, lambda: sum(len(part[1].free) for part in sender._lane.arena.parts.values()))
 
 
 def arrays(dtype: str, shape: tuple[int, ...], count: int) -> list[Any]:
-    random = numpy.random.default_rng(count)
+    random = generator(count)
     return [(100 * random.random(shape)).astype(dtype) for _ in range(count)]
 
 
@@ -99,10 +104,10 @@ def test_arrays_of_shared_memory_are_still_not_copied(pair: Pair) -> None:
     shared = [sender.empty(16, "uint8", timeout=SECONDS) for _ in range(3)]
     for n, array in enumerate(shared):
         array[:] = n
-    segments = sum(len(part[1].free) for part in sender._lane.arena.parts.values())
+    before = gaps(sender)
     sender.put_many(shared, timeout=SECONDS)
     assert entries(sender) == [1, 1, 1]
-    assert sum(len(part[1].free) for part in sender._lane.arena.parts.values()) == segments
+    assert gaps(sender) == before
     assert [int(tensor.numpy()[0]) for tensor in taken(receiver, 3)] == [0, 1, 2]
 
 
@@ -145,8 +150,8 @@ def test_leaving_in_the_middle_keeps_what_was_taken_and_loses_the_run(shared: Lo
         sender.put_many([numpy.full(1000, 9)] * 3, timeout=SECONDS)
         assert [int(tensor.numpy()[0]) for tensor in taken(again, 3)] == [9, 9, 9]
         assert (view == 0).all()
-        link = taking._core.link
-        assert link is not None and len(link.held) == 1
+        link = link_of(taking)
+        assert len(link.held) == 1
         del view
         gc.collect()
         assert not link.held
@@ -160,17 +165,18 @@ def test_a_run_that_is_dropped_in_the_middle_breaks_no_rule(shared: Loopback, se
         sender.put_many([numpy.full(1000, n) for n in range(3)], timeout=SECONDS)
         assert taken(receiver, 1)[0].sequence == 0
         # As when the session ends in the middle of it: nobody closes the lane, and the last view goes.
-        link, core = taking._core.link, taking._core
+        core = core_of(taking)
         with core.lock:
+            link = core.link
             receiver._lane.end(sealane.Closed("gone"))
             core.forget(receiver._lane)
-        receiver._lane.begun = None
+            receiver._lane.begun = None
         gc.collect()
         assert link is not None and not link.held and not link.begun
         beside.put(7, timeout=SECONDS)
         assert [int(tensor.numpy()) for tensor in taken(other, 1)] == [7]
         beside.flush(timeout=SECONDS)
-        assert core.link is link and core.fatal is None, "the sidecar hung up"
+        assert under_lock(taking, lambda: (core.link, core.fatal)) == (link, None), "the sidecar hung up"
         sender.abandon()
         beside.close(timeout=SECONDS)
 
@@ -181,8 +187,8 @@ def test_one_view_keeps_its_run_and_the_last_gives_it_back(own: Loopback, sessio
         sender = putting.sender(session, timeout=SECONDS)
         sender.put_many([bytes([n]) * 100 for n in range(100)], timeout=SECONDS)
         kept = taken(receiver, 100)[50].buffer()
-        link = taking._core.link
-        assert link is not None and len(link.held) == 1
+        link = link_of(taking)
+        assert len(link.held) == 1
         sender.flush(timeout=SECONDS)
         assert kept == bytes([50]) * 100
         del kept
@@ -226,7 +232,7 @@ def test_a_run_that_was_shared_out_is_put_again_by_its_parts(own: Loopback, sess
         own.start()
         assert len(uncertain_of(sender, 2)) == 2
         for receiver in receivers:
-            receiver._lane.ready_items.clear()
+            under_lock(receiver, receiver._lane.ready_items.clear)
         sender.close(timeout=SECONDS)
 
 

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from conftest import REPOSITORY
+from loopback import REPOSITORY
 
 from sealane import _wire
 
