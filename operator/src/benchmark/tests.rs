@@ -20,6 +20,7 @@ use super::view::{JobState, JobView, MeasuringPod};
 
 mod pairs;
 mod parts;
+mod recorded;
 mod regression;
 mod schedule;
 mod transports;
@@ -149,6 +150,11 @@ impl World {
     /// Begins a run, lets every node measure `figure`, and ends it.
     fn whole_run(&mut self, figure: f64) {
         assert!(matches!(self.step(), Step::Begin(_)));
+        self.rest_of_run(figure);
+    }
+
+    /// As [`Self::whole_run`], of a run that has begun.
+    fn rest_of_run(&mut self, figure: f64) {
         assert!(matches!(self.step(), Step::Advance(_)));
         for node in self.status.active.clone().unwrap().nodes {
             let said = self.result(&node.node, figure);

@@ -16,6 +16,24 @@ fn a_schedule_begins_runs_in_time_and_leaves_out_what_is_too_late() {
     assert_eq!(cause, Cause::Schedule(at("2026-11-23T11:00:00Z")));
     assert_eq!(id, format!("01234567-1-{}", at("2026-11-23T11:00:00Z").as_second()));
     assert_eq!(world.reason(SCHEDULED), "OnSchedule");
+    assert_eq!(world.status.last_schedule_time.as_ref().unwrap().0, at("2026-11-23T11:00:00Z"));
+    world.rest_of_run(4.0);
+    assert_eq!((world.step(), world.reason(COMPLETE)), (Step::Rest, "RunSucceeded".to_owned()));
+    world.now = at("2026-11-23T12:00:00Z");
+    assert!(matches!(world.step(), Step::Begin(_)), "an hour later, once more");
+}
+
+#[test]
+fn a_schedule_that_is_far_off_does_not_keep_a_request_waiting() {
+    let mut world = World::new(json!({"schedule": "0 0 1 1 *"}));
+    assert_eq!((world.step(), world.reason(SCHEDULED)), (Step::Rest, "OnSchedule".to_owned()));
+    world.request = Some("now".to_owned());
+    world.whole_run(4.0);
+    assert_eq!(world.reason(COMPLETE), "RunSucceeded");
+    assert!(world.status.last_schedule_time.is_none());
+    assert_eq!(world.status.next_schedule_time.as_ref().unwrap().0, at("2027-01-01T00:00:00Z"));
+    world.spec.suspend = true;
+    assert_eq!((world.step(), world.reason(SCHEDULED)), (Step::Rest, "Suspended".to_owned()));
 }
 
 #[test]
