@@ -9,8 +9,9 @@ use std::process::{Command, Output};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sealane_attestation::{Evidence, Format};
+use sealane_fixtures::keys::AUTHORITY;
 use sealane_policy::{Document, Entry, NitroReference, Reference, SnpReference};
-use sealane_simulated::forge::{Authority, Kind, REPORT_BYTES, Recipe};
+use sealane_simulated::forge::{Kind, REPORT_BYTES, Recipe};
 use sealane_simulated::{Platform, host_data};
 use sealane_types::{Assurance, Product};
 use tempfile::TempDir;
@@ -264,7 +265,7 @@ fn each_peer_may_have_evidence_of_its_own() {
 /// Evidence as a simulated sidecar sends it, with everything that a report can say.
 fn simulated(kind: Kind, edit: impl FnOnce(&mut [u8; REPORT_BYTES])) -> (Vec<u8>, Recipe) {
     let recipe = Recipe { kind, ..Recipe::new(Product::Turin).unwrap() };
-    let material = Authority::generate().unwrap().issue(&recipe).unwrap();
+    let material = AUTHORITY.issue(&recipe).unwrap();
     let guest = Platform::new(material, Some(b"initdata")).unwrap();
     let quote = guest.quote_edited([7; 64], edit).unwrap();
     let evidence =

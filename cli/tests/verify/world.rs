@@ -10,6 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
+use sealane_fixtures::keys::MATERIAL;
 use sealane_policy::{SigningKey, canonical, sign};
 use sealane_protocol::keys::{Secret, StaticKey};
 use sealane_sidecar::config::{Anchors, CollateralSources, Config};
@@ -20,21 +21,15 @@ use sealane_sidecar::evidence::{
 use sealane_sidecar::handoff::Lanes;
 use sealane_sidecar::node::Node;
 use sealane_simulated::forge::Dates;
-use sealane_simulated::{MEASUREMENT, Material, Platform, host_data, tdx};
+use sealane_simulated::{MEASUREMENT, Platform, host_data, tdx};
 use sealane_types::{PodIdentity, Provider as ProviderWord, PublicKey, RootSource, Roots, SignedChain};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// Longest wait for anything; generous, because machines that run tests are busy.
-pub(crate) const LIMIT: Duration = Duration::from_secs(30);
+pub(crate) const LIMIT: Duration = Duration::from_secs(120);
 pub(crate) const MEASUREMENT_OF_NOBODY: &str =
     "111111111111111111111111111111111111111111111111111111111111111111111111111111111111111111111111";
-
-/// One root for all tests: making its RSA keys takes a while.
-fn material() -> &'static Material {
-    static MATERIAL: OnceLock<Material> = OnceLock::new();
-    MATERIAL.get_or_init(|| Material::generate().unwrap())
-}
 
 /// TDX whose lists and statements ended an hour before the tests began.
 fn stale_material() -> &'static tdx::Material {
@@ -81,7 +76,7 @@ pub(crate) fn document(desk: &Desk, epoch: u64) -> Value {
     let entry = |peer: &str| {
         json!({"entries": [{
             "kind": "Simulated",
-            "root": material().fingerprint().to_string(),
+            "root": MATERIAL.fingerprint().to_string(),
             "measurements": [MEASUREMENT.to_string()],
             "hostData": [host_data(Some(&initdata(peer))).to_string()],
             "minTcb": {},
@@ -250,7 +245,7 @@ impl Provider for Simulated {
 }
 
 fn open(input: &ProviderInput) -> Result<Arc<dyn Provider>, ProviderError> {
-    Ok(Arc::new(Simulated(Platform::new(material().clone(), input.initdata.as_deref()).unwrap())))
+    Ok(Arc::new(Simulated(Platform::new(MATERIAL.clone(), input.initdata.as_deref()).unwrap())))
 }
 
 #[derive(Debug)]
@@ -340,10 +335,10 @@ impl Sidecar {
             let _inside = runtime.enter();
             Node::start(&config, Platforms::production().with_simulated(open)).unwrap()
         };
-        let began = Instant::now();
+        let deadline = Instant::now() + LIMIT;
         while node.policy_epoch().is_none() {
-            assert!(began.elapsed() < LIMIT, "the sidecar holds no policy");
-            std::thread::yield_now();
+            assert!(Instant::now() < deadline, "the sidecar holds no policy");
+            std::thread::sleep(Duration::from_millis(1));
         }
         Self { address: node.address(), pod, chain, _node: node, _lanes: lanes, runtime: Some(runtime) }
     }

@@ -8,13 +8,16 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use sealane_attestation::{Anchor, Collateral, PckAuthority, Piece, PieceId, TdxRoot, VendorRoots, vcek_ids};
 use sealane_collateral::{FetchError, Fetcher, Sources};
-use sealane_simulated::forge::{Authority, Dates, Recipe};
+use sealane_fixtures::keys::{AUTHORITY as AMD, OTHER_AUTHORITY};
+use sealane_simulated::forge::{Dates, Recipe};
 use sealane_simulated::{Material, Platform, tdx};
 use sealane_types::{Fmspc, Product, UnixSeconds};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-static AMD: LazyLock<Authority> = LazyLock::new(|| Authority::generate().unwrap());
+/// Longest wait for anything; generous, because machines that run tests are busy.
+const LIMIT: Duration = Duration::from_secs(120);
+
 static CHIP: LazyLock<Material> = LazyLock::new(|| AMD.issue(&recipe(Product::Genoa)).unwrap());
 static INTEL: LazyLock<tdx::Material> = LazyLock::new(|| {
     let recipe = tdx::forge::Recipe { marked: false, ..tdx::forge::Recipe::new().unwrap() };
@@ -242,9 +245,8 @@ async fn what_is_not_in_order_is_not_taken() {
     assert!(matches!(*over, FetchError::Expired { id: LIST }), "{over}");
     let another = error(ok(&list(Product::Milan, -60, 3600))).await;
     assert!(matches!(&*another, FetchError::Another { asked, .. } if **asked == LIST), "{another}");
-    let stranger = Authority::generate().unwrap();
     let dates = Dates { from: Duration::from_secs(now().0 - 60), until: Duration::from_secs(now().0 + 3600) };
-    let forged = stranger.revocation_list(&recipe(Product::Genoa), dates, false).unwrap();
+    let forged = OTHER_AUTHORITY.revocation_list(&recipe(Product::Genoa), dates, false).unwrap();
     let refused = error(ok(&forged)).await;
     assert!(matches!(*refused, FetchError::Refused(_)), "{refused}");
 }
@@ -266,9 +268,10 @@ async fn a_hundred_callers_ask_once() {
         let waiting = Arc::clone(&waiting);
         Fake::start(move |_| {
             // Answers only once everybody waits.
-            let began = Instant::now();
-            while waiting.load(Ordering::SeqCst) < 100 && began.elapsed() < Duration::from_secs(20) {
-                std::thread::yield_now();
+            let deadline = Instant::now() + LIMIT;
+            while waiting.load(Ordering::SeqCst) < 100 {
+                assert!(Instant::now() < deadline, "not within {LIMIT:?}: a hundred callers");
+                std::thread::sleep(Duration::from_millis(1));
             }
             ok(&body)
         })

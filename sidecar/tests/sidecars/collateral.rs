@@ -10,6 +10,7 @@ use futures::future::BoxFuture;
 use sealane_attestation::bundle::Bundle;
 use sealane_attestation::{Anchor, Collateral, Piece, TdxRoot, VendorRoots};
 use sealane_collateral::Sources;
+use sealane_fixtures::keys::AUTHORITY;
 use sealane_policy::SigningKey;
 use sealane_sidecar::evidence::{
     Format, Platforms, Provider, ProviderError, ProviderInput, Quote, QuoteRequest,
@@ -32,14 +33,14 @@ const BAR: Duration = Duration::from_secs(10);
 const LIFETIME: Duration = Duration::from_secs(20);
 
 struct World {
-    amd: Authority,
+    amd: &'static Authority,
     chip: Material,
     intel: tdx::forge::Authority,
     platform: tdx::Material,
 }
 
 static WORLD: LazyLock<World> = LazyLock::new(|| {
-    let (amd, intel) = (Authority::generate().unwrap(), tdx::forge::Authority::generate().unwrap());
+    let (amd, intel) = (&*AUTHORITY, tdx::forge::Authority::generate().unwrap());
     let (chip, platform) = (amd.issue(&amd_recipe()).unwrap(), intel.issue(&intel_recipe()).unwrap());
     World { amd, chip, intel, platform }
 });

@@ -2,6 +2,7 @@
 
 use std::process::Stdio;
 
+use sealane_fixtures::skip;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
 
@@ -79,7 +80,7 @@ async fn http_goes_through_unchanged() {
         command
     };
     let Ok(mut server) = python(SERVER, target).spawn() else {
-        tracing::warn!("there is no python3 here: nothing is shown");
+        skip(concat!(module_path!(), "::http_goes_through_unchanged"), "this machine has no python3");
         return;
     };
     let mut lines = BufReader::new(server.stdout.take().unwrap()).lines();

@@ -3,10 +3,11 @@
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use sealane_fixtures::keys::OTHER_AUTHORITY;
 use sealane_sidecar::evidence::{Platforms, Provider, ProviderError, ProviderInput};
 use sealane_sidecar::handoff::LaneFailure;
 use sealane_simulated::Material;
-use sealane_simulated::forge::{Authority, Dates, Recipe};
+use sealane_simulated::forge::{Dates, Recipe};
 use sealane_types::{Product, Reason};
 use serde_json::json;
 
@@ -21,10 +22,9 @@ const LIFETIME: Duration = Duration::from_secs(20);
 fn expiring_chip() -> &'static Material {
     static CHIP: OnceLock<Material> = OnceLock::new();
     CHIP.get_or_init(|| {
-        let authority = Authority::generate().unwrap();
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
         let validity = Dates { from: now - Duration::from_secs(60), until: now + LIFETIME };
-        authority.issue(&Recipe { validity, ..Recipe::new(Product::Genoa).unwrap() }).unwrap()
+        OTHER_AUTHORITY.issue(&Recipe { validity, ..Recipe::new(Product::Genoa).unwrap() }).unwrap()
     })
 }
 

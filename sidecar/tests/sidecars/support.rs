@@ -11,6 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use sealane_collateral::Sources;
+use sealane_fixtures::keys::MATERIAL;
 use sealane_policy::{SigningKey, Timestamp, canonical, sign};
 use sealane_sidecar::config::{Anchors, CollateralSources, Config, Control, Traces};
 use sealane_sidecar::desired::{
@@ -94,10 +95,9 @@ pub(crate) fn with_simulation() -> Platforms {
     Platforms::production().with_simulated(open)
 }
 
-/// One root for all tests of this process: making its RSA keys takes a while.
+/// One root for all tests.
 pub(crate) fn material() -> &'static Material {
-    static MATERIAL: OnceLock<Material> = OnceLock::new();
-    MATERIAL.get_or_init(|| Material::generate().unwrap())
+    &MATERIAL
 }
 
 /// The same, and platforms of the other forms.

@@ -1,9 +1,5 @@
 //! The real code that asks a platform for evidence, on emulated devices in a mount namespace of its own.
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stderr,
-    reason = "helpers of tests fail the test, and say what was skipped"
-)]
+#![allow(clippy::unwrap_used, reason = "helpers of tests fail the test")]
 
 use std::fs;
 use std::os::unix::fs::FileTypeExt as _;
@@ -14,8 +10,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use sealane_attestation::{Anchor, Collateral, Evidence, Format, inspect};
 use sealane_devices::{Behaviour, Devices};
+use sealane_fixtures::keys::AUTHORITY;
+use sealane_fixtures::skip;
 use sealane_sidecar::evidence::{Platforms, Provider, ProviderError, ProviderInput, QuoteRequest};
-use sealane_simulated::forge::{Authority, Recipe};
+use sealane_simulated::forge::Recipe;
 use sealane_simulated::{Material, Platform};
 use sealane_types::{Digest, Product, Provider as Word, UnixSeconds};
 
@@ -33,7 +31,7 @@ const VCEK_GUID: u128 = 0x63da_758d_e664_4564_adc5_f4b9_3be8_accd;
 #[test]
 fn providers_on_emulated_devices() {
     if !Path::new("/dev/fuse").metadata().is_ok_and(|fuse| fuse.file_type().is_char_device()) {
-        eprintln!("skipped: this machine has no /dev/fuse");
+        skip(concat!(module_path!(), "::providers_on_emulated_devices"), "this machine has no /dev/fuse");
         return;
     }
     let this = std::env::current_exe().unwrap();
@@ -78,7 +76,7 @@ struct Guest {
 /// Chains that bear AMD's names under keys of the test, pinned for it.
 fn material() -> Material {
     let recipe = Recipe { marked: false, ..Recipe::new(Product::Genoa).unwrap() };
-    Authority::generate().unwrap().issue(&recipe).unwrap()
+    AUTHORITY.issue(&recipe).unwrap()
 }
 
 fn table(vcek: &[u8]) -> Vec<u8> {

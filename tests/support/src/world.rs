@@ -8,6 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sealane_attestation::binding::{Leaf, Tree, report_data};
 use sealane_attestation::{Collateral, Evidence, EvidenceMessage, Format, Rejection, VerifiedPeer, judge};
+use sealane_fixtures::keys::{MATERIAL, OTHER_MATERIAL};
 use sealane_policy::{
     Authorities, Document, Entry, Floors, Limits, PolicyPeer, Reference, SessionKind, SessionRule,
     SigningKey, SnpReference, VerifiedPolicy, sign, verify,
@@ -16,12 +17,8 @@ use sealane_protocol::connection::{EvidenceReceived, Local, Places, PolicyView, 
 use sealane_protocol::handshake::{Floor, Suite};
 use sealane_protocol::keys::{MlKem768, Random, RandomFailed, StaticKey};
 use sealane_protocol::record::Rekey;
-use sealane_simulated::{MEASUREMENT, Material, Platform as Simulation, host_data};
+use sealane_simulated::{MEASUREMENT, Platform as Simulation, host_data};
 use sealane_types::{Assurance, Cipher, PeerName, PodIdentity, Roots, SessionName, SignedChain, UnixSeconds};
-
-/// RSA keys take a second to make: one set for all tests.
-static MATERIAL: LazyLock<Material> = LazyLock::new(|| Material::generate().unwrap());
-static OTHER_MATERIAL: LazyLock<Material> = LazyLock::new(|| Material::generate().unwrap());
 
 /// Bytes that look random and are the same in every run.
 #[derive(Debug, Clone)]

@@ -98,10 +98,12 @@ const WALLS: &[Wall] = &[
         ],
         never: &["kube", "k8s-openapi", "snow"],
     },
+    Wall { name: "sealane-fixtures", ours: &["sealane-simulated", "sealane-types"], never: SHELL },
     Wall {
         name: "sealane-support",
         ours: &[
             "sealane-attestation",
+            "sealane-fixtures",
             "sealane-policy",
             "sealane-protocol",
             "sealane-simulated",
@@ -118,6 +120,7 @@ const WALLS: &[Wall] = &[
         name: "sealane-fuzz",
         ours: &[
             "sealane-attestation",
+            "sealane-fixtures",
             "sealane-operator",
             "sealane-policy",
             "sealane-protocol",

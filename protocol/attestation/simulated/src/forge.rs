@@ -2,9 +2,11 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use aws_lc_rs::encoding::{AsDer as _, Pkcs8V1Der};
 use aws_lc_rs::rsa::{KeyPair as RsaKeyPair, KeySize};
 use aws_lc_rs::signature::{ECDSA_P384_SHA384_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _};
 use sealane_types::Product;
+use serde::{Deserialize, Serialize};
 use x509_cert::certificate::TbsCertificate;
 use x509_cert::crl::TbsCertList;
 use x509_cert::time::Validity;
@@ -12,7 +14,7 @@ use x509_cert::time::Validity;
 use crate::certificate as x509;
 use crate::chip::Chip;
 use crate::error::SimulationError;
-use crate::material::{Material, SigningKey};
+use crate::material::{Base64, Material, SigningKey};
 
 pub use crate::report::REPORT_BYTES;
 
@@ -111,6 +113,33 @@ impl Authority {
         Ok(Self { ark: generate()?, ask: generate()? })
     }
 
+    /// The form in which tests keep it: both private keys as PKCS #8.
+    ///
+    /// # Errors
+    /// [`SimulationError::Key`] when the cryptographic library cannot write a key.
+    pub fn to_json(&self) -> Result<String, SimulationError> {
+        let pkcs8 = |key: &RsaKeyPair| -> Result<Base64, SimulationError> {
+            let der: Pkcs8V1Der<'_> = key.as_der()?;
+            Ok(Base64(der.as_ref().to_vec()))
+        };
+        Ok(serde_json::to_string_pretty(&Json {
+            note: "Keys of a simulated root and issuer: they prove nothing, and they are no secrets."
+                .to_owned(),
+            ark: pkcs8(&self.ark)?,
+            ask: pkcs8(&self.ask)?,
+        })?)
+    }
+
+    /// Reads what [`Self::to_json`] wrote.
+    ///
+    /// # Errors
+    /// [`SimulationError`] when `text` is anything else.
+    pub fn from_json(text: &str) -> Result<Self, SimulationError> {
+        let Json { note: _, ark, ask } = serde_json::from_str(text)?;
+        let key = |pkcs8: &Base64| RsaKeyPair::from_pkcs8(&pkcs8.0).map_err(|_| SimulationError::MaterialKey);
+        Ok(Self { ark: key(&ark)?, ask: key(&ask)? })
+    }
+
     /// A chain by `recipe`, down to a new signing key.
     ///
     /// # Errors
@@ -197,6 +226,16 @@ impl Authority {
         edit(&mut list);
         x509::sign_list(list, &self.ark)
     }
+}
+
+/// An [`Authority`] as it is kept.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Json {
+    /// For whoever finds the file.
+    note: String,
+    ark: Base64,
+    ask: Base64,
 }
 
 fn dates(dates: Dates) -> Result<Validity, SimulationError> {

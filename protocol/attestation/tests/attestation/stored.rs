@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use sealane_attestation::{Anchor, Claims, Collateral, Evidence, Format, Rejection, inspect};
+use sealane_fixtures::skip;
 use sealane_policy::SnpPermissions;
 use sealane_types::UnixSeconds;
 use serde_json::Value;
@@ -73,7 +74,7 @@ fn reports_of_this_repository() {
 fn reports_beside_this_repository() {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/vectors");
     if !folder.join("index.json").exists() {
-        eprintln!("skipped: no evidence at {}", folder.display());
+        skip(concat!(module_path!(), "::reports_beside_this_repository"), "there is no ../shared/vectors");
         return;
     }
     let count = check(&folder);

@@ -1,7 +1,6 @@
 //! Honest evidence, its handshake and its policy; each test spoils one thing.
 
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use base64::Engine as _;
@@ -11,11 +10,12 @@ use sealane_attestation::{
     Claims, Collateral, Evidence, EvidenceMessage, Expected, Format, Rejection, SnpClaims, StatedWorkload,
     Statement, VerifiedPeer, inspect, judge,
 };
+pub(crate) use sealane_fixtures::keys::{AUTHORITY, MATERIAL, OTHER_AUTHORITY};
 use sealane_policy::{
     Authorities, Document, Entry, Floors, Limits, PolicyPeer, Reference, SessionKind, SessionRule,
     SigningKey, SnpReference, Tcb, VerifiedPolicy, sign, verify,
 };
-use sealane_simulated::forge::{Authority, Kind, REPORT_BYTES, Recipe};
+use sealane_simulated::forge::{Kind, REPORT_BYTES, Recipe};
 use sealane_simulated::{Chip, MEASUREMENT, Material, Platform as Simulation, Quote, host_data};
 use sealane_types::{Assurance, Digest, PeerName, PodIdentity, Product, Roots, SignedChain, UnixSeconds};
 
@@ -24,13 +24,6 @@ pub(crate) const HANDSHAKE_HASH: [u8; 32] = [1; 32];
 pub(crate) const BINDING_KEY: [u8; 32] = [2; 32];
 pub(crate) const PROVER: [u8; 32] = [3; 32];
 pub(crate) const VERIFIER: [u8; 32] = [4; 32];
-
-/// RSA keys take a second to make: one set for all tests.
-pub(crate) static AUTHORITY: LazyLock<Authority> = LazyLock::new(|| Authority::generate().unwrap());
-pub(crate) static OTHER_AUTHORITY: LazyLock<Authority> = LazyLock::new(|| Authority::generate().unwrap());
-/// An honest simulated Genoa.
-pub(crate) static MATERIAL: LazyLock<Material> =
-    LazyLock::new(|| AUTHORITY.issue(&Recipe::new(Product::Genoa).unwrap()).unwrap());
 
 pub(crate) fn now() -> UnixSeconds {
     UnixSeconds(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs())

@@ -3,7 +3,7 @@
 use sealane_attestation::{
     PckAuthority, Piece, PieceId, Rejection, SignedStatement, Stock, Taken, VendorRoots,
 };
-use sealane_simulated::forge::Authority;
+use sealane_fixtures::keys::OTHER_AUTHORITY;
 use sealane_simulated::tdx;
 use sealane_types::{Product, Reason};
 
@@ -57,7 +57,7 @@ fn evidence_of_hardware_is_accepted_with_what_is_held_and_names_what_it_needs() 
 
 #[test]
 fn what_another_key_signed_is_not_taken() {
-    let amd = Authority::generate().unwrap();
+    let amd = &OTHER_AUTHORITY;
     let list = Piece::SnpList(amd.revocation_list(&amd_recipe(), dates(-1, 3600), false).unwrap());
     let intel = tdx::forge::Authority::generate().unwrap().issue(&intel_recipe()).unwrap();
     let chip = amd.issue(&amd_recipe()).unwrap();

@@ -11,18 +11,18 @@ use sealane_attestation::{
     Anchor, ChainCache, Collateral, Evidence, EvidenceMessage, Expected, Format, Piece, Rejection, Stock,
     Taken, TdxRoot, VendorRoots, VerifiedPeer, judge_with,
 };
+pub(crate) use sealane_fixtures::keys::AUTHORITY as AMD;
 use sealane_policy::{
     Authorities, CollateralRules, Document, Entry, Floors, PolicyPeer, Reference, SessionKind, SessionRule,
     SigningKey, SnpReference, Tcb, TdxMeasurement, TdxPermissions, TdxReference, VerifiedPolicy, sign,
     verify,
 };
-use sealane_simulated::forge::{Authority, Dates, Recipe};
+use sealane_simulated::forge::{Dates, Recipe};
 use sealane_simulated::{MEASUREMENT, Material, tdx};
 use sealane_types::{
     Assurance, Measurement, PeerName, PodIdentity, Product, Roots, SignedChain, TcbStatus, UnixSeconds,
 };
 
-pub(crate) static AMD: LazyLock<Authority> = LazyLock::new(|| Authority::generate().unwrap());
 pub(crate) static INTEL: LazyLock<tdx::forge::Authority> =
     LazyLock::new(|| tdx::forge::Authority::generate().unwrap());
 /// A Genoa and its chain.

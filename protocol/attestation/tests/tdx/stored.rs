@@ -8,6 +8,7 @@ use std::time::Instant;
 use sealane_attestation::{
     Claims, Collateral, Evidence, Format, Rejection, Revocation, TdxCollateral, TdxRoot, inspect,
 };
+use sealane_fixtures::skip;
 use sealane_policy::TdxPermissions;
 use sealane_types::{Reason, TcbStatus, UnixSeconds};
 use serde_json::Value;
@@ -118,7 +119,7 @@ fn quotes_of_this_repository() {
 fn quotes_beside_this_repository() {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/vectors");
     if !folder.join("index.json").exists() {
-        eprintln!("skipped: no evidence at {}", folder.display());
+        skip(concat!(module_path!(), "::quotes_beside_this_repository"), "there is no ../shared/vectors");
         return;
     }
     let outcomes = check(&folder);

@@ -9,7 +9,8 @@ use base64::engine::general_purpose::STANDARD;
 use sealane_attestation::{
     Anchor, ChainCache, Collateral, Evidence, EvidenceMessage, Format, Revocation, inspect, inspect_with,
 };
-use sealane_simulated::forge::{Authority, Dates, Recipe};
+use sealane_fixtures::keys::AUTHORITY;
+use sealane_simulated::forge::{Dates, Recipe};
 use sealane_types::{Platform, Product, UnixSeconds};
 use serde_json::Value;
 
@@ -105,13 +106,12 @@ struct Listed {
 }
 
 static LISTED: LazyLock<Listed> = LazyLock::new(|| {
-    let authority = Authority::generate().unwrap();
     let recipe = Recipe { marked: false, ..Recipe::new(Product::Genoa).unwrap() };
-    let material = authority.issue(&recipe).unwrap();
+    let material = AUTHORITY.issue(&recipe).unwrap();
     let now = sealane_support::world::wall_clock();
     let at = Duration::from_secs(now.0);
     let dates = Dates { from: at - Duration::from_secs(60), until: at + Duration::from_secs(3600) };
-    let list = authority.revocation_list(&recipe, dates, false).unwrap();
+    let list = AUTHORITY.revocation_list(&recipe, dates, false).unwrap();
     let [_, ask, ark] = material.certificates();
     let (ark, ask) = (ark.to_vec(), ask.to_vec());
     let guest = sealane_simulated::Platform::new(material, None).unwrap();

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use sealane_attestation::{Claims, Collateral, Evidence, Format, Rejection, inspect};
+use sealane_fixtures::skip;
 use sealane_policy::NitroPermissions;
 use sealane_types::{Platform, UnixSeconds};
 use serde_json::Value;
@@ -56,7 +57,7 @@ fn documents_of_this_repository() {
 fn documents_beside_this_repository() {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/vectors");
     if !folder.join("index.json").exists() {
-        eprintln!("skipped: no evidence at {}", folder.display());
+        skip(concat!(module_path!(), "::documents_beside_this_repository"), "there is no ../shared/vectors");
         return;
     }
     let count = check(&folder);

@@ -4,7 +4,8 @@ use axum::Router;
 use axum::extract::{RawQuery, State};
 use axum::routing::get;
 use sealane_attestation::{Collateral, Evidence, inspect};
-use sealane_simulated::{Material, Platform};
+use sealane_fixtures::keys::MATERIAL;
+use sealane_simulated::Platform;
 use sealane_types::{Digest, UnixSeconds};
 use serde_json::{Value, json};
 use sev::firmware::guest::AttestationReport;
@@ -59,7 +60,7 @@ async fn evidence(
 }
 
 async fn agent(fault: Fault) -> (CocoAgent, Agent) {
-    let platform = Platform::new(Material::generate().unwrap(), None).unwrap();
+    let platform = Platform::new(MATERIAL.clone(), None).unwrap();
     let served = Agent { platform: platform.into(), fault };
     let router = Router::new().route("/aa/evidence", get(evidence)).with_state(served.clone());
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
