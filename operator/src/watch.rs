@@ -186,7 +186,7 @@ mod tests {
         assert!(trimmed.spec.unwrap().containers.is_empty());
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_change_of_advice_asks_for_those_who_follow_it() {
         let (client, _) = crate::testing::cluster(|_| crate::testing::list(json!([])));
         let (mut stores, _) = start(&client, &Arc::default());

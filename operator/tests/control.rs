@@ -112,7 +112,7 @@ impl Running {
 
 impl Sidecar {
     async fn hear(&mut self) -> Option<from_operator::Message> {
-        let heard = tokio::time::timeout(Duration::from_secs(30), self.hears.message()).await.unwrap();
+        let heard = tokio::time::timeout(Duration::from_secs(120), self.hears.message()).await.unwrap();
         heard.ok().flatten()?.message
     }
 

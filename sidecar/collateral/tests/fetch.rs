@@ -254,8 +254,16 @@ async fn what_is_not_in_order_is_not_taken() {
 #[tokio::test]
 async fn a_service_that_hangs_is_given_up() {
     let fake = Fake::saying(Behaviour::Hang).await;
-    let began = tokio::time::Instant::now();
-    let late = fake.fetcher().fetch(LIST, now()).await.unwrap_err();
+    let (fetcher, began) = (fake.fetcher(), tokio::time::Instant::now());
+    let fetched = tokio::spawn(async move { fetcher.fetch(LIST, now()).await });
+    let deadline = Instant::now() + LIMIT;
+    while fake.asked().is_empty() {
+        assert!(Instant::now() < deadline, "not within {LIMIT:?}: the question");
+        tokio::task::yield_now().await;
+    }
+    // From here on the clock stands still, and jumps to the end of the fetcher's patience once everybody waits.
+    tokio::time::pause();
+    let late = fetched.await.unwrap().unwrap_err();
     assert!(matches!(*late, FetchError::TimedOut { .. }), "{late}");
     assert!(began.elapsed() >= Duration::from_secs(9), "it had its time");
 }

@@ -88,6 +88,10 @@ pub(super) struct Kubelet {
     connector: TlsConnector,
     /// Of an answer; [`ANSWER_BYTES_MAX`] but in tests.
     bytes_max: usize,
+    /// How long an answer serves everybody; [`FRESH`] but in tests.
+    fresh: Duration,
+    /// How long the kubelet may take; [`DEADLINE`] but in tests.
+    deadline: Duration,
     last: Mutex<Option<(Instant, Arc<Vec<Pod>>)>>,
 }
 
@@ -97,12 +101,13 @@ impl Kubelet {
     pub(super) fn new(at: KubeletAddress) -> Result<Self, KubeletError> {
         let (config, name) = verifier::config(&at)?;
         let connector = TlsConnector::from(Arc::new(config));
-        Ok(Self { at, name, connector, bytes_max: ANSWER_BYTES_MAX, last: Mutex::new(None) })
+        let (bytes_max, fresh, deadline) = (ANSWER_BYTES_MAX, FRESH, DEADLINE);
+        Ok(Self { at, name, connector, bytes_max, fresh, deadline, last: Mutex::new(None) })
     }
 
     async fn list(&self) -> Result<Vec<Pod>, KubeletError> {
         let bytes =
-            tokio::time::timeout(DEADLINE, self.get()).await.map_err(|_| KubeletError::TimedOut)??;
+            tokio::time::timeout(self.deadline, self.get()).await.map_err(|_| KubeletError::TimedOut)??;
         let list: PodList = serde_json::from_slice(&bytes).map_err(KubeletError::Json)?;
         Ok(list.items.unwrap_or_default())
     }
@@ -151,7 +156,7 @@ impl ListPods for Kubelet {
         async {
             // Whoever comes while the kubelet is asked waits here, and then finds the answer.
             let mut last = self.last.lock().await;
-            if let Some((asked, pods)) = last.as_ref().filter(|(asked, _)| asked.elapsed() < FRESH) {
+            if let Some((asked, pods)) = last.as_ref().filter(|(asked, _)| asked.elapsed() < self.fresh) {
                 tracing::trace!(age = ?asked.elapsed(), "the kubelet's last answer");
                 return Ok(Arc::clone(pods));
             }

@@ -325,7 +325,7 @@ mod tests {
         }
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn quotes_that_are_not_urgent_wait_for_company() {
         let slow = Arc::new(Slow { allowed: Semaphore::new(8), quotes: AtomicUsize::new(0) });
         let pod = PodIdentity::new("demo", "embedder-0", "u").unwrap();

@@ -94,7 +94,7 @@ mod tests {
     use crate::config::Anchors;
     use crate::session::clock::Clock;
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn few_chains_are_verified_at_one_time() {
         let anchors = Anchors { roots: vec![], source: RootSource::File };
         let namespace = Namespace::new("demo").unwrap();

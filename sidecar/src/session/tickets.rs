@@ -229,7 +229,7 @@ mod tests {
         assert!(lock(&tickets.outgoing).under_way.keys().eq([&replica("b")]));
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn patience_has_an_end() {
         let patience = Duration::from_millis(20);
         let (tickets, clock) = (Arc::new(Tickets { patience, ..Tickets::default() }), Clock::new());

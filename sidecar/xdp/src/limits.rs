@@ -43,8 +43,9 @@ pub const BIND_RETRY_MILLISECONDS_MAX: u64 = 3000;
 /// Pause between two such attempts.
 pub const BIND_RETRY_PAUSE_MILLISECONDS: u64 = 2;
 
-/// How long the kernel may take to answer a netlink request. It answers at once or is broken.
-pub const NETLINK_ANSWER_MILLISECONDS_MAX: u64 = 1000;
+/// How long the kernel may take to answer a netlink request. It answers at once or is broken, but a virtual machine may
+/// stand still for seconds meanwhile.
+pub const NETLINK_ANSWER_MILLISECONDS_MAX: u64 = 5000;
 
 /// The longest netlink answer that is read: `NLMSG_GOODSIZE` is a page, answers about links are longer.
 pub const NETLINK_ANSWER_BYTES_MAX: usize = 32 << 10;

@@ -153,7 +153,7 @@ mod tests {
         }
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn one_that_says_nothing_is_passed_over() {
         let candidates: Vec<Arc<dyn Provider>> = vec![Arc::new(Silent), device(true, Format::Tdx)];
         let auto = Auto { patience: Duration::from_millis(20), ..Auto::among(candidates) };

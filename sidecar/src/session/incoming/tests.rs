@@ -156,6 +156,13 @@ impl Wire {
     }
 }
 
+/// Returns once every task of this test waits: they share one thread, and each pass runs all that can go on.
+async fn settled() {
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+}
+
 fn incarnation(lane: u32) -> [u8; 16] {
     u128::from(lane).to_be_bytes()
 }
@@ -422,13 +429,13 @@ async fn what_was_delivered_can_be_taken_after_the_end() {
     remote.puts(1, 0, b"late").unwrap();
     let Some(Turn::Tensor(delivery)) = client.deliveries.next().await else { panic!("no tensor") };
     // The lane's task waits, and the end comes meanwhile.
-    tokio::task::yield_now().await;
+    settled().await;
     remote.says(Frame::End(End { stream: StreamId(1), tensors: 1, bytes: 4 })).unwrap();
     assert_eq!(client.turns(), ["end"]);
     drop(client.deliveries);
-    tokio::time::sleep(Duration::from_millis(20)).await;
+    settled().await;
     client.lane.taken(&[delivery.id]);
-    tokio::time::sleep(Duration::from_millis(20)).await;
+    settled().await;
     let taken = Answer::Plain(Reply::Taken(vec![Sequence(0)]));
     assert!(remote.hears(1).contains(&taken));
 }

@@ -8,8 +8,10 @@ use sealane_xdp::{Interface, Link, Opened, Options, Resolution, Resolver, Route,
 
 use crate::wire::{End, PORT, Wire};
 
-/// What should come comes long before.
-pub(crate) const DEADLINE: Duration = Duration::from_secs(10);
+/// Longest wait for anything; generous, because machines that run tests are busy.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(120);
+/// Between two questions: the processor belongs to whoever is waited for.
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// Asks again and again, until there is an answer.
 pub(crate) fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
@@ -19,7 +21,7 @@ pub(crate) fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
             return answer;
         }
         assert!(Instant::now() < deadline, "{what}: not within {DEADLINE:?}");
-        std::thread::yield_now();
+        std::thread::sleep(PAUSE);
     }
 }
 
