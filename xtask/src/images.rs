@@ -36,6 +36,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 
 pub use load::Target;
+pub(crate) use wheels::fetch_pinned as fetch_wheels;
 
 use crate::{cluster, oci::Digest, progress::print};
 

@@ -1,5 +1,5 @@
 // Hyperkube links etcd and every Kubernetes component into one program. The name it is called by (a symbolic link)
-// picks the component: one link step and one file instead of seven.
+// picks the component: one link step and one file instead of six.
 package main
 
 import (
@@ -11,20 +11,21 @@ import (
 
 	"github.com/spf13/cobra"
 	"go.etcd.io/etcd/server/v3/etcdmain"
-	_ "k8s.io/client-go/plugin/pkg/client/auth"
 	"k8s.io/component-base/cli"
-	"k8s.io/component-base/logs"
 	_ "k8s.io/component-base/logs/json/register"
 	_ "k8s.io/component-base/metrics/prometheus/clientgo"
 	_ "k8s.io/component-base/metrics/prometheus/version"
-	kubectl "k8s.io/kubectl/pkg/cmd"
-	kubectlutil "k8s.io/kubectl/pkg/cmd/util"
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	controllers "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 	proxy "k8s.io/kubernetes/cmd/kube-proxy/app"
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
 	kubelet "k8s.io/kubernetes/cmd/kubelet/app"
 )
+
+// Programs that read os.Args themselves. The build tag kubectl adds one.
+var programs = map[string]func(){
+	"etcd": func() { etcdmain.Main(os.Args) },
+}
 
 var components = map[string]func() *cobra.Command{
 	"kube-apiserver":          apiserver.NewAPIServerCommand,
@@ -36,21 +37,14 @@ var components = map[string]func() *cobra.Command{
 
 func main() {
 	name := filepath.Base(os.Args[0])
-	switch name {
-	case "etcd":
-		etcdmain.Main(os.Args)
-	case "kubectl":
-		// As in cmd/kubectl: klog is set up before flags are parsed, and errors are printed by CheckErr alone.
-		logs.GlogSetter(kubectl.GetLogVerbosity(os.Args))
-		if err := cli.RunNoErrOutput(kubectl.NewDefaultKubectlCommand()); err != nil {
-			kubectlutil.CheckErr(err)
-		}
-	default:
-		component, known := components[name]
-		if !known {
-			fmt.Fprintf(os.Stderr, "%s: call this program by the name of a component, such as kubectl or kubelet\n", name)
-			os.Exit(2)
-		}
-		os.Exit(cli.Run(component()))
+	if program, known := programs[name]; known {
+		program()
+		return
 	}
+	component, known := components[name]
+	if !known {
+		fmt.Fprintf(os.Stderr, "%s: call this program by the name of a component, such as kubelet\n", name)
+		os.Exit(2)
+	}
+	os.Exit(cli.Run(component()))
 }

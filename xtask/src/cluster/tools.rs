@@ -11,7 +11,9 @@ use anyhow::{Context, Result};
 
 use super::{
     cache::{BUILDERS, Cache},
+    clients,
     debs::{Debs, check_programs},
+    golang,
     place::Place,
 };
 use crate::{
@@ -20,25 +22,17 @@ use crate::{
     progress::step,
 };
 
-const KUBERNETES: &str = "1.36.3";
+pub(super) const KUBERNETES: &str = "1.36.3";
 const COREDNS: &str = "1.14.7";
-const HELM: &str = "4.3.1";
 
 /// What every pod's network namespace is held by; named in containerd's configuration.
 pub const PAUSE_IMAGE: &str = "localhost/pause:1";
 /// A shell for tests and for looking around.
 pub const BUSYBOX_IMAGE: &str = "localhost/busybox:1";
 
-/// Names that the one Kubernetes program answers to.
-const COMPONENTS: [&str; 7] = [
-    "etcd",
-    "kube-apiserver",
-    "kube-controller-manager",
-    "kube-proxy",
-    "kube-scheduler",
-    "kubectl",
-    "kubelet",
-];
+/// Names that the one Kubernetes program answers to, beside `kubectl` where no package has that.
+const COMPONENTS: [&str; 6] =
+    ["etcd", "kube-apiserver", "kube-controller-manager", "kube-proxy", "kube-scheduler", "kubelet"];
 
 /// Programs that the init scripts, containerd or the kubelet call and that no one installs for them.
 const EXPECTED: [&str; 12] = [
@@ -56,8 +50,9 @@ const EXPECTED: [&str; 12] = [
     "unshare",
 ];
 
-const HYPERKUBE_SOURCES: [(&str, &str); 3] = [
+const HYPERKUBE_SOURCES: [(&str, &str); 4] = [
     ("main.go", include_str!("../../cluster/hyperkube/main.go")),
+    ("kubectl.go", include_str!("../../cluster/hyperkube/kubectl.go")),
     ("go.mod", include_str!("../../cluster/hyperkube/go.mod")),
     ("go.sum", include_str!("../../cluster/hyperkube/go.sum")),
 ];
@@ -70,6 +65,7 @@ const COREDNS_SOURCES: [(&str, &str); 3] = [
 #[derive(Clone, Debug)]
 pub(super) struct Tools {
     pub(super) hyperkube: PathBuf,
+    pub(super) kubectl: PathBuf,
     pub(super) coredns: PathBuf,
     pub(super) helm: PathBuf,
     pub(super) debs: Debs,
@@ -83,11 +79,17 @@ impl Tools {
     pub(super) fn prepare(place: &Place) -> Result<Self> {
         let cache = Cache::open(place.tools())?;
         let debs = Debs::prepare(&cache)?;
-        let hyperkube = hyperkube(&cache)?;
+        let clients = clients::of_package(&cache);
+        let hyperkube = hyperkube(&cache, clients.is_none())?;
+        let (kubectl, helm) = match clients {
+            Some(folder) => (folder.join("kubectl"), folder.join("helm")),
+            None => (hyperkube.clone(), clients::helm_of_source(&cache)?),
+        };
         Ok(Self {
             images: vec![pause_image(&cache)?, busybox_image(&cache, &debs)?],
             coredns: coredns(&cache)?,
-            helm: helm(&cache)?,
+            helm,
+            kubectl,
             hyperkube,
             debs,
         })
@@ -100,19 +102,20 @@ impl Tools {
             std::os::unix::fs::symlink(target, folder.join(name)).with_context(|| format!("link {name}"))
         };
         fs::create_dir(bin)?;
-        link(&self.hyperkube, bin, "kubectl")?;
+        link(&self.kubectl, bin, "kubectl")?;
         link(&self.helm, bin, "helm")?;
         fs::create_dir(programs)?;
         self.debs.link_programs(programs)?;
         for component in COMPONENTS {
             link(&self.hyperkube, programs, component)?;
         }
+        link(&self.kubectl, programs, "kubectl")?;
         link(&self.coredns, programs, "coredns")?;
         check_programs(programs, &EXPECTED)
     }
 }
 
-fn hyperkube(cache: &Cache) -> Result<PathBuf> {
+fn hyperkube(cache: &Cache, with_kubectl: bool) -> Result<PathBuf> {
     // The components report this version, and the API server derives its compatibility from it.
     let version = "k8s.io/component-base/version";
     let (major, rest) = KUBERNETES.split_once('.').unwrap_or((KUBERNETES, ""));
@@ -125,36 +128,27 @@ fn hyperkube(cache: &Cache) -> Result<PathBuf> {
     let what = format!(
         "Building Kubernetes {KUBERNETES} (the first time 4 to 10 minutes, 2 GB of downloads and cache)"
     );
-    go_build(cache, "hyperkube", &HYPERKUBE_SOURCES, &flags, &what)
+    let tags = if with_kubectl { "kubectl" } else { "" };
+    go_build(cache, "hyperkube", &HYPERKUBE_SOURCES, &flags, tags, &what)
 }
 
 fn coredns(cache: &Cache) -> Result<PathBuf> {
     let what = format!("Building CoreDNS {COREDNS} (the first time 1 to 2 minutes)");
-    go_build(cache, "coredns", &COREDNS_SOURCES, "-s -w", &what)
-}
-
-fn helm(cache: &Cache) -> Result<PathBuf> {
-    let folder = cache.get("helm", &[HELM.as_bytes()], |folder| {
-        require(&BUILDERS)?;
-        step(&format!("Building Helm {HELM} (the first time 2 to 3 minutes)"), || {
-            let mut go = Command::new("go");
-            go.args([
-                "install",
-                "-trimpath",
-                "-ldflags",
-                "-s -w",
-                &format!("helm.sh/helm/v4/cmd/helm@v{HELM}"),
-            ]);
-            check(go.env("GOBIN", folder).env_remove("GOFLAGS"))
-        })
-    })?;
-    Ok(folder.join("helm"))
+    go_build(cache, "coredns", &COREDNS_SOURCES, "-s -w", "", &what)
 }
 
 /// Builds a Go module from sources that are part of this program. `-trimpath` makes the result, and Go's own build
 /// cache, independent of the folder.
-fn go_build(cache: &Cache, name: &str, sources: &[(&str, &str)], flags: &str, what: &str) -> Result<PathBuf> {
-    let inputs: Vec<_> = sources.iter().map(|(_, text)| text.as_bytes()).chain([flags.as_bytes()]).collect();
+fn go_build(
+    cache: &Cache,
+    name: &str,
+    sources: &[(&str, &str)],
+    flags: &str,
+    tags: &str,
+    what: &str,
+) -> Result<PathBuf> {
+    let texts = sources.iter().map(|(_, text)| text.as_bytes());
+    let inputs: Vec<_> = texts.chain([flags.as_bytes(), tags.as_bytes()]).collect();
     let folder = cache.get(name, &inputs, |folder| {
         require(&BUILDERS)?;
         let module = tempfile::tempdir_in(folder)?;
@@ -162,9 +156,9 @@ fn go_build(cache: &Cache, name: &str, sources: &[(&str, &str)], flags: &str, wh
             fs::write(module.path().join(file), text)?;
         }
         step(what, || {
-            let mut go = Command::new("go");
-            go.args(["build", "-trimpath", "-ldflags", flags, "-o"]).arg(folder.join(name)).arg(".");
-            check(go.current_dir(module.path()).env("GOWORK", "off").env_remove("GOFLAGS"))
+            let mut go = golang();
+            go.args(["build", "-trimpath", "-ldflags", flags, "-tags", tags, "-o"]);
+            check(go.arg(folder.join(name)).arg(".").current_dir(module.path()).env("GOWORK", "off"))
         })
     })?;
     Ok(folder.join(name))

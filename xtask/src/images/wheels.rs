@@ -90,6 +90,11 @@ pub(super) fn tree(cache: &Path, requirements: &str, os: &Path, interpreter: &Pa
     })
 }
 
+/// The wheels that `requirements` pin, in `folder`.
+pub(crate) fn fetch_pinned(folder: &Path, requirements: &str) -> Result<Vec<PathBuf>> {
+    fetch(folder, requirements, &parse(requirements)?)
+}
+
 /// The pinned wheels, downloaded by pip unless they are here. pip checks the hashes, and we do again: the folder is
 /// a cache that others may write.
 fn fetch(folder: &Path, requirements: &str, pins: &[Pin]) -> Result<Vec<PathBuf>> {
