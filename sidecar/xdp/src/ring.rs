@@ -10,7 +10,8 @@
 mod consumer;
 mod mapped;
 // Miri knows nothing of the stacks that loom switches between.
-#[cfg(all(test, not(miri)))]
+#[cfg(test)]
+#[cfg(not(miri))]
 mod model;
 mod producer;
 mod shared;
