@@ -78,6 +78,22 @@ impl Cluster {
     }
 }
 
+/// Builds and fetches what [`up`] needs and the cache lacks; the first time, Kubernetes. Only a machine without package
+/// lists needs root for it, to fetch them.
+pub fn prepare() -> Result<()> {
+    tools::Tools::prepare(&Place::from_env()?).map(drop)
+}
+
+/// Whether [`prepare`] once built Kubernetes.
+pub(crate) fn is_prepared() -> Result<bool> {
+    tools::are_built(&Place::from_env()?)
+}
+
+/// Asks for the password of sudo, if there is one, while nothing else is on the screen.
+pub(crate) fn ask_for_root() -> Result<()> {
+    privilege::ask()
+}
+
 /// Brings the cluster up, or returns the one that is up and healthy. The first time, this builds Kubernetes.
 pub fn up() -> Result<Cluster> {
     let place = Place::from_env()?;

@@ -12,6 +12,7 @@
 //! versions of Debian packages (see `xtask/images/debian.txt`).
 
 mod binaries;
+mod cargo;
 mod closure;
 mod compose;
 mod debian;
@@ -29,6 +30,7 @@ mod unpack;
 mod wheels;
 
 use std::{
+    collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
 };
@@ -82,6 +84,17 @@ impl Image {
     }
 }
 
+/// Where the executables in images come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Programs {
+    /// cargo builds them as the tests' programs are built.
+    Dev,
+    /// cargo builds them optimised.
+    Release,
+    /// They lie in `target/debug`, as a build of the whole workspace has left them. cargo is not called.
+    AsBuilt,
+}
+
 /// Where sources are and where results go.
 #[derive(Clone, Debug)]
 pub struct Workspace {
@@ -89,15 +102,14 @@ pub struct Workspace {
     pub root: PathBuf,
     /// `${SEALANE_CACHE:-~/.cache/sealane}`.
     pub cache: PathBuf,
-    /// Optimised programs instead of those that the tests use.
-    pub release: bool,
+    pub programs: Programs,
 }
 
 impl Workspace {
     /// This repository and the user's cache.
-    pub fn locate(release: bool) -> Result<Self> {
+    pub fn locate(programs: Programs) -> Result<Self> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask lies in the repository")?;
-        Ok(Self { root: root.to_owned(), cache: cluster::cache_folder()?, release })
+        Ok(Self { root: root.to_owned(), cache: cluster::cache_folder()?, programs })
     }
 
     fn images(&self) -> PathBuf {
@@ -110,8 +122,20 @@ impl Workspace {
 /// # Errors
 /// A build that fails.
 pub fn program(root: &Path, name: &str) -> Result<PathBuf> {
-    let mut built = binaries::build(root, &[name], false)?;
+    let mut built = programs(root, &[name], |_| {})?;
     built.remove(name).with_context(|| format!("{name} was not built"))
+}
+
+/// Several of our programs in one call of cargo; `progress` hears which part of the work is done.
+///
+/// # Errors
+/// A build that fails.
+pub fn programs(
+    root: &Path,
+    names: &[&str],
+    progress: impl Fn(f64) + Send,
+) -> Result<BTreeMap<String, PathBuf>> {
+    binaries::build(root, names, false, progress)
 }
 
 /// Arguments of `cargo xtask images`.
@@ -143,7 +167,8 @@ impl Options {
             known().filter(|name| if all { NAMES.contains(name) } else { named(name) }).collect();
         // Told before minutes of building, not after.
         let target = self.load.then(|| Target::of_context(self.context.as_deref())).transpose()?;
-        let mut images = build(&Workspace::locate(self.release)?, &names)?;
+        let programs = if self.release { Programs::Release } else { Programs::Dev };
+        let mut images = build(&Workspace::locate(programs)?, &names)?;
         if let Some(target) = target {
             load(&target, &images)?;
         }
@@ -167,6 +192,18 @@ pub fn build(workspace: &Workspace, names: &[&str]) -> Result<Vec<Image>> {
         let there_are = || known().collect::<Vec<_>>().join(", ");
         ensure!(known().any(|known| known == *name), "there is no image {name}; there are {}", there_are());
     }
+    let _lock = lock(workspace)?;
+    compose::all(workspace, names)
+}
+
+/// Fetches and unpacks the packages that `names` stand on, unless they are here: what [`build`] does first otherwise.
+pub fn fetch(workspace: &Workspace, names: &[&str]) -> Result<()> {
+    let _lock = lock(workspace)?;
+    compose::layers(workspace, names).map(drop)
+}
+
+/// The folder of images for this process alone, and nothing left in it by one that was interrupted.
+fn lock(workspace: &Workspace) -> Result<fs::File> {
     let folder = workspace.images();
     let trees = folder.join("trees");
     fs::create_dir_all(&trees).with_context(|| format!("create {}", trees.display()))?;
@@ -176,7 +213,7 @@ pub fn build(workspace: &Workspace, names: &[&str]) -> Result<Vec<Image>> {
     for folder in [&folder, &trees] {
         tree::sweep(folder, LOCK)?;
     }
-    compose::all(workspace, names)
+    Ok(lock)
 }
 
 /// Takes `images` to the nodes of a cluster.

@@ -21,6 +21,14 @@ const SIMULATION: &str = "sealane-simulation";
 /// The images an installation runs.
 pub const IMAGES: [&str; 4] = ["sealane-operator", "sealane-sidecar", "sealane-sidecar-sim", "sealane-bench"];
 
+/// Which value of the chart names the tag of which image.
+const TAGS: [(&str, &str); 4] = [
+    ("sealane-operator", "operator.image.tag"),
+    ("sealane-sidecar", "sidecar.image.tag"),
+    ("sealane-sidecar-sim", "simulation.image.tag"),
+    ("sealane-bench", "benchmarks.image.tag"),
+];
+
 /// Installs or upgrades the release and waits until the operator is ready.
 ///
 /// # Errors
@@ -79,23 +87,23 @@ fn simulation(root: &Path, kubectl: &Kubectl) -> Result<()> {
     Ok(())
 }
 
+/// Images that `images` has not keep the names that an earlier installation gave them.
 fn chart(root: &Path, kubectl: &Kubectl, images: &[Image], simulated: bool) -> Result<()> {
     let operator = image(images, "sealane-operator")?;
     let registry = operator.name.strip_suffix("/sealane-operator").unwrap_or(&operator.name);
-    let tag = |key: &str, name: &str| Ok::<_, anyhow::Error>(format!("{key}={}", image(images, name)?.tag));
-    process::text(
-        kubectl
-            .helm()
-            .args(["upgrade", "--install", "sealane"])
-            .arg(root.join("charts/sealane"))
-            .args(["--namespace", NAMESPACE, "--wait", "--timeout", "180s"])
-            .args(["--set", &format!("image.registry={registry}")])
-            .args(["--set-string", &tag("operator.image.tag", "sealane-operator")?])
-            .args(["--set-string", &tag("sidecar.image.tag", "sealane-sidecar")?])
-            .args(["--set-string", &tag("simulation.image.tag", "sealane-sidecar-sim")?])
-            .args(["--set-string", &tag("benchmarks.image.tag", "sealane-bench")?])
-            .args(["--set", &format!("simulation.enabled={simulated}")]),
-    )?;
+    let mut helm = kubectl.helm();
+    helm.args(["upgrade", "--install", "sealane"])
+        .arg(root.join("charts/sealane"))
+        .args(["--namespace", NAMESPACE, "--wait", "--timeout", "180s"])
+        .args(["--set", &format!("image.registry={registry}")])
+        .args(["--set", &format!("simulation.enabled={simulated}")]);
+    for (name, value) in TAGS {
+        match image(images, name) {
+            Ok(image) => helm.args(["--set-string", &format!("{value}={}", image.tag)]),
+            Err(_) => helm.arg("--reset-then-reuse-values"),
+        };
+    }
+    process::text(&mut helm)?;
     Ok(())
 }
 

@@ -1,5 +1,7 @@
 //! What a person sees while a command works: a spinner on a terminal, plain lines anywhere else.
 
+mod overview;
+
 use std::{
     io::{IsTerminal, Write, stderr, stdout},
     time::{Duration, Instant},
@@ -8,10 +10,19 @@ use std::{
 use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};
 
+pub(crate) use overview::{Activity, Overview};
+
 /// Runs `work` under a line that says what goes on and, when it ends, how long it took. `what` reads well before
 /// "…", for example "Building CoreDNS (about 1 minute the first time)".
 pub fn step<T>(what: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
     let started = Instant::now();
+    if let Some(activity) = Activity::begin(what) {
+        let result = work();
+        drop(activity);
+        let mark = if result.is_ok() { "✓" } else { "✗" };
+        note(&format!("{mark} {what}: {}", seconds(started.elapsed())));
+        return result;
+    }
     let spinner = stderr().is_terminal().then(|| spinner(what));
     if spinner.is_none() {
         note(&format!("{what} …"));
@@ -30,12 +41,12 @@ pub fn step<T>(what: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
 /// A line for the person, apart from results.
 pub fn note(line: &str) {
     // Nothing sensible is left to do when the terminal is gone; the work itself goes on.
-    let _ = writeln!(stderr(), "{line}");
+    overview::aside(|| _ = writeln!(stderr(), "{line}"));
 }
 
 /// A line of a command's result, on standard output.
 pub fn print(line: &str) {
-    let _ = writeln!(stdout(), "{line}");
+    overview::aside(|| _ = writeln!(stdout(), "{line}"));
 }
 
 /// A line that the next one replaces; on anything but a terminal, a line like any other.

@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 
 use crate::{
     cluster,
-    images::{self, Image, Workspace},
+    images::{self, Image, Programs, Workspace},
     kubectl::Kubectl,
     progress,
 };
@@ -25,6 +25,12 @@ enum Supply {
 }
 
 impl Target {
+    /// Whether [`Self::resolve`] means the local cluster.
+    #[must_use]
+    pub fn is_local() -> bool {
+        variable("CONTEXT").is_none()
+    }
+
     /// The local cluster, brought up if needed; or, with CONTEXT set, another one.
     ///
     /// # Errors
@@ -58,7 +64,15 @@ impl Target {
     /// # Errors
     /// A build, load or push that fails.
     pub fn supply(&self, names: &[&str]) -> Result<Vec<Image>> {
-        let built = images::build(&Workspace::locate(false)?, names)?;
+        self.supply_of(Programs::Dev, names)
+    }
+
+    /// Likewise, of programs from where `programs` says.
+    ///
+    /// # Errors
+    /// A build, load or push that fails.
+    pub fn supply_of(&self, programs: Programs, names: &[&str]) -> Result<Vec<Image>> {
+        let built = images::build(&Workspace::locate(programs)?, names)?;
         match &self.supply {
             Supply::Load(target) => {
                 images::load(target, &built)?;

@@ -22,6 +22,17 @@ pub(super) fn command(program: impl AsRef<OsStr>) -> Result<Command> {
     Ok(command)
 }
 
+/// Lets sudo ask for its password, which it then remembers for some minutes.
+pub(super) fn ask() -> Result<()> {
+    if is_root() {
+        return Ok(());
+    }
+    require(&["sudo"])?;
+    let status = Command::new("sudo").arg("--validate").status().context("start sudo")?;
+    ensure!(status.success(), "the local cluster needs root for some steps, and sudo refused");
+    Ok(())
+}
+
 /// Does `work` at once for root. For anyone else, runs this program again as `cluster ARGUMENTS` through sudo, which
 /// then gets here as root.
 pub(super) fn as_root(place: &Place, arguments: &[&OsStr], work: impl FnOnce() -> Result<()>) -> Result<()> {

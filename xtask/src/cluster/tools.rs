@@ -115,6 +115,17 @@ impl Tools {
     }
 }
 
+/// Whether Kubernetes, which takes longest, was built before, if perhaps of other sources.
+pub(super) fn are_built(place: &Place) -> Result<bool> {
+    let Ok(entries) = fs::read_dir(place.tools()) else { return Ok(false) };
+    for entry in entries {
+        if entry?.file_name().to_string_lossy().starts_with("hyperkube-") {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 fn hyperkube(cache: &Cache, with_kubectl: bool) -> Result<PathBuf> {
     // The components report this version, and the API server derives its compatibility from it.
     let version = "k8s.io/component-base/version";

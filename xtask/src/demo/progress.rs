@@ -12,7 +12,10 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
 use super::NAMESPACE;
-use crate::{kubectl::Kubectl, progress};
+use crate::{
+    kubectl::Kubectl,
+    progress::{self, Overview},
+};
 
 /// From nothing to both Jobs complete; images are loaded already.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -57,15 +60,17 @@ struct Line {
     value: Value,
 }
 
-pub(super) fn follow(kubectl: &Kubectl) -> Result<Report> {
+/// `overview` ends when the pods have something to say themselves, and `left` says from then on how long it will take.
+pub(super) fn follow(kubectl: &Kubectl, overview: Overview, left: &dyn Fn() -> String) -> Result<Report> {
     let deadline = Instant::now() + PATIENCE;
-    wait_for_pods(kubectl)?;
+    progress::step("pods start", || wait_for_pods(kubectl))?;
+    drop(overview);
     let (sender, lines) = mpsc::channel();
     let mut followers = vec![
         read(kubectl.command(), "embedder", sender.clone())?,
         read(kubectl.command(), "ranker", sender)?,
     ];
-    let report = show(kubectl, &lines, deadline);
+    let report = show(kubectl, &lines, deadline, left);
     for follower in &mut followers {
         // A follower that has ended already cannot be killed; that is fine.
         let _ = follower.kill();
@@ -127,12 +132,17 @@ fn read(mut kubectl: Command, job: &'static str, sender: Sender<Line>) -> Result
     Ok(child)
 }
 
-fn show(kubectl: &Kubectl, lines: &Receiver<Line>, deadline: Instant) -> Result<Report> {
+fn show(
+    kubectl: &Kubectl,
+    lines: &Receiver<Line>,
+    deadline: Instant,
+    left: &dyn Fn() -> String,
+) -> Result<Report> {
     let (mut embedder, mut ranker, mut running) = (None, None, Running::default());
     let mut spoken = Instant::now();
     while embedder.is_none() || ranker.is_none() {
-        let left = deadline.saturating_duration_since(Instant::now());
-        let line = match lines.recv_timeout(left) {
+        let patience = deadline.saturating_duration_since(Instant::now());
+        let line = match lines.recv_timeout(patience) {
             Ok(line) => line,
             Err(RecvTimeoutError::Timeout) => bail!("no result after {} s", PATIENCE.as_secs()),
             Err(RecvTimeoutError::Disconnected) => bail!("a program ended without its final word"),
@@ -146,7 +156,7 @@ fn show(kubectl: &Kubectl, lines: &Receiver<Line>, deadline: Instant) -> Result<
                     running.look(kubectl)?;
                 }
                 if due || std::io::stdout().is_terminal() {
-                    flow(&line);
+                    flow(&line, &left());
                 }
                 if due {
                     spoken = Instant::now();
@@ -167,9 +177,9 @@ fn show(kubectl: &Kubectl, lines: &Receiver<Line>, deadline: Instant) -> Result<
         .context("just checked")
 }
 
-fn flow(line: &Line) {
+fn flow(line: &Line, left: &str) {
     progress::live(&format!(
-        "    {:<8} {:>5} tensors  {:>9.1} MB",
+        "    {:<8} {:>5} tensors  {:>9.1} MB  {left}",
         line.job,
         line.value["tensors"].as_u64().unwrap_or(0),
         line.value["bytes"].as_f64().unwrap_or(0.0) / 1e6,

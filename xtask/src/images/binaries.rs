@@ -10,16 +10,22 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use super::loader::Loader;
-use crate::{process, progress::note};
+use super::{cargo, loader::Loader};
+use crate::progress::note;
 
-/// Builds `programs` and returns each one's executable. cargo's own messages go to standard error.
+/// Builds `programs` and returns each one's executable. What compilers complain about goes to standard error; `progress`
+/// hears how many of the crates are done.
 ///
 /// The dev profile is what tests use too, so that images for the local cluster cost no second compilation; there the
 /// whole workspace's features are selected for the same reason.
-pub(super) fn build(root: &Path, programs: &[&str], release: bool) -> Result<BTreeMap<String, PathBuf>> {
+pub(super) fn build(
+    root: &Path,
+    programs: &[&str],
+    release: bool,
+    progress: impl Fn(f64) + Send,
+) -> Result<BTreeMap<String, PathBuf>> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.current_dir(root).args(["build", "--quiet", "--message-format=json-render-diagnostics"]);
+    cargo.current_dir(root).args(["build", "--message-format=json-render-diagnostics"]);
     cargo.arg(if release { "--release" } else { "--workspace" });
     for program in programs {
         cargo.args(["--bin", program]);
@@ -27,14 +33,22 @@ pub(super) fn build(root: &Path, programs: &[&str], release: bool) -> Result<BTr
             cargo.args(["--package", program]);
         }
     }
-    cargo.stdin(Stdio::null()).stderr(Stdio::inherit());
-    let output = cargo.output().map_err(|error| process::start_error(&cargo, error))?;
-    ensure!(output.status.success(), "cargo build of {} failed ({})", programs.join(", "), output.status);
-    let built = executables(&String::from_utf8_lossy(&output.stdout));
+    let output = cargo::run(&mut cargo, progress)?;
+    let built = executables(&output);
     for program in programs {
         ensure!(built.contains_key(*program), "cargo built no executable {program}");
     }
     Ok(built)
+}
+
+/// The executables of `programs` that the whole workspace's build has left. Nothing looks whether they are up to date.
+pub(super) fn built(root: &Path, programs: &[&str]) -> Result<BTreeMap<String, PathBuf>> {
+    let found = programs.iter().map(|program| {
+        let path = root.join("target/debug").join(program);
+        ensure!(path.is_file(), "{} is not there: build the workspace first", path.display());
+        Ok(((*program).to_owned(), path))
+    });
+    found.collect()
 }
 
 /// Names and paths of the programs in cargo's messages, one JSON object per line.

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Image, Workspace, binaries,
+    Image, Programs, Workspace, binaries,
     debian::Extent,
     layers::{self, Layers, USER},
     python,
@@ -32,13 +32,14 @@ pub(super) fn all(workspace: &Workspace, names: &[&str]) -> Result<Vec<Image>> {
         ensure_sources(&workspace.root)?;
     }
     let programs: Vec<_> = names.iter().copied().filter(|name| extent(name) == Extent::Os).collect();
-    let built = if programs.is_empty() {
-        BTreeMap::new()
-    } else {
-        binaries::build(&workspace.root, &programs, workspace.release)?
+    let built = match workspace.programs {
+        _ if programs.is_empty() => BTreeMap::new(),
+        Programs::AsBuilt => binaries::built(&workspace.root, &programs)?,
+        Programs::Dev => binaries::build(&workspace.root, &programs, false, |_| {})?,
+        Programs::Release => binaries::build(&workspace.root, &programs, true, |_| {})?,
     };
     let folder = workspace.images();
-    let layers = Layers::take(&folder, names.iter().map(|name| extent(name)).max().unwrap_or(Extent::Os))?;
+    let layers = layers(workspace, names)?;
     let mut images = Vec::new();
     for name in names {
         let key = Key::new(&[name, VERSION])
@@ -63,6 +64,12 @@ pub(super) fn all(workspace: &Workspace, names: &[&str]) -> Result<Vec<Image>> {
     Ok(images)
 }
 
+/// The layers below ours, as many as `names` need.
+pub(super) fn layers(workspace: &Workspace, names: &[&str]) -> Result<Layers> {
+    let extent = names.iter().map(|name| extent(name)).max().unwrap_or(Extent::Os);
+    Layers::take(&workspace.images(), extent)
+}
+
 /// An image of one of our programs: nothing but it, what it says of itself, and the OS layer.
 fn program_image(
     folder: &Path,
@@ -84,7 +91,7 @@ fn program_image(
 
 /// What `sealane-bench` reads beside itself and tells with its figures.
 fn bench_facts(workspace: &Workspace) -> Result<String> {
-    let profile = if workspace.release {
+    let profile = if workspace.programs == Programs::Release {
         "release: optimised, thin LTO, portable (no target-cpu)"
     } else {
         "dev: hardly optimised, with debug assertions; figures mean nothing"
