@@ -79,11 +79,11 @@ impl Drop for Overview {
     }
 }
 
-/// `compiling 212 of 310, building Kubernetes: about 7 minutes left`.
+/// `about 7 minutes left: crate 212 of 310, building Kubernetes`. What is left comes first: a narrow terminal cuts the end.
 fn line(left: &str) -> String {
     let shown = shown();
     let doing: Vec<_> = shown.doing.iter().map(|(_, what)| what.as_str()).collect();
-    if doing.is_empty() { left.to_owned() } else { format!("{}: {left}", doing.join(", ")) }
+    if doing.is_empty() { left.to_owned() } else { format!("{left}: {}", doing.join(", ")) }
 }
 
 /// Something that goes on until this is dropped.
@@ -140,7 +140,7 @@ mod tests {
         // Tests beside this one may have begun something too.
         let said = line("soon");
         assert!(said.contains("compiling 2 of 9") && said.contains("building Kubernetes"), "{said}");
-        assert!(said.ends_with(": soon"), "{said}");
+        assert!(said.starts_with("soon: "), "{said}");
         drop((first, second));
         assert!(!line("soon").contains("Kubernetes"));
         drop(overview);
