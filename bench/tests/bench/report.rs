@@ -54,7 +54,7 @@ fn the_committed_schema_is_the_one_of_this_code() {
     let committed = std::fs::read_to_string(&path).unwrap();
     assert!(
         committed == schema,
-        "UPDATE=1 cargo test -p sealane-bench --test report writes {}",
+        "UPDATE=1 cargo test -p sealane-bench --test bench report:: writes {}",
         path.display()
     );
 }

@@ -8,6 +8,7 @@
 
 mod cached;
 mod chain;
+mod collateral;
 mod demands;
 mod hostile;
 mod judged;
@@ -21,4 +22,5 @@ mod report;
 mod reviewed;
 mod stored;
 mod support;
+mod tdx;
 mod vectors;

@@ -1,0 +1,10 @@
+//! Collateral piece by piece: who may vouch for it, which of two is kept, how it travels, and what it changes.
+
+mod bounds;
+mod bundle;
+mod forms;
+mod grace;
+mod rejudged;
+mod stock;
+mod support;
+mod uncovered;
