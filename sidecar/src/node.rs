@@ -39,6 +39,7 @@ use crate::route::Router;
 use crate::session::accept::Acceptor;
 use crate::session::audits::Audits;
 use crate::session::clock::Clock;
+pub use crate::session::clock::WallClock;
 use crate::session::externals::Externals;
 use crate::session::forward::premises::Premises;
 use crate::session::silences::Silences;
@@ -111,7 +112,29 @@ impl Node {
     /// # Errors
     /// [`NodeError`].
     pub fn start_at(ports: Ports, config: &Config, platforms: Platforms) -> Result<(Self, Lanes), NodeError> {
-        let clock = Arc::new(Clock::new());
+        Self::assemble(ports, config, platforms, Clock::new())
+    }
+
+    /// As [`Self::start`], with `wall` in place of the machine's clock: no test waits for a date. No configuration leads
+    /// here.
+    ///
+    /// # Errors
+    /// [`NodeError`].
+    pub fn start_with_clock(
+        config: &Config,
+        platforms: Platforms,
+        wall: Arc<dyn WallClock>,
+    ) -> Result<(Self, Lanes), NodeError> {
+        Self::assemble(open_ports(config)?, config, platforms, Clock::following(wall))
+    }
+
+    fn assemble(
+        ports: Ports,
+        config: &Config,
+        platforms: Platforms,
+        clock: Clock,
+    ) -> Result<(Self, Lanes), NodeError> {
+        let clock = Arc::new(clock);
         let namespace = Namespace::new(config.pod.namespace())?;
         let policy = Arc::new(PolicyKeeper::new(Arc::clone(&clock), namespace, config.roots.clone()));
         let static_key = Arc::new(StaticKey::generate(&mut SystemRandom)?);

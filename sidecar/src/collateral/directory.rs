@@ -195,9 +195,12 @@ mod tests {
     use sealane_attestation::bundle::Bundle;
     use sealane_policy::SigningKey;
     use sealane_types::UnixSeconds;
+    use serde_json::json;
 
     use super::*;
+    use crate::context::tests::{context, permit};
     use crate::metrics::Metrics;
+    use crate::metrics::labels::OutcomeLabel;
     use crate::session::clock::Clock;
 
     #[test]
@@ -217,7 +220,7 @@ mod tests {
         let mut directory = Directory::new(folder.path().to_owned());
         let found = |taken| {
             let outcome = if taken { "taken" } else { "refused" };
-            metrics.collateral.bundles.get_or_create(&crate::metrics::labels::OutcomeLabel { outcome }).get()
+            metrics.collateral.bundles.get_or_create(&OutcomeLabel { outcome }).get()
         };
         let begin = Instant::now();
         directory.look(&keeper, &owners, begin);
@@ -230,5 +233,26 @@ mod tests {
         assert_eq!((found(true), found(false)), (1, 1));
         directory.look(&keeper, &owners, begin + 9 * LOOK_AGAIN);
         assert_eq!((found(true), found(false)), (1, 1), "it is done with");
+    }
+
+    /// Sessions hear of a revocation as soon as a bundle is taken.
+    #[tokio::test(start_paused = true)]
+    async fn a_bundle_is_taken_at_the_next_look() {
+        let context = context(None);
+        permit(&context, 1, &json!({}), &json!([]));
+        let (metrics, clock) = (Metrics::new(UnixSeconds(0)), Arc::clone(&context.clock));
+        let issued = clock.unix();
+        let keeper = CollateralKeeper::new(VendorRoots::pinned(), clock, None, metrics.collateral.clone());
+        let folder = tempfile::tempdir().unwrap();
+        let directory = Directory::new(folder.path().to_owned());
+        let watch = tokio::spawn(directory.watch(Arc::new(keeper), Arc::clone(&context.policy)));
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let bundle = Bundle { issued, min_tcb_evaluation: None, pieces: vec![] };
+        let owner = SigningKey::from_seed(&[1; 32]).unwrap();
+        fs::write(folder.path().join("bundle.json"), bundle.sign(&owner).unwrap()).unwrap();
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let taken = OutcomeLabel { outcome: "taken" };
+        assert_eq!(metrics.collateral.bundles.get_or_create(&taken).get(), 1);
+        watch.abort();
     }
 }

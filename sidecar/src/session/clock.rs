@@ -4,8 +4,9 @@
 //! this release was made, and the newest date that signed material proved; from there it only runs forwards, at the
 //! speed of the monotonic clock. A wall clock that falls behind that raises [`Clock::suspect`].
 
+use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use sealane_protocol::Moment;
@@ -17,14 +18,27 @@ const RELEASED: UnixSeconds = UnixSeconds(1_793_491_200);
 /// How far the wall clock may fall behind before it is suspect: time servers step clocks by less than this.
 const BACKWARDS_SECONDS_MAX: u64 = 5;
 
-/// Reads wall time; replaced in tests.
+/// Source of wall time. A sidecar that `run` starts has the clock of its machine and no other; tests hold one of their own,
+/// so that what expires does so when they say.
+pub trait WallClock: fmt::Debug + Send + Sync {
+    /// Seconds since 1970. What it says is not believed where it runs backwards.
+    fn now(&self) -> UnixSeconds;
+}
+
+/// A function that reads wall time.
 pub(crate) type ReadWall = fn() -> UnixSeconds;
+
+impl WallClock for ReadWall {
+    fn now(&self) -> UnixSeconds {
+        self()
+    }
+}
 
 /// Monotonic and wall time of this process.
 #[derive(Debug)]
 pub(crate) struct Clock {
     start: Instant,
-    read_wall: ReadWall,
+    wall: Arc<dyn WallClock>,
     /// Wall time that was certain at a monotonic instant.
     anchor: Mutex<(Instant, UnixSeconds)>,
     suspect: AtomicBool,
@@ -36,16 +50,18 @@ impl Clock {
         Self::reading(system_wall)
     }
 
-    /// A clock with another source of wall time.
+    /// A clock whose wall time comes from a function.
     #[must_use]
     pub(crate) fn reading(read_wall: ReadWall) -> Self {
+        Self::following(Arc::new(read_wall))
+    }
+
+    /// A clock whose wall time comes from `wall`.
+    #[must_use]
+    pub(crate) fn following(wall: Arc<dyn WallClock>) -> Self {
         let start = Instant::now();
-        Self {
-            start,
-            read_wall,
-            anchor: Mutex::new((start, RELEASED)),
-            suspect: AtomicBool::new(read_wall() < RELEASED),
-        }
+        let suspect = AtomicBool::new(wall.now() < RELEASED);
+        Self { start, wall, anchor: Mutex::new((start, RELEASED)), suspect }
     }
 
     /// Monotonic time since this clock was made.
@@ -64,7 +80,7 @@ impl Clock {
     /// Wall time that never runs backwards.
     #[must_use]
     pub(crate) fn unix(&self) -> UnixSeconds {
-        let wall = (self.read_wall)();
+        let wall = self.wall.now();
         let mut anchor = self.anchor.lock().unwrap_or_else(PoisonError::into_inner);
         let certain = anchor.1.plus(anchor.0.elapsed().as_secs());
         if wall >= certain {

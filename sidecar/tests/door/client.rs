@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use rustix::net::{
@@ -32,6 +32,19 @@ pub(crate) const SENDER: u8 = 74;
 pub(crate) const DELIVER: u8 = 75;
 pub(crate) const INTERRUPTED: u8 = 76;
 pub(crate) const ENDED: u8 = 77;
+
+/// Longest wait for anything; generous, because machines that run tests are busy.
+pub(crate) const LIMIT: Duration = Duration::from_secs(120);
+
+/// Asks again until `condition` holds.
+#[track_caller]
+pub(crate) fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    let deadline = Instant::now() + LIMIT;
+    while !condition() {
+        assert!(Instant::now() < deadline, "not within {LIMIT:?}: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
 
 /// A door on a runtime of its own.
 pub(crate) struct Served {
@@ -115,8 +128,8 @@ impl Client {
     pub(crate) fn connect(path: &Path) -> Self {
         let socket = rustix::net::socket(AddressFamily::UNIX, SocketType::SEQPACKET, None).unwrap();
         rustix::net::connect(&socket, &SocketAddrUnix::new(path).unwrap()).unwrap();
-        let wait = Some(Duration::from_secs(20));
-        rustix::net::sockopt::set_socket_timeout(&socket, rustix::net::sockopt::Timeout::Recv, wait).unwrap();
+        let wait = rustix::net::sockopt::Timeout::Recv;
+        rustix::net::sockopt::set_socket_timeout(&socket, wait, Some(LIMIT)).unwrap();
         Self { socket }
     }
 
@@ -187,7 +200,7 @@ impl Client {
         let name = session.as_bytes();
         let incarnation = if receive { [0; 16] } else { [lane as u8; 16] };
         // Milliseconds: a session that is never ready is waited for in vain.
-        let wait: u32 = if session == loopback::NEVER_READY { 500 } else { 20_000 };
+        let wait: u32 = if session == loopback::NEVER_READY { 500 } else { LIMIT.as_millis() as u32 };
         let wait = wait.to_le_bytes();
         self.say(3, u8::from(receive), 0, lane, &[&incarnation, &[0; 8], &wait, &[name.len() as u8], name]);
     }

@@ -2,14 +2,13 @@
 
 use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
-use std::time::Duration;
 
 use sealane_sidecar::door::{Door, DoorError};
 use sealane_sidecar::handoff;
 
 use crate::client::{
     ASSIGNED, CLOSED, DELIVER, ENDED, FAILED, INTERRUPTED, MIB, NO_SEGMENT, OPENED, SEGMENT, SENDER, Served,
-    TAKEN, entry, read,
+    TAKEN, entry, read, until,
 };
 use crate::loopback;
 
@@ -131,9 +130,7 @@ fn clients_that_are_there_are_served_while_draining() {
     let served = Served::start(16 * MIB);
     let client = served.client();
     served.drain.cancel();
-    while served.path().exists() {
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    until("a door that takes no more clients", || !served.path().exists());
     assert_eq!(client.open(1, false, "draining").kind, OPENED);
     drop(client);
 }

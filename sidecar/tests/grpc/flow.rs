@@ -1,13 +1,15 @@
 //! Tensors from client to client, through two attested sidecars.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use sealane_sidecar_api::door as wire;
 use sealane_types::Dtype;
-use tokio::time::timeout;
 use tonic::Code;
 
 use crate::client::{Came, Putter, Taker, assert_failed, bytes, put, tensor, word};
 use crate::served::{MIB, Served};
-use crate::support::{Plan, within};
+use crate::support::{LIMIT, Plan, at_rest, within};
 
 const SESSION: &str = "activations";
 
@@ -103,17 +105,16 @@ async fn a_receiver_that_takes_nothing_stops_the_sender() {
     let mut putter = Putter::open(&from.channel().await, SESSION).await.unwrap();
     let mut taker = Taker::open(&to.channel().await, SESSION).await.unwrap();
     let asks = putter.asks();
-    let (count, counting) = tokio::sync::watch::channel(0_u64);
+    let count = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&count);
     let putting = tokio::spawn(async move {
         for sequence in 0..400 {
             put(&asks, sequence, MIB as usize).await;
-            count.send_replace(sequence + 1);
+            counted.store(sequence + 1, Ordering::SeqCst);
         }
     });
     // Standing still is what is waited for: a busy machine may be taken for it, and then less is under way.
-    let mut counted = counting.clone();
-    while timeout(std::time::Duration::from_secs(2), counted.changed()).await.is_ok() {}
-    let stalled = *counting.borrow();
+    let stalled = at_rest("what is under way", || count.load(Ordering::SeqCst)).await;
     assert!(stalled <= UNDER_WAY_MAX, "{stalled} MiB are under way to a receiver that takes nothing");
     let hearing = tokio::spawn(async move {
         while putter.settled.len() < 400 {
@@ -278,7 +279,8 @@ async fn an_impostor_gets_nothing() {
     let impostor = Served::real(Plan { proves: "other", ..Plan::receiver() }, 64 * MIB);
     let address = impostor.sidecar.as_ref().unwrap().address;
     let from = Served::real(Plan::sender(&[address]), 64 * MIB);
-    let open = wire::PutOpen { session: SESSION.to_owned(), timeout_ms: 20_000, ..Default::default() };
+    let timeout_ms = LIMIT.as_millis() as u32;
+    let open = wire::PutOpen { session: SESSION.to_owned(), timeout_ms, ..Default::default() };
     let refused = Putter::open_with(&from.channel().await, open).await.err().unwrap();
     assert_failed(&refused, Code::PermissionDenied, "HostDataMismatch");
 }

@@ -12,7 +12,7 @@ use tokio::process::Command;
 
 use crate::client::{Receiver, parcel, passing_on, sender};
 use crate::forward::free_port;
-use crate::support::{document, initdata, loopback, material, roots, signed, with_simulation, within};
+use crate::support::{document, initdata, loopback, material, roots, signed, until, with_simulation, within};
 
 /// The examples with everything that they name.
 pub(crate) fn examples() -> tempfile::TempDir {
@@ -99,12 +99,7 @@ async fn the_binary_can_be_stopped_while_it_starts() {
         .kill_on_drop(true)
         .spawn()
         .unwrap();
-    within("its door", async {
-        while !door.exists() {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
+    until("its door", || door.exists()).await;
     let pid = Pid::from_raw(sidecar.id().unwrap().try_into().unwrap()).unwrap();
     kill_process(pid, Signal::TERM).unwrap();
     let status = within("the end", sidecar.wait()).await.unwrap();

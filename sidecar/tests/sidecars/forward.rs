@@ -4,34 +4,15 @@ use std::future::Future;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
-use std::sync::atomic::{AtomicU16, Ordering};
 
 use sealane_sidecar::desired::Forward;
 use sealane_types::ForwardPort;
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixStream};
+use tokio::net::{TcpListener, TcpStream, UnixStream};
 
-use crate::support::{LIMIT, Plan, Sidecar, document, signed, within};
-
-/// A port of loopback that nobody uses, outside of the range that dialling sockets take theirs from.
-pub(crate) fn free_port() -> u16 {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    let first = 20_000 + (std::process::id() % 40) as u16 * 256;
-    // Bound and never listening: a program that another test starts meanwhile may inherit the socket for a moment, which
-    // keeps nobody from the port.
-    let is_free = |port: u16| {
-        let socket = TcpSocket::new_v4().unwrap();
-        socket.set_reuseaddr(true).unwrap();
-        socket.bind((Ipv4Addr::LOCALHOST, port).into()).is_ok()
-    };
-    loop {
-        let port = first + NEXT.fetch_add(1, Ordering::Relaxed) % 256;
-        if is_free(port) {
-            return port;
-        }
-    }
-}
+pub(crate) use crate::support::addresses::free_port;
+use crate::support::{Plan, Sidecar, document, signed, until_or, within};
 
 pub(crate) fn forward(listen: u16, target: u16) -> Forward {
     let port = |number: u16| ForwardPort::new(number.into()).unwrap();
@@ -183,9 +164,6 @@ pub(crate) async fn measured(sidecar: &Sidecar, parts: &[&str]) {
         let text = sidecar.node.render_metrics().unwrap();
         text.lines().any(|line| parts.iter().all(|part| line.contains(part)) && !line.ends_with(" 0"))
     };
-    let began = std::time::Instant::now();
-    while !found() {
-        assert!(began.elapsed() < LIMIT, "{parts:?} in {}", sidecar.node.render_metrics().unwrap());
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-    }
+    let all = || format!("{parts:?} in {}", sidecar.node.render_metrics().unwrap());
+    until_or(found, all).await;
 }

@@ -5,8 +5,9 @@ use sealane_simulated::{MEASUREMENT, nitro, tdx};
 use sealane_types::{Reason, SimulatedForm};
 use serde_json::{Value, json};
 
-use crate::client::{Receiver, parcel, passing_on, sender, try_sender};
+use crate::client::{Receiver, parcel, passing_on, sender};
 use crate::support::{Plan, Sidecar, document, initdata, installation, signed, within};
+use crate::trust::refused_for;
 
 const ZERO: [u8; 48] = [0; 48];
 
@@ -72,17 +73,9 @@ async fn every_platform_streams_to_every_other_under_one_policy() {
 async fn a_guest_on_another_platform_than_its_entry_s_is_refused() {
     let policy = fleet(SimulatedForm::Tdx, SimulatedForm::Nitro);
     let (from, _to) = start(&policy, SimulatedForm::SevSnp, SimulatedForm::Nitro);
-    within("a refusal", async {
-        loop {
-            let deadline = tokio::time::Instant::now() + std::time::Duration::from_millis(200);
-            let error = try_sender(&from.lanes, 0, deadline).await.unwrap_err();
-            // Its root is not that of the entry, which is what comes first.
-            if (error.failure, error.reason) == (LaneFailure::Refused, Reason::RootMismatch) {
-                return;
-            }
-        }
-    })
-    .await;
+    // Its root is not that of the entry, which is what comes first.
+    let error = refused_for(&from, Reason::RootMismatch).await;
+    assert_eq!(error.failure, LaneFailure::Refused, "{error}");
 }
 
 #[tokio::test]
@@ -95,15 +88,7 @@ async fn each_platform_pins_which_workload_it_runs() {
         let chain = signed(&fleet(form, form), &[1, 2]);
         let to = Plan { chain: chain.clone(), form, ..Plan::receiver() }.start();
         let from = Plan { chain, form, proves: "ranker", ..Plan::sender(&[to.address]) }.start();
-        within("a refusal", async {
-            loop {
-                let deadline = tokio::time::Instant::now() + std::time::Duration::from_millis(200);
-                let error = try_sender(&from.lanes, 0, deadline).await.unwrap_err();
-                if (error.failure, error.reason) == (LaneFailure::Refused, reason) {
-                    return;
-                }
-            }
-        })
-        .await;
+        let error = refused_for(&from, reason).await;
+        assert_eq!(error.failure, LaneFailure::Refused, "{error}");
     }
 }

@@ -3,10 +3,10 @@
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::task::JoinHandle;
 
-use crate::support::loopback;
+use crate::support::{loopback, within};
 
 /// A path between sidecars that can break.
 pub(crate) struct Path {
@@ -17,7 +17,24 @@ pub(crate) struct Path {
 
 impl Path {
     pub(crate) async fn to(target: SocketAddr) -> Self {
-        let listener = TcpListener::bind(loopback()).await.unwrap();
+        Self::from(TcpListener::bind(loopback()).await.unwrap(), target)
+    }
+
+    /// A path whose port is that of a UDP socket, too, which carries nothing by itself.
+    pub(crate) async fn beside_udp(target: SocketAddr) -> (Self, UdpSocket) {
+        within("a port of both kinds", async {
+            loop {
+                let socket = UdpSocket::bind(loopback()).await.unwrap();
+                // Whoever dials may have been given the port of that number.
+                if let Ok(listener) = TcpListener::bind(socket.local_addr().unwrap()).await {
+                    return (Self::from(listener, target), socket);
+                }
+            }
+        })
+        .await
+    }
+
+    fn from(listener: TcpListener, target: SocketAddr) -> Self {
         let address = listener.local_addr().unwrap();
         let links = Arc::new(Mutex::new(Vec::new()));
         let made = Arc::clone(&links);

@@ -146,8 +146,8 @@ async fn af_xdp_is_taken_by_nobody_who_does_not_name_it() {
 async fn a_preferred_udp_that_nobody_answers_over_gives_way_to_tcp() {
     for drops in [true, false] {
         let to = receiver(&BOTH);
-        let path = Path::to(to.address).await;
-        let hole = drops.then(|| std::net::UdpSocket::bind(path.address).unwrap());
+        let (path, hole) = Path::beside_udp(to.address).await;
+        let hole = drops.then_some(hole);
         let began = Instant::now();
         let told = Told::start(preferring(path.address, 1, &BOTH, "Udp")).await;
         let session = told.connected(1).await;
@@ -175,8 +175,7 @@ async fn a_preferred_udp_that_nobody_answers_over_gives_way_to_tcp() {
 #[tokio::test]
 async fn a_preferred_udp_over_which_no_handshake_passes_gives_way_to_tcp() {
     let to = receiver(&BOTH);
-    let path = Path::to(to.address).await;
-    let near = UdpSocket::bind(path.address).await.unwrap();
+    let (path, near) = Path::beside_udp(to.address).await;
     let _relay = relay(near, to.address, 1).await;
     let told = Told::start(preferring(path.address, 1, &BOTH, "Udp")).await;
     let session = told.connected(1).await;
@@ -206,8 +205,7 @@ async fn a_remote_that_starts_again_stays_on_the_preferred_udp() {
 async fn a_preferred_udp_that_nobody_answers_over_gives_way_to_nothing_that_the_policy_does_not_list() {
     let carriers = ["Udp", "AfXdp"];
     let to = receiver(&carriers);
-    let path = Path::to(to.address).await;
-    let _hole = std::net::UdpSocket::bind(path.address).unwrap();
+    let (path, _hole) = Path::beside_udp(to.address).await;
     let told = Told::start(preferring(path.address, 1, &carriers, "Udp")).await;
     // It takes no notice of TCP, which would answer.
     let missing =
@@ -221,8 +219,7 @@ async fn a_preferred_udp_that_nobody_answers_over_gives_way_to_nothing_that_the_
 async fn who_answers_and_is_refused_is_not_tried_over_another_carrier() {
     let honest = receiver(&BOTH);
     let rogue = Plan { proves: "embedder", listen: loopback(), ..honest.plan.clone() }.start();
-    let path = Path::to(honest.address).await;
-    let near = UdpSocket::bind(path.address).await.unwrap();
+    let (path, near) = Path::beside_udp(honest.address).await;
     let _relay = relay(near, rogue.address, usize::MAX).await;
     let told = Told::start(preferring(path.address, 1, &BOTH, "Udp")).await;
     refused_for(&told.from, Reason::HostDataMismatch).await;

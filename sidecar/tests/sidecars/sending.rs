@@ -1,7 +1,5 @@
 //! What a sender does about receivers that do not keep up.
 
-use std::time::Duration;
-
 use sealane_sidecar::handoff::{SenderEvent, Sequence, Turn};
 use sealane_types::{Delivery, Reason};
 
@@ -93,9 +91,7 @@ async fn a_broadcast_goes_on_without_a_receiver_that_has_memory_and_takes_nothin
     };
     let put = async {
         for sequence in 0..TENSORS {
-            while sequence as usize >= settled() + WINDOW {
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
+            until("room in the window", || (sequence as usize) < settled() + WINDOW).await;
             lane.offer(parcel(sequence, 1000)).await.unwrap();
         }
     };

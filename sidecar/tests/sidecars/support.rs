@@ -2,9 +2,8 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -29,6 +28,16 @@ use sealane_types::{
     UnixSeconds,
 };
 use serde_json::{Value, json};
+use tokio::sync::oneshot;
+
+// By name, because other programs include this file from their own folders.
+#[path = "addresses.rs"]
+pub(crate) mod addresses;
+#[path = "wall_clock.rs"]
+pub(crate) mod wall_clock;
+
+pub(crate) use addresses::loopback;
+use wall_clock::{TestClock, now};
 
 /// Longest wait for anything; generous, because machines that run tests are busy.
 pub(crate) const LIMIT: Duration = Duration::from_secs(120);
@@ -42,13 +51,34 @@ pub(crate) async fn within<T>(what: &str, future: impl Future<Output = T>) -> T 
 }
 
 /// Asks again until `condition` holds.
-pub(crate) async fn until(what: &str, mut condition: impl FnMut() -> bool) {
-    within(what, async {
+pub(crate) async fn until(what: &str, condition: impl FnMut() -> bool) {
+    until_or(condition, || what.to_owned()).await;
+}
+
+/// As [`until`]; if it fails, `what` tells how things stand then.
+pub(crate) async fn until_or(mut condition: impl FnMut() -> bool, what: impl FnOnce() -> String) {
+    let holds = async {
         while !condition() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
+    };
+    if tokio::time::timeout(LIMIT, holds).await.is_err() {
+        panic!("not within {LIMIT:?}: {}", what());
+    }
+}
+
+/// Waits until `figure` stays as it is for a second; what it is then.
+pub(crate) async fn at_rest(what: &str, figure: impl Fn() -> u64) -> u64 {
+    within(what, async {
+        loop {
+            let before = figure();
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            if figure() == before {
+                return before;
+            }
+        }
     })
-    .await;
+    .await
 }
 
 /// Prints a figure beside a test's result.
@@ -128,15 +158,11 @@ pub(crate) fn initdata(peer: &str) -> Vec<u8> {
 /// One moment for all tests of this process, so that one epoch is one document.
 fn start() -> u64 {
     static START: OnceLock<u64> = OnceLock::new();
-    *START.get_or_init(now)
-}
-
-fn now() -> u64 {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs()
+    *START.get_or_init(|| now().as_secs())
 }
 
 pub(crate) fn clock() -> Timestamp {
-    UnixSeconds(now()).into()
+    UnixSeconds(now().as_secs()).into()
 }
 
 fn written(seconds: u64) -> String {
@@ -171,16 +197,17 @@ pub(crate) fn document(epoch: u64) -> Value {
     })
 }
 
-pub(crate) fn expiring(epoch: u64, seconds: u64) -> Value {
+/// In force for `life` from now.
+pub(crate) fn expiring(epoch: u64, life: Duration) -> Value {
     let mut document = document(epoch);
-    document["expires"] = json!(written(now() + seconds));
+    document["expires"] = json!(written((now() + life).as_secs()));
     document
 }
 
-/// In force from `seconds` after now.
-pub(crate) fn beginning(epoch: u64, seconds: u64) -> Value {
+/// In force from `wait` after now.
+pub(crate) fn beginning(epoch: u64, wait: Duration) -> Value {
     let mut document = document(epoch);
-    document["notBefore"] = json!(written(now() + seconds));
+    document["notBefore"] = json!(written((now() + wait).as_secs()));
     document
 }
 
@@ -232,13 +259,8 @@ pub(crate) struct Plan {
     pub(crate) collateral: Option<PathBuf>,
     /// Which services it asks.
     pub(crate) fetch: Option<Sources>,
-}
-
-/// An address of its own for every sidecar: dialling sockets take their ports from 127.0.0.1, and none of them shall have
-/// taken that of a sidecar which comes back.
-pub(crate) fn loopback() -> SocketAddr {
-    static HOSTS: AtomicU8 = AtomicU8::new(1);
-    ([127, 1, 0, HOSTS.fetch_add(1, Ordering::Relaxed)], 0).into()
+    /// The time of the day, by which what it rests on expires.
+    pub(crate) clock: TestClock,
 }
 
 /// TCP, unless the environment names another carrier for all that these tests start.
@@ -272,6 +294,7 @@ impl Plan {
             reattest_seconds: 600,
             drain: Duration::from_secs(1),
             key: None,
+            clock: TestClock::default(),
         }
     }
 
@@ -368,9 +391,12 @@ impl Plan {
             let _inside = runtime.enter();
             let began = Instant::now();
             loop {
-                match Node::start(&config, self.platforms.clone()) {
+                let clock = Arc::new(self.clock.clone());
+                match Node::start_with_clock(&config, self.platforms.clone(), clock) {
                     // A process that another test starts holds copies of our sockets until it has replaced itself.
-                    Err(NodeError::Listen { .. }) if began.elapsed() < LIMIT => std::thread::yield_now(),
+                    Err(NodeError::Listen { .. }) if began.elapsed() < LIMIT => {
+                        std::thread::sleep(Duration::from_millis(1));
+                    }
                     started => break started.unwrap(),
                 }
             }
@@ -406,11 +432,17 @@ impl Sidecar {
         Plan { listen: self.address, ..self.plan }
     }
 
-    /// Ends it as a pod's end does, in the background.
-    pub(crate) fn drain(self) {
+    /// Ends it as a pod's end does, in the background. What is returned resolves when it has ended.
+    pub(crate) fn drain(self) -> oneshot::Receiver<()> {
         let Self { node, mut runtime, .. } = self;
         let runtime = runtime.0.take().unwrap();
-        std::thread::spawn(move || runtime.block_on(node.drain()));
+        let (ended, end) = oneshot::channel();
+        std::thread::spawn(move || {
+            runtime.block_on(node.drain());
+            // A test that does not wait for it has dropped the other half.
+            let _ = ended.send(());
+        });
+        end
     }
 
     pub(crate) fn propose(&self, chain: SignedChain) {

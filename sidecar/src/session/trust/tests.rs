@@ -169,3 +169,22 @@ async fn a_verdict_under_a_policy_that_was_replaced_since_admits_nobody() {
         assert_eq!(closed.next(), (admitted == 0).then_some(Reason::KeyMismatch));
     }
 }
+
+/// What a session rests on may expire at any time: it outlives that by no more than this.
+#[tokio::test(start_paused = true)]
+async fn stored_claims_are_judged_again_every_five_seconds() {
+    let sessions = json!([{"from": "embedder", "to": "ranker", "stream": {}}]);
+    let (embedder, ranker) = (context(Some("embedder")), context(Some("ranker")));
+    for context in [&embedder, &ranker] {
+        permit(context, 1, &peers(2, 3), &sessions);
+    }
+    let trust = &mut Handshake::begin(&embedder, &ranker).trust;
+    let began = tokio::time::Instant::now();
+    let mut times = Vec::new();
+    while times.len() < 4 {
+        if matches!(trust.news().await, News::Time) {
+            times.push(began.elapsed().as_secs());
+        }
+    }
+    assert_eq!(times, [0, 5, 10, 15]);
+}

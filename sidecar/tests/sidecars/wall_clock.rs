@@ -1,0 +1,37 @@
+//! Time of the day, for policies, evidence and the sidecars that judge both.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
+
+use sealane_sidecar::node::WallClock;
+use sealane_types::UnixSeconds;
+
+/// How long something lasts that expires in a test: sidecars meet within [`super::LIMIT`], so nothing expires before the test
+/// moves their clock on.
+pub(crate) const LIFETIME: Duration = Duration::from_secs(600);
+
+/// Time since 1970, by the machine's clock.
+pub(crate) fn now() -> Duration {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap()
+}
+
+/// The clock of the sidecars of one test: the machine's, and ahead of it by as much as the test has moved it on. Clones are
+/// the same clock.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct TestClock {
+    ahead_seconds: Arc<AtomicU64>,
+}
+
+impl TestClock {
+    /// Lets time pass, for every sidecar that has this clock.
+    pub(crate) fn advance(&self, by: Duration) {
+        self.ahead_seconds.fetch_add(by.as_secs(), Ordering::SeqCst);
+    }
+}
+
+impl WallClock for TestClock {
+    fn now(&self) -> UnixSeconds {
+        UnixSeconds(now().as_secs()).plus(self.ahead_seconds.load(Ordering::SeqCst))
+    }
+}
