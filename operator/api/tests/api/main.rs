@@ -2,4 +2,5 @@
 #![expect(clippy::unwrap_used, reason = "a test may stop at once")]
 
 mod definitions;
+mod quantity;
 mod reasons;

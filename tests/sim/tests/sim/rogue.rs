@@ -1,5 +1,4 @@
 //! The second implementation and the first understand each other: the page says what both do.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use sealane_protocol::connection::{Fail, IssueError, Sink};
 use sealane_protocol::frame::{Frame, Sequence};
