@@ -263,7 +263,7 @@ async fn hardware_is_refused_until_a_bundle_comes_and_accepted_from_then_on() {
 }
 
 #[tokio::test]
-async fn a_revocation_ends_live_sessions_within_ten_seconds() {
+async fn a_revocation_ends_live_sessions() {
     let pair = Pair::start(&chain(1, 0), Some(&Contents::default()));
     let _lane = opens(&pair.from).await;
     let revoking = Contents { revoke: true, issued: now().as_secs(), ..Contents::default() };
@@ -275,7 +275,7 @@ async fn a_revocation_ends_live_sessions_within_ten_seconds() {
 }
 
 #[tokio::test]
-async fn tcb_information_that_is_worse_ends_live_sessions_within_ten_seconds() {
+async fn tcb_information_that_is_worse_ends_live_sessions() {
     let pair = Pair::start(&chain(1, 0), Some(&Contents::default()));
     let _lane = opens(&pair.from).await;
     let worse =
@@ -287,7 +287,7 @@ async fn tcb_information_that_is_worse_ends_live_sessions_within_ten_seconds() {
 }
 
 #[tokio::test]
-async fn collateral_that_expires_ends_live_sessions_within_ten_seconds() {
+async fn collateral_that_expires_ends_live_sessions() {
     let pair = Pair::start(&chain(1, 0), Some(&Contents::ending()));
     let _lane = opens(&pair.from).await;
     pair.clock.advance(LIFETIME);

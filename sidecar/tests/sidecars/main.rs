@@ -18,6 +18,7 @@ mod forward_policy;
 mod forward_programs;
 mod key;
 mod mixed;
+mod observed;
 mod path;
 mod preferred;
 mod production;

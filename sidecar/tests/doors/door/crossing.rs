@@ -6,7 +6,7 @@ use std::path::Path;
 use sealane_sidecar::door::{Door, DoorError};
 use sealane_sidecar::handoff;
 
-use crate::client::{
+use crate::door::client::{
     ASSIGNED, CLOSED, DELIVER, ENDED, FAILED, INTERRUPTED, MIB, NO_SEGMENT, OPENED, SEGMENT, SENDER, Served,
     TAKEN, entry, read, until,
 };

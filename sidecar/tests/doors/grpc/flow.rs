@@ -7,8 +7,8 @@ use sealane_sidecar_api::door as wire;
 use sealane_types::Dtype;
 use tonic::Code;
 
-use crate::client::{Came, Putter, Taker, assert_failed, bytes, put, tensor, word};
-use crate::served::{MIB, Served};
+use crate::grpc::client::{Came, Putter, Taker, assert_failed, bytes, put, tensor, word};
+use crate::grpc::served::{MIB, Served};
 use crate::support::{LIMIT, Plan, at_rest, within};
 
 const SESSION: &str = "activations";

@@ -8,8 +8,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tonic::Code;
 
-use crate::client::{Putter, Taker, assert_failed, bytes, client, tensor};
-use crate::served::{MIB, Served};
+use crate::grpc::client::{Putter, Taker, assert_failed, bytes, client, tensor};
+use crate::grpc::served::{MIB, Served};
 use crate::support::within;
 
 fn chunk(offset: u64, data: &'static [u8]) -> Ask {
@@ -125,8 +125,8 @@ async fn a_stream_that_stops_without_close_is_an_interruption() {
     // The tensor was handed over before or not; half of it never comes.
     loop {
         match taker.next().await.unwrap() {
-            crate::client::Came::Tensor(tensor) => taker.take(tensor.delivery).await,
-            other => break assert!(matches!(other, crate::client::Came::Interrupted(_)), "{other:?}"),
+            crate::grpc::client::Came::Tensor(tensor) => taker.take(tensor.delivery).await,
+            other => break assert!(matches!(other, crate::grpc::client::Came::Interrupted(_)), "{other:?}"),
         }
     }
 }

@@ -22,7 +22,7 @@ fn value(sidecar: &Sidecar, beginning: &str) -> Option<f64> {
 
 /// Names of metrics that the documentation lists, as an exposition's `TYPE` lines have them.
 fn documented() -> Vec<String> {
-    let page = include_str!("../../../docs/metrics.md");
+    let page = include_str!("../../../../docs/metrics.md");
     let cells = page.lines().filter_map(|line| line.strip_prefix("| `sealane_"));
     let names = cells.filter_map(|rest| rest.split_once('`')).map(|(name, _)| name);
     names.map(|name| format!("sealane_{}", name.strip_suffix("_total").unwrap_or(name))).collect()

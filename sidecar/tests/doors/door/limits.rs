@@ -2,7 +2,7 @@
 
 use rustix::io::Errno;
 
-use crate::client::{Client, DELIVER, FAILED, MIB, NO_SEGMENT, OPENED, Served, WELCOME, entry, until};
+use crate::door::client::{Client, DELIVER, FAILED, MIB, NO_SEGMENT, OPENED, Served, WELCOME, entry, until};
 
 const CLIENTS_MAX: usize = 64;
 const LANES_PER_CLIENT_MAX: u32 = 64;

@@ -3,8 +3,8 @@
 use sealane_sidecar_api::door as wire;
 use tonic::Code;
 
-use crate::client::{Putter, Taker, assert_failed, client, put};
-use crate::served::{MIB, Served};
+use crate::grpc::client::{Putter, Taker, assert_failed, client, put};
+use crate::grpc::served::{MIB, Served};
 use crate::support::within;
 
 const CLIENTS_MAX: usize = 32;

@@ -7,8 +7,8 @@ use tonic_health::pb::health_client::HealthClient;
 use tonic_health::pb::{HealthCheckRequest, health_check_response::ServingStatus};
 use tonic_reflection::pb::v1 as reflection;
 
-use crate::client::{Putter, Taker, assert_failed, client};
-use crate::served::{MIB, Served};
+use crate::grpc::client::{Putter, Taker, assert_failed, client};
+use crate::grpc::served::{MIB, Served};
 use crate::support::{Plan, document, signed, within};
 
 #[tokio::test]

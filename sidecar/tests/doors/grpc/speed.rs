@@ -8,8 +8,8 @@ use sealane_sidecar_api::door::put_request::Message as Ask;
 use sealane_sidecar_api::door::take_response::Message as News;
 use tonic::transport::Channel;
 
-use crate::client::{Putter, Taker, tensor};
-use crate::served::{MIB, Served};
+use crate::grpc::client::{Putter, Taker, tensor};
+use crate::grpc::served::{MIB, Served};
 
 const TOTAL: usize = 1 << 30;
 

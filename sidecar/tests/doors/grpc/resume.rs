@@ -9,8 +9,8 @@ use sealane_sidecar_api::door::put_response::Message as News;
 use tonic::Code;
 use tonic::transport::Channel;
 
-use crate::client::{Putter, Taker, assert_failed, bytes, client, tensor};
-use crate::served::{MIB, Served};
+use crate::grpc::client::{Putter, Taker, assert_failed, bytes, client, tensor};
+use crate::grpc::served::{MIB, Served};
 use crate::support::within;
 
 const SESSION: &str = "activations";
@@ -117,13 +117,13 @@ async fn a_client_that_kept_its_tensors_goes_on_after_its_sidecar_was_killed() {
     });
     while (seen.len() as u64) < COUNT {
         match taker.next().await.unwrap() {
-            crate::client::Came::Tensor(tensor) => {
+            crate::grpc::client::Came::Tensor(tensor) => {
                 taker.take(tensor.delivery).await;
                 seen.push(tensor.sequence);
             }
             // The sidecar was away for long enough to be missed.
-            crate::client::Came::Interrupted(_) => {}
-            crate::client::Came::Ended => panic!("the end, after {seen:?}"),
+            crate::grpc::client::Came::Interrupted(_) => {}
+            crate::grpc::client::Came::Ended => panic!("the end, after {seen:?}"),
         }
     }
     seen.sort_unstable();

@@ -1,0 +1,5 @@
+//! The door that clients in other processes share memory with.
+
+mod client;
+mod crossing;
+mod limits;

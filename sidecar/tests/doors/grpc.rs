@@ -1,0 +1,10 @@
+//! The gRPC door.
+
+mod about;
+mod client;
+mod flow;
+mod hostile;
+mod limits;
+mod resume;
+mod served;
+mod speed;

@@ -1,0 +1,4 @@
+//! What somebody who watches sidecars sees: metrics and traces.
+
+mod metrics;
+mod traces;
