@@ -39,7 +39,7 @@ pub(crate) struct Remote {
 impl Server {
     /// An accepting end that takes messages of `bytes`, and the connection to it.
     pub(crate) fn meet(&self, contender: Contender, bytes: usize) -> Result<(Remote, Plug)> {
-        let orders = self.dial(&Purpose::Orders { contender, bytes })?;
+        let orders = self.dial(&Purpose::Orders { contender: Box::new(contender), bytes })?;
         orders.set_read_timeout(Some(SILENCE_MAX))?;
         let mut answers = BufReader::new(orders.try_clone()?);
         let data = match hear(&mut answers)? {

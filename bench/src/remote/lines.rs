@@ -42,7 +42,7 @@ pub(super) struct Welcome {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) enum Purpose {
     /// Orders for an end that takes messages of so many bytes.
-    Orders { contender: Contender, bytes: usize },
+    Orders { contender: Box<Contender>, bytes: usize },
     /// What is measured, for the end that was given this number.
     Data { number: u64 },
     /// The run is over: so is the server.

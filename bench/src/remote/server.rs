@@ -120,7 +120,7 @@ fn answer(shared: &Shared, mut stream: TcpStream, place: Place) -> Result<()> {
             shared.over.send(()).map_err(|_| anyhow!("the server is over already"))
         }
         Purpose::Orders { contender, bytes } => {
-            let done = follow(shared, &mut stream, contender, bytes);
+            let done = follow(shared, &mut stream, *contender, bytes);
             if let Err(error) = &done {
                 say(&mut stream, &Answer::Failed { why: format!("{error:#}") })?;
             }
