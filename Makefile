@@ -2,10 +2,10 @@
 # What a command needs beforehand: Rust, Go, Python 3.11+, gcc, make, and root or sudo for the local cluster.
 
 # The first time, cargo says what it builds; afterwards it has nothing to say.
-XTASK := $(if $(wildcard target/debug/xtask),cargo xtask,cargo run --package xtask --)
+XTASK := $(if $(wildcard target/debug/xtask),cargo xtask,cargo run --bin xtask --)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench model cluster cluster-down install
+.PHONY: help demo test gate bench model cluster cluster-down install
 
 help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -13,8 +13,11 @@ help: ## List these commands
 demo: ## The main job, end to end: MiniLM split over two nodes (CARRIER=Udp or AfXdp for another carrier)
 	@$(XTASK) demo
 
-test: ## Every test: Rust, Python, chart, end to end (FULL=1 adds the long suites)
+test: ## Every test: Rust, Python, chart, end to end (FULL=1 adds the long suites, FULL=fuzz, removals or long runs one)
 	@$(XTASK) test
+
+gate: ## The quick check before a submission: static checks, and the tests that a change can break
+	@$(XTASK) gate
 
 bench: ## The benchmark report of this machine (FULL=1 takes longer, OUT=DIR puts it there)
 	@$(XTASK) bench

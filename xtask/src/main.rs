@@ -52,14 +52,9 @@ enum Command {
     /// Look for attacks on the handshake with a symbolic analyser
     Model,
     /// Every test, with one summary
-    Test {
-        /// The long suites too
-        #[arg(long, env = "FULL", value_parser = clap::builder::FalseyValueParser::new())]
-        full: bool,
-        /// Leave out what needs the local cluster
-        #[arg(long)]
-        without_cluster: bool,
-    },
+    Test(Scope),
+    /// The quick check before a submission: all static checks, and the tests that a change can break
+    Gate,
     /// Search for inputs that break a parser or a rule, led by coverage
     Fuzz(fuzz::Options),
     /// Take each answer to an attack away in a copy of the tree, and demand that a test notices
@@ -96,7 +91,8 @@ fn run(command: Command, root: &Path) -> Result<()> {
         }
         Command::Judge(options) => options.run(root),
         Command::Model => model::run(root),
-        Command::Test { full, without_cluster } => test::run(root, Scope { full, cluster: !without_cluster }),
+        Command::Gate => test::gate(root),
+        Command::Test(scope) => test::run(root, &scope),
         Command::Removals { only } => removals::run(root, only.as_deref()),
         Command::Tidy => tidy::run(root),
     }

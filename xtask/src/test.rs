@@ -1,61 +1,230 @@
 //! `cargo xtask test`: everything that decides whether a change is good, in one command and one summary.
 
+mod case;
+mod changed;
+mod files;
+mod nextest;
+mod plan;
 mod python;
+mod retry;
+mod schedule;
+mod skips;
+mod stacks;
 mod stages;
+mod summary;
+mod touched;
 
-use std::{path::Path, time::Instant};
+use std::{path::Path, process::Command, str::FromStr, time::Instant};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
+use clap::ValueEnum;
 
-use crate::progress;
+use self::{
+    changed::Selection,
+    files::Files,
+    plan::Plan,
+    stages::{STAGES, Stage},
+    summary::Findings,
+};
+use crate::{process, progress::print};
 
-/// One stage: a name, what it runs, and how it went.
-struct Outcome {
-    name: &'static str,
-    seconds: f64,
-    failure: Option<String>,
+/// A part of the long suites, which can run by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Part {
+    /// Every fuzzing target for a minute, led by coverage
+    Fuzz,
+    /// Each defence taken away, and a test that notices
+    Removals,
+    /// Suites that take long: scale, torch, Benchmarks that judge speed, models with random seeds
+    Long,
+    /// New and changed tests, many times
+    #[value(skip)]
+    Gate,
+}
+
+/// What FULL names.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Parts {
+    named: Vec<Part>,
+    /// FULL=1: all of them, and what every run has.
+    all: bool,
+}
+
+impl FromStr for Parts {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "" | "0" => Ok(Self::default()),
+            "1" => Ok(Self { named: Part::value_variants().to_vec(), all: true }),
+            names => {
+                let named = names.split(',').map(|name| Part::from_str(name, true));
+                Ok(Self { named: named.collect::<Result<_, _>>()?, all: false })
+            }
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+enum Output {
+    #[default]
+    Text,
+    Json,
 }
 
 /// What a run covers.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Default, clap::Args)]
 pub struct Scope {
-    /// The long suites too (FULL=1).
-    pub full: bool,
-    /// The end-to-end suites on the local cluster.
-    pub cluster: bool,
+    /// Long suites: `1` for all of them beside the ordinary ones, or some alone: fuzz, removals, long
+    #[arg(long, env = "FULL", value_name = "PARTS", default_value = "", hide_default_value = true)]
+    full: Parts,
+    /// Leave out what needs the local cluster
+    #[arg(long)]
+    without_cluster: bool,
+    /// Only tests that can notice what differs from BASE [default: SEALANE_BASE, or origin/main; everything without either]
+    #[arg(long, value_name = "BASE", num_args = 0..=1, require_equals = true)]
+    changed: Option<Option<String>>,
+    /// Say what a run would do and build, and do nothing
+    #[arg(long)]
+    plan: bool,
+    /// How to print the plan
+    #[arg(short, long, value_enum, default_value_t, requires = "plan")]
+    output: Output,
+    /// Run one stage of a run that was begun
+    #[arg(long, hide = true)]
+    stage: Option<String>,
+}
+
+impl Scope {
+    /// The stages to run, in their order.
+    fn stages(&self) -> Vec<&'static Stage> {
+        let Self { full, without_cluster, .. } = self;
+        let wanted = |stage: &Stage| match stage.part {
+            Some(part) => full.named.contains(&part),
+            None => full.named.is_empty() || full.all,
+        };
+        let mut names: Vec<&str> = Vec::new();
+        // What a stage needs stands before it.
+        for stage in STAGES.iter().rev() {
+            if wanted(stage) || stage.is_needed && names.contains(&stage.name) {
+                names.push(stage.name);
+                names.extend(stage.after);
+            }
+        }
+        let chosen = |stage: &&Stage| wanted(stage) || stage.is_needed && names.contains(&stage.name);
+        STAGES.iter().filter(chosen).filter(|stage| !(*without_cluster && stage.is_of_cluster)).collect()
+    }
 }
 
 /// Runs every stage, also after a failure: one run tells all that is wrong.
 ///
 /// # Errors
-/// At least one stage that failed, each named in the summary.
-pub fn run(root: &Path, scope: Scope) -> Result<()> {
-    let started = Instant::now();
-    let mut outcomes = Vec::new();
-    for stage in stages::all(scope) {
-        // A stage that needs an earlier one to have passed says so itself by failing quickly.
-        progress::note(&format!("\n== {}", stage.name));
-        let begun = Instant::now();
-        let failure = (stage.run)(root).err().map(|error| format!("{error:#}"));
-        if let Some(failure) = &failure {
-            progress::note(failure);
-        }
-        outcomes.push(Outcome { name: stage.name, seconds: begun.elapsed().as_secs_f64(), failure });
+/// At least one stage that failed, too many flaky tests, or a test that was skipped and must not be; the summary tells.
+pub fn run(root: &Path, scope: &Scope) -> Result<()> {
+    if let Some(name) = &scope.stage {
+        let stage = STAGES.iter().find(|stage| stage.name == name).context("there is no such stage")?;
+        return (stage.work)(root, &Files::of(root, name));
     }
-    summary(&outcomes, started.elapsed().as_secs_f64())
+    if scope.plan {
+        let plan = Plan::of(root, &scope.stages())?;
+        match scope.output {
+            Output::Text => plan.print(),
+            Output::Json => print(&serde_json::to_string_pretty(&plan)?),
+        }
+        return Ok(());
+    }
+    let Some(base) = &scope.changed else { return judge(root, &scope.stages(), &[]) };
+    let base = base.clone().or_else(|| changed::base(root));
+    let selection = changed::selection(root, base.as_deref())?;
+    let (stages, environment) = narrowed(scope.stages(), &selection);
+    judge(root, &stages, &environment)
 }
 
-fn summary(outcomes: &[Outcome], seconds: f64) -> Result<()> {
-    progress::print("\nmake test");
-    for outcome in outcomes {
-        let mark = if outcome.failure.is_none() { "✓" } else { "✗" };
-        progress::print(&format!("  {mark} {:<44} {:>7.1} s", outcome.name, outcome.seconds));
+/// The quick check before a submission: everything but the cluster, as far as a change can break it, and what is new
+/// in tests ten times.
+///
+/// # Errors
+/// As [`run`].
+pub fn gate(root: &Path) -> Result<()> {
+    let base = changed::base(root);
+    let selection = changed::selection(root, base.as_deref())?;
+    let full = Parts { named: vec![Part::Gate], all: true };
+    let scope = Scope { full, without_cluster: true, ..Scope::default() };
+    let (stages, mut environment) = narrowed(scope.stages(), &selection);
+    let touched = base.map(|base| touched::tests(root, &base)).transpose()?.unwrap_or_default();
+    environment.push((nextest::TOUCHED, touched.into_iter().collect::<Vec<_>>().join(" ")));
+    judge(root, &stages, &environment)?;
+    print(&format!("gate: green for {}", tree(root)?));
+    Ok(())
+}
+
+/// Of `stages` those that can notice a change, and what the others of them are told about it.
+fn narrowed(
+    mut stages: Vec<&'static Stage>,
+    selection: &Selection,
+) -> (Vec<&'static Stage>, Vec<(&'static str, String)>) {
+    let filter = selection.filter();
+    stages.retain(|stage| match stage.name {
+        stages::RUST | stages::UDP => filter.is_some(),
+        stages::PYTHON => selection.python,
+        stages::CHART => selection.chart,
+        _ => true,
+    });
+    (stages, filter.into_iter().map(|filter| (nextest::FILTER, filter)).collect())
+}
+
+/// The content of the work tree, as git names it; files that git does not know do not count.
+fn tree(root: &Path) -> Result<String> {
+    let git = |arguments: &[&str]| process::text(Command::new("git").args(arguments).current_dir(root));
+    let stash = git(&["stash", "create"])?;
+    let commit = if stash.trim().is_empty() { "HEAD" } else { stash.trim() };
+    Ok(git(&["rev-parse", &format!("{commit}^{{tree}}")])?.trim().to_owned())
+}
+
+/// Runs the stages, looks again at what failed, and says what came of it.
+fn judge(root: &Path, stages: &[&'static Stage], environment: &[(&str, String)]) -> Result<()> {
+    let started = Instant::now();
+    Files::clear(root)?;
+    let mut stages = schedule::run(root, stages, environment)?;
+    let mut cases = Vec::new();
+    for ended in &stages {
+        let name = ended.stage.name;
+        cases.extend(case::read(&Files::of(root, name).events())?.into_iter().map(|case| (name, case)));
     }
-    let failed = outcomes.iter().filter(|outcome| outcome.failure.is_some()).count();
-    progress::print(&format!("took {:.0} min {:02.0} s", (seconds / 60.0).floor(), seconds % 60.0));
-    progress::print(&format!("{} passed, {failed} failed", outcomes.len() - failed));
-    if failed > 0 {
-        bail!("{failed} stage(s) failed");
+    retry::failed(root, &mut stages, &mut cases)?;
+    let files = Files::of(root, "");
+    let skips = skips::noted(&files.skips())?;
+    let troubles = skips::troubles(root, &skips)?;
+    let mut findings = Findings { stages, cases, skips, troubles };
+    let flaky = retry::troubles(root, findings.flaky().map(|(_, case)| case));
+    findings.troubles.extend(flaky);
+    findings.write_junit(&files.junit())?;
+    findings.print(root, started.elapsed().as_secs_f64());
+    let failed = findings.stages.iter().filter(|ended| ended.result.is_err()).count();
+    if failed > 0 || !findings.troubles.is_empty() {
+        bail!("{failed} stage(s) failed, {} other trouble(s)", findings.troubles.len());
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(full: &str, without_cluster: bool) -> Vec<&'static str> {
+        let scope = Scope { full: full.parse().unwrap(), without_cluster, ..Scope::default() };
+        scope.stages().iter().map(|stage| stage.name).collect()
+    }
+
+    #[test]
+    fn a_part_alone_runs_with_what_it_needs() {
+        assert_eq!(names("fuzz", false), ["build", "fuzzing, a minute a target"]);
+        assert!(names("long", false).contains(&"images, chart installed"));
+        assert!(!names("long", false).contains(&"clippy"));
+        let all = names("1", false);
+        assert_eq!(all.len(), STAGES.len() - 1, "all but what only a gate does");
+        assert!(!names("", false).contains(&"removals") && names("", false).contains(&"clippy"));
+        assert!(names("", true).contains(&"Rust") && !names("", true).contains(&"cluster"));
+        assert!("fuz".parse::<Parts>().is_err());
+    }
 }

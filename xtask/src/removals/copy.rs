@@ -14,12 +14,14 @@ use crate::process;
 /// The copy and its build folder.
 pub(super) struct Copy {
     folder: PathBuf,
+    /// The packages of the workspace.
+    own: BTreeSet<String>,
 }
 
 impl Copy {
     /// Makes it, or brings the one of the last time up to date.
     pub(super) fn make(root: &Path) -> Result<Self> {
-        let copy = Self { folder: root.join("target/removals") };
+        let copy = Self { folder: root.join("target/removals"), own: own_packages(root)? };
         let listed = process::text(
             Command::new("git")
                 .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
@@ -49,15 +51,13 @@ impl Copy {
         self.folder.join("said.txt")
     }
 
-    /// Cargo, in the copy. Our own crates are built as fast as can be; dependencies, whose profiles say how they are
-    /// built, stay what they are in the tree.
+    /// Cargo, in the copy. Our own crates are built as fast as can be; dependencies stay what they are in the tree.
     pub(super) fn cargo(&self) -> Command {
         let mut command = Command::new("cargo");
-        command
-            .env("CARGO_TARGET_DIR", self.target())
-            .env("CARGO_PROFILE_DEV_OPT_LEVEL", "0")
-            .env("CARGO_PROFILE_DEV_DEBUG", "0")
-            .current_dir(self.tree());
+        for package in &self.own {
+            command.args(["--config", &format!("profile.dev.package.{package}.opt-level=0")]);
+        }
+        command.env("CARGO_TARGET_DIR", self.target()).current_dir(self.tree());
         command
     }
 
@@ -80,7 +80,7 @@ impl Copy {
         if !from.join("debug/deps").is_dir() {
             return Ok(());
         }
-        let own = own_packages(root)?;
+        let own = &self.own;
         fs::create_dir_all(to.join("debug/deps"))?;
         for folder in ["debug/.fingerprint", "debug/build"] {
             for entry in entries(&from.join(folder))? {

