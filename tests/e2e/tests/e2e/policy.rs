@@ -15,17 +15,19 @@ with sealane.connect() as door:
 time.sleep(600)
 "#;
 
+/// Asks until something is sent, and tells each time why not: the reason changes while policies come in.
 const SENDER: &str = r#"
-import numpy as np, sealane, time
+import numpy as np, sealane
 with sealane.connect() as door:
-    try:
-        lane = door.sender("lane", timeout=45)
-        lane.put(np.ones(3), name="must-not-arrive")
-        lane.flush(timeout=20)
-        print("sent", flush=True)
-    except sealane.SealaneError as error:
-        print("ended:", type(error).__name__, error, flush=True)
-time.sleep(600)
+    while True:
+        try:
+            lane = door.sender("lane", timeout=10)
+            lane.put(np.ones(3), name="must-not-arrive")
+            lane.flush(timeout=120)
+            print("sent", flush=True)
+            break
+        except sealane.SealaneError as error:
+            print("refused:", type(error).__name__, error, flush=True)
 "#;
 
 async fn start(sandbox: &Sandbox) -> Result<()> {
@@ -35,10 +37,9 @@ async fn start(sandbox: &Sandbox) -> Result<()> {
 }
 
 async fn nothing_arrives(sandbox: &Sandbox, word: &str) -> Result<()> {
-    let sent = sandbox.printed("left", "ended:").await?;
+    let sent = sandbox.printed("left", word).await?;
     let taken = sandbox.printed("right", "ended:").await?;
     ensure!(!sent.contains("sent") && !taken.contains("took"), "left: {sent}\nright: {taken}");
-    ensure!(sent.contains(word), "the sender is not told about {word}: {sent}");
     Ok(())
 }
 
