@@ -13,22 +13,7 @@
 //! unfilled, and what is sealed needs none. The kernel's UDP socket on the same port is the caller's; it receives what
 //! no queue takes.
 //!
-//! ```no_run
-//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use sealane_xdp::{Options, Resolution, Resolver, open};
-//!
-//! let mut opened = open(&Options::new("eth0", vec!["10.0.0.1".parse()?], 4789))?;
-//! let link = opened.links.first_mut().ok_or("no queue")?;
-//! let found = Resolver::open()?.resolve(&opened.interface, 4789, "10.0.0.2:4789".parse()?)?;
-//! if let Resolution::Route(route) = found {
-//!     let sealed = [0; 32];
-//!     link.send(&route, sealed.len(), |payload| payload.copy_from_slice(&sealed))?;
-//!     link.flush()?;
-//! }
-//! link.receive(64, |arrival| drop(arrival.payload));
-//! # Ok(())
-//! # }
-//! ```
+//! How it is used: `examples/one_datagram.rs`.
 
 // The floors with unsafe code.
 mod memory;
