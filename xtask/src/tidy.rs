@@ -5,6 +5,7 @@
 
 mod answers;
 mod source;
+mod waits;
 mod walls;
 
 use std::path::Path;
@@ -28,6 +29,7 @@ pub(crate) struct Finding {
 pub fn run(root: &Path) -> Result<()> {
     let mut findings = walls::check(root)?;
     findings.extend(source::check(root)?);
+    findings.extend(waits::check(root)?);
     findings.extend(answers::check(root)?);
     for finding in &findings {
         note(&format!("{}: {}", finding.place, finding.message));

@@ -232,7 +232,7 @@ def test_two_receivers_share_the_tensors(shared: Loopback, session: str) -> None
 
 def _child(door: sealane.Door, sender: sealane.Sender, outcome: Any) -> None:
     try:
-        sender.put(1, timeout=1)
+        sender.put(1, timeout=SECONDS)
     except sealane.Closed as error:
         outcome.put(error.reason)
 

@@ -100,19 +100,22 @@ const SKIPPED_FOLDERS: &[&str] =
 const GENERATED: &str = "sidecar/api/src/generated/";
 
 pub(crate) fn check(root: &Path) -> Result<Vec<Finding>> {
+    let written = files(root)?;
+    let ours = written.iter().filter(|(path, _)| path.ends_with(".rs") && !path.starts_with(GENERATED));
+    Ok(ours.flat_map(|(path, text)| judge(path, text)).collect())
+}
+
+/// Every source file in Rust or Python, with its path from the root on.
+pub(super) fn files(root: &Path) -> Result<Vec<(String, String)>> {
     let mut files = Vec::new();
     collect(root, &mut files)?;
     files.sort();
-    let mut findings = Vec::new();
-    for file in files {
+    let read = |file: PathBuf| {
         let path = file.strip_prefix(root).unwrap_or(&file).to_string_lossy().into_owned();
-        if path.starts_with(GENERATED) {
-            continue;
-        }
         let text = fs::read_to_string(&file).with_context(|| format!("reading {path}"))?;
-        findings.extend(judge(&path, &text));
-    }
-    Ok(findings)
+        Ok((path, text))
+    };
+    files.into_iter().map(read).collect()
 }
 
 fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
@@ -123,7 +126,7 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
         let kind = entry.file_type()?;
         if kind.is_dir() && !SKIPPED_FOLDERS.iter().any(|skipped| name == *skipped) {
             collect(&path, files)?;
-        } else if kind.is_file() && path.extension().is_some_and(|extension| extension == "rs") {
+        } else if kind.is_file() && path.extension().is_some_and(|end| end == "rs" || end == "py") {
             files.push(path);
         }
     }
