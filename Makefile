@@ -1,8 +1,9 @@
 # Short names for `cargo xtask`.
 # What a command needs beforehand: Rust, Go, Python 3.11+, gcc, make, and root or sudo for the local cluster.
 
-# The first time, cargo says what it builds; afterwards it has nothing to say.
-XTASK := $(if $(wildcard target/debug/xtask),cargo xtask,cargo run --bin xtask --)
+# Dependencies that another clone built need not be built here. The first time, cargo says what it builds; afterwards it
+# has nothing to say.
+XTASK := sh xtask/dependencies.sh && $(if $(wildcard target/debug/xtask),cargo xtask,cargo run --bin xtask --)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test gate bench model cluster cluster-down install

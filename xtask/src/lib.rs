@@ -8,6 +8,7 @@
 pub mod bench;
 pub mod cluster;
 pub mod demo;
+pub mod dependencies;
 pub mod fuzz;
 pub mod images;
 pub mod install;

@@ -3,6 +3,7 @@
 mod case;
 mod changed;
 mod files;
+mod load;
 mod nextest;
 mod plan;
 mod python;
@@ -22,6 +23,7 @@ use clap::ValueEnum;
 use self::{
     changed::Selection,
     files::Files,
+    load::Load,
     plan::Plan,
     stages::{STAGES, Stage},
     summary::Findings,
@@ -84,6 +86,15 @@ pub struct Scope {
     /// Only tests that can notice what differs from BASE [default: SEALANE_BASE, or origin/main; everything without either]
     #[arg(long, value_name = "BASE", num_args = 0..=1, require_equals = true)]
     changed: Option<Option<String>>,
+    /// Run the tests that see time pass beside N burning threads for each core, all on one core, with stalls
+    #[arg(long, value_name = "N")]
+    under_load: Option<usize>,
+    /// How often, each time with the next seed
+    #[arg(long, default_value_t = 1, requires = "under_load")]
+    times: u64,
+    /// Decides when programs stand still
+    #[arg(long, default_value_t = 1, requires = "under_load")]
+    seed: u64,
     /// Say what a run would do and build, and do nothing
     #[arg(long)]
     plan: bool,
@@ -124,6 +135,9 @@ pub fn run(root: &Path, scope: &Scope) -> Result<()> {
     if let Some(name) = &scope.stage {
         let stage = STAGES.iter().find(|stage| stage.name == name).context("there is no such stage")?;
         return (stage.work)(root, &Files::of(root, name));
+    }
+    if let Some(burners) = scope.under_load {
+        return Load { burners, times: scope.times, seed: scope.seed }.run(root);
     }
     if scope.plan {
         let plan = Plan::of(root, &scope.stages())?;

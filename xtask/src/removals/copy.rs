@@ -2,14 +2,17 @@
 
 use std::{
     collections::BTreeSet,
-    fs::{self, DirEntry, File},
+    fs,
     path::{Path, PathBuf},
     process::Command,
 };
 
 use anyhow::{Context, Result};
 
-use crate::process;
+use crate::{
+    dependencies::{self, entries},
+    process,
+};
 
 /// The copy and its build folder.
 pub(super) struct Copy {
@@ -21,7 +24,7 @@ pub(super) struct Copy {
 impl Copy {
     /// Makes it, or brings the one of the last time up to date.
     pub(super) fn make(root: &Path) -> Result<Self> {
-        let copy = Self { folder: root.join("target/removals"), own: own_packages(root)? };
+        let copy = Self { folder: root.join("target/removals"), own: dependencies::own_packages(root)? };
         let listed = process::text(
             Command::new("git")
                 .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
@@ -34,7 +37,8 @@ impl Copy {
         for name in names {
             copy.bring(root, name).with_context(|| format!("copying {}", name.display()))?;
         }
-        copy.seed(root).context("taking over what is built already")?;
+        dependencies::link(&root.join("target"), &copy.target(), &copy.own)
+            .context("taking over what is built")?;
         Ok(copy)
     }
 
@@ -72,77 +76,6 @@ impl Copy {
         fs::create_dir_all(to.parent().unwrap_or(&to))?;
         Ok(fs::write(&to, bytes)?)
     }
-
-    /// Takes dependencies over from the real build folder, as far as they are built there. What is missing or does not
-    /// fit cargo builds as ever.
-    fn seed(&self, root: &Path) -> Result<()> {
-        let (from, to) = (root.join("target"), self.target());
-        if !from.join("debug/deps").is_dir() {
-            return Ok(());
-        }
-        let own = &self.own;
-        fs::create_dir_all(to.join("debug/deps"))?;
-        for folder in ["debug/.fingerprint", "debug/build"] {
-            for entry in entries(&from.join(folder))? {
-                if package(&entry).is_some_and(|package| !own.contains(&package)) {
-                    copy_folder(&entry.path(), &to.join(folder).join(entry.file_name()))?;
-                }
-            }
-        }
-        for entry in entries(&from.join("debug/deps"))? {
-            let there = to.join("debug/deps").join(entry.file_name());
-            let own = |package: String| own.iter().any(|own| own.replace('-', "_") == package);
-            if library(&entry).is_some_and(|library| !own(library)) && !there.exists() {
-                // Compilers put a new file in the place of an old one, so that none of the two folders changes the other.
-                fs::hard_link(entry.path(), there)?;
-            }
-        }
-        Ok(())
-    }
-}
-
-/// The packages of the workspace.
-fn own_packages(root: &Path) -> Result<BTreeSet<String>> {
-    let told = process::text(
-        Command::new("cargo").args(["metadata", "--no-deps", "--format-version", "1"]).current_dir(root),
-    )?;
-    let told: serde_json::Value =
-        serde_json::from_str(&told).context("reading the metadata of the workspace")?;
-    let packages = told.pointer("/packages").and_then(serde_json::Value::as_array).context("no packages")?;
-    let name = |package: &serde_json::Value| package.get("name")?.as_str().map(str::to_owned);
-    Ok(packages.iter().filter_map(name).collect())
-}
-
-/// The package of a folder that cargo named.
-fn package(entry: &DirEntry) -> Option<String> {
-    let name = entry.file_name().into_string().ok()?;
-    name.rsplit_once('-').map(|(package, _)| package.to_owned())
-}
-
-/// The crate of a file, if it is a library.
-fn library(entry: &DirEntry) -> Option<String> {
-    let name = entry.file_name().into_string().ok()?;
-    let (name, kind) = name.strip_prefix("lib")?.rsplit_once('.')?;
-    let (library, _) = name.rsplit_once('-')?;
-    matches!(kind, "rlib" | "rmeta" | "so").then(|| library.to_owned())
-}
-
-/// Copies a folder that is not there yet. Files keep their times, by which cargo tells what is up to date.
-fn copy_folder(from: &Path, to: &Path) -> Result<()> {
-    if to.exists() {
-        return Ok(());
-    }
-    fs::create_dir_all(to)?;
-    for entry in entries(from)? {
-        let there = to.join(entry.file_name());
-        if entry.file_type()?.is_dir() {
-            copy_folder(&entry.path(), &there)?;
-        } else {
-            fs::copy(entry.path(), &there)?;
-            File::options().write(true).open(&there)?.set_modified(entry.metadata()?.modified()?)?;
-        }
-    }
-    Ok(())
 }
 
 /// Removes the files of the copy that are not among `names`. `inside` is the folder to look at, from `tree` on.
@@ -162,11 +95,6 @@ fn forget(tree: &Path, inside: &Path, names: &BTreeSet<&Path>) -> Result<()> {
     Ok(())
 }
 
-fn entries(folder: &Path) -> Result<Vec<DirEntry>> {
-    let entries = fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))?;
-    Ok(entries.collect::<Result<_, _>>()?)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -182,27 +110,5 @@ mod tests {
         forget(folder.path(), Path::new(""), &names).unwrap();
         assert!(folder.path().join("kept.rs").exists() && folder.path().join("src/inner/kept.rs").exists());
         assert!(!folder.path().join("src/gone.rs").exists());
-    }
-
-    #[test]
-    fn only_libraries_are_taken_over_and_folders_once_with_their_times() {
-        let folder = tempfile::tempdir().unwrap();
-        let made = folder.path().join("deps");
-        fs::create_dir_all(&made).unwrap();
-        for name in
-            ["libserde-0a1b.rlib", "libserde_core-2c.rmeta", "libderive-3d.so", "pair-4e", "serde-0a1b.d"]
-        {
-            fs::write(made.join(name), "built").unwrap();
-        }
-        let libraries: BTreeSet<_> = entries(&made).unwrap().iter().filter_map(library).collect();
-        assert_eq!(libraries, ["derive", "serde", "serde_core"].map(str::to_owned).into());
-
-        let copied = folder.path().join("copied");
-        copy_folder(&made, &copied).unwrap();
-        let modified = |path: PathBuf| fs::metadata(path).unwrap().modified().unwrap();
-        assert_eq!(modified(made.join("pair-4e")), modified(copied.join("pair-4e")));
-        fs::write(made.join("pair-4e"), "built again").unwrap();
-        copy_folder(&made, &copied).unwrap();
-        assert_eq!(fs::read(copied.join("pair-4e")).unwrap(), b"built");
     }
 }

@@ -25,7 +25,7 @@ enum Reach {
 use Reach::{Chart, Everything, Package, PackageAndPython, Python, Text};
 
 /// The longest beginning that fits a path decides.
-const TABLE: [(&str, Reach); 53] = [
+const TABLE: [(&str, Reach); 54] = [
     (".cargo/", Everything),
     (".ci/", Text),
     (".config/", Everything),
@@ -78,6 +78,7 @@ const TABLE: [(&str, Reach); 53] = [
     ("tests/support/", Everything),
     // Protocol, policy and door read them, and so do their Python twins.
     ("tests/vectors/", PackageAndPython("sealane-types")),
+    ("tests/waits.txt", Text),
     ("xtask/", Everything),
     ("xtask/cluster/", Text),
     ("xtask/images/", Text),

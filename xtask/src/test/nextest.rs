@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 
 use super::{files::Files, python, stages::finish};
-use crate::{process, progress::print};
+use crate::{dependencies, process, progress::print};
 
 /// Environment of a stage: which Rust tests a narrowed run has, and which were changed.
 pub(super) const FILTER: &str = "SEALANE_TEST_FILTER";
@@ -111,6 +111,7 @@ fn nextest(root: &Path, files: &Files) -> Result<Command> {
 pub(super) fn build(root: &Path, files: &Files) -> Result<()> {
     let everything = ["--workspace", "--all-targets", "--locked"];
     finish(Command::new("cargo").arg("build").args(everything).current_dir(root))?;
+    dependencies::keep(root).context("keeping what was built of registries")?;
     let mut metadata = Command::new("cargo");
     metadata.args(["metadata", "--format-version", "1", "--locked", "--all-features"]);
     write(metadata.current_dir(root), &files.metadata())?;

@@ -91,3 +91,35 @@ pub(super) fn troubles<'a>(root: &Path, flaky: impl Iterator<Item = &'a Case>) -
     }
     troubles
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    /// Shows what a run makes of a flaky test: with `SEALANE_SHOW_FLAKY=FILE` it fails every other time, counted in the
+    /// file; with `SEALANE_SHOW_FLAKY=always` it fails.
+    #[test]
+    fn fails_every_other_time_if_it_is_asked_to() {
+        let Some(file) = std::env::var_os("SEALANE_SHOW_FLAKY") else { return };
+        assert!(file != "always", "it fails whenever it runs");
+        let times = fs::read(&file).map_or(0, |counted| counted.len());
+        File::options().create(true).append(true).open(&file).unwrap().write_all(b".").unwrap();
+        assert!(times % 2 == 1, "it fails this time, and passes the next");
+    }
+
+    #[test]
+    fn more_than_three_flaky_tests_are_too_many() {
+        let flaky = |name: &str| Case {
+            name: format!("xtask::xtask$a::{name}"),
+            seconds: 0.0,
+            outcome: Outcome::Flaky(String::new()),
+        };
+        let cases = ["a", "b", "c", "d"].map(flaky);
+        // No work tree: nothing is known to be changed.
+        let root = tempfile::tempdir().unwrap();
+        assert_eq!(troubles(root.path(), cases[..3].iter()), Vec::<String>::new());
+        assert_eq!(troubles(root.path(), cases.iter()), ["4 tests are flaky; 3 may be"]);
+    }
+}

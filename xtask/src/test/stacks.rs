@@ -44,7 +44,7 @@ fn say(mut log: &File, line: &str) {
 }
 
 /// The processes of a group, and those below them that made groups of their own.
-fn processes(group: u32) -> Vec<u32> {
+pub(super) fn processes(group: u32) -> Vec<u32> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     let ids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     let mut known: Vec<(u32, u32, u32)> = ids.filter_map(relation).collect();

@@ -94,11 +94,11 @@ pub(super) static STAGES: [Stage; 21] = [
     // The first time it builds Kubernetes.
     Stage::new(CLUSTER, 900, |_, _| cluster::up().map(drop)).cores(0).needed().of_cluster(),
     Stage::new(BUILD, 900, nextest::build).cores(2).needed(),
-    Stage::new(CLIPPY, 400, |root, _| clippy(root)).after(&[BUILD]),
+    Stage::new(CLIPPY, 400, |root, _| clippy(root)).after(&[BUILD]).cores(0),
     Stage::new(RUST, 300, rust).after(&[BUILD]),
     Stage::new(IMAGES, 120, |root, _| prepare(root)).after(&[BUILD, CLUSTER]).needed().of_cluster(),
     Stage::new(UDP, 120, over_udp).after(&[BUILD, RUST]),
-    Stage::new(E2E, 600, |root, files| end_to_end(root, files, false)).after(&[IMAGES, CLIPPY]).of_cluster(),
+    Stage::new(E2E, 600, |root, files| end_to_end(root, files, false)).after(&[IMAGES]).of_cluster(),
     Stage::new(PYTHON, 180, python::run).after(&[BUILD, RUST]),
     Stage::new(CHART, 60, python::chart).after(&[CLUSTER]).cores(0).of_cluster(),
     Stage::new("local cluster: faults", 120, cluster_life).after(&[BUILD, IMAGES, RUST]).of_cluster(),

@@ -12,6 +12,8 @@ use super::{
 use crate::{process, progress::print};
 
 const SLOWEST: usize = 15;
+/// Names of tests that skipped for one reason.
+const SKIPS_SHOWN: usize = 3;
 /// Lines of one failure's output that the summary repeats.
 const MESSAGE_LINES: usize = 6;
 /// Failures whose output it repeats, so that a red run ends with all names.
@@ -51,18 +53,19 @@ impl Findings {
             .iter()
             .take(SLOWEST)
             .for_each(|(_, case)| print(&format!("  {:>7.1} s  {}", case.seconds, case.name)));
-        if !self.skips.is_empty() {
-            print("\nSkipped");
-            self.skips.iter().for_each(|(name, reason)| print(&format!("  {name}: {reason}")));
-        }
+        self.print_skips();
         print("\nStages");
         self.stages.iter().for_each(|stage| print(&stage.to_string()));
         for (stage, case) in self.flaky() {
-            print(&format!("FLAKY {} ({stage})\n{}", case.name, message(case)));
+            print(&format!("FLAKY {} ({stage})\n{}", case.name, message(case.failure().unwrap_or_default())));
         }
         for (index, (stage, case)) in self.failed().enumerate() {
             let log = Files::of(root, stage).log();
-            let shown = if index < MESSAGES_MAX { message(case) } else { String::new() };
+            let shown = if index < MESSAGES_MAX {
+                message(case.failure().unwrap_or_default())
+            } else {
+                String::new()
+            };
             print(&format!("FAILED {} ({})\n{shown}", case.name, log.display()));
         }
         self.of_stages(root);
@@ -77,6 +80,19 @@ impl Findings {
             self.skips.len(),
             self.count(|outcome| *outcome == Outcome::Ignored),
         ));
+    }
+
+    /// Each reason with how many tests have it, and some of their names.
+    fn print_skips(&self) {
+        let mut reasons: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for (name, reason) in &self.skips {
+            reasons.entry(reason).or_default().push(name);
+        }
+        for (reason, names) in reasons {
+            let shown = names.iter().take(SKIPS_SHOWN).copied().collect::<Vec<_>>().join(", ");
+            let more = if names.len() > SKIPS_SHOWN { ", …" } else { "" };
+            print(&format!("skipped {}: {reason} ({shown}{more})", names.len()));
+        }
     }
 
     /// The ends of the logs of stages that failed without a test that did.
@@ -129,9 +145,8 @@ impl Findings {
 }
 
 /// The lines of a failure that say most: from the panic on, or the last ones.
-fn message(case: &Case) -> String {
-    let lines: Vec<_> =
-        case.failure().unwrap_or_default().lines().filter(|line| !line.trim().is_empty()).collect();
+pub(super) fn message(output: &str) -> String {
+    let lines: Vec<_> = output.lines().filter(|line| !line.trim().is_empty()).collect();
     let begin = lines.iter().position(|line| line.contains("panicked at") || line.starts_with("Error:"));
     let begin = begin.unwrap_or(lines.len().saturating_sub(MESSAGE_LINES));
     lines.iter().skip(begin).take(MESSAGE_LINES).map(|line| format!("    {line}\n")).collect()
@@ -164,7 +179,7 @@ mod tests {
     #[test]
     fn a_failure_is_told_from_its_panic_on() {
         let output = "running\nthread 'x' panicked at a.rs:1:\nassertion failed\n\nnote: more".to_owned();
-        let told = message(&case(Outcome::Failed(output)));
+        let told = message(&output);
         assert_eq!(told, "    thread 'x' panicked at a.rs:1:\n    assertion failed\n    note: more\n");
     }
 
