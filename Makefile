@@ -14,7 +14,7 @@ help: ## List these commands
 demo: ## The main job, end to end: MiniLM split over two nodes (CARRIER=Udp or AfXdp for another carrier)
 	@$(XTASK) demo
 
-test: ## Every test: Rust, Python, chart, end to end (FULL=1 adds the long suites, FULL=fuzz, removals or long runs one)
+test: ## Every test: Rust, Python, chart, end to end (FULL=1 adds the long suites, FULL=fuzz, removals, load or long runs one)
 	@$(XTASK) test
 
 gate: ## The quick check before a submission: static checks, and the tests that a change can break

@@ -15,7 +15,14 @@ mod stages;
 mod summary;
 mod touched;
 
-use std::{path::Path, process::Command, str::FromStr, time::Instant};
+use std::{
+    fs::File,
+    io::Write,
+    path::Path,
+    process::Command,
+    str::FromStr,
+    time::{Instant, SystemTime},
+};
 
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
@@ -28,7 +35,7 @@ use self::{
     stages::{STAGES, Stage},
     summary::Findings,
 };
-use crate::{process, progress::print};
+use crate::{cluster, process, progress::print};
 
 /// A part of the long suites, which can run by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -37,6 +44,8 @@ pub enum Part {
     Fuzz,
     /// Each defence taken away, and a test that notices
     Removals,
+    /// Real-time tests on one busy core, five times
+    Load,
     /// Suites that take long: scale, torch, Benchmarks that judge speed, models with random seeds
     Long,
     /// New and changed tests, many times
@@ -50,6 +59,16 @@ struct Parts {
     named: Vec<Part>,
     /// FULL=1: all of them, and what every run has.
     all: bool,
+}
+
+impl Parts {
+    /// A landing has a fixed seed; the long suites look elsewhere each time, and say where.
+    fn seed(&self) -> Option<String> {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok()?;
+        let seed = (!self.named.is_empty()).then(|| now.as_secs().to_string())?;
+        print(&format!("seed {seed}: {}={seed} repeats it", stages::SEED));
+        Some(seed)
+    }
 }
 
 impl FromStr for Parts {
@@ -77,7 +96,7 @@ enum Output {
 /// What a run covers.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct Scope {
-    /// Long suites: `1` for all of them beside the ordinary ones, or some alone: fuzz, removals, long
+    /// Long suites: `1` for all of them beside the ordinary ones, or some alone: fuzz, removals, load, long
     #[arg(long, env = "FULL", value_name = "PARTS", default_value = "", hide_default_value = true)]
     full: Parts,
     /// Leave out what needs the local cluster
@@ -137,6 +156,8 @@ pub fn run(root: &Path, scope: &Scope) -> Result<()> {
         return (stage.work)(root, &Files::of(root, name));
     }
     if let Some(burners) = scope.under_load {
+        Files::clear(root)?;
+        nextest::build(root, &Files::of(root, stages::BUILD))?;
         return Load { burners, times: scope.times, seed: scope.seed }.run(root);
     }
     if scope.plan {
@@ -147,7 +168,11 @@ pub fn run(root: &Path, scope: &Scope) -> Result<()> {
         }
         return Ok(());
     }
-    let Some(base) = &scope.changed else { return judge(root, &scope.stages(), &[]) };
+    let Some(base) = &scope.changed else {
+        let environment = scope.full.seed().map(|seed| (stages::SEED, seed));
+        judge(root, &scope.stages(), environment.as_slice())?;
+        return scope.full.named.iter().try_for_each(|part| prove(root, *part));
+    };
     let base = base.clone().or_else(|| changed::base(root));
     let selection = changed::selection(root, base.as_deref())?;
     let (stages, environment) = narrowed(scope.stages(), &selection);
@@ -170,6 +195,18 @@ pub fn gate(root: &Path) -> Result<()> {
     judge(root, &stages, &environment)?;
     print(&format!("gate: green for {}", tree(root)?));
     Ok(())
+}
+
+/// Keeps what a part of the long suites proved: an issue may run them one at a time.
+fn prove(root: &Path, part: Part) -> Result<()> {
+    let part = part.to_possible_value().map(|value| value.get_name().to_owned());
+    let date = process::text(Command::new("date").args(["--utc", "--iso-8601=seconds"]))?;
+    let line = serde_json::json!({ "part": part, "tree": tree(root)?, "date": date.trim() }).to_string();
+    print(&format!("proved: {line}"));
+    let path = cluster::cache_folder()?.join("proved.jsonl");
+    let file = File::options().create(true).append(true).open(&path);
+    writeln!(file.with_context(|| format!("opening {}", path.display()))?, "{line}")
+        .context("keeping what was proved")
 }
 
 /// Of `stages` those that can notice a change, and what the others of them are told about it.

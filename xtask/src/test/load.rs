@@ -21,7 +21,7 @@ use std::os::unix::process::CommandExt;
 use super::{
     case::{self, Case, Outcome},
     files::Files,
-    nextest::{self, FILTER},
+    nextest::FILTER,
     stacks,
     stages::{PYTHON, RUST},
     summary,
@@ -49,14 +49,15 @@ pub(super) struct Load {
 }
 
 impl Load {
-    /// Runs everything [`Self::times`] times, each with its own seed, and tells what failed how often.
+    /// As FULL=1 runs it.
+    pub(super) const FULL: Self = Self { burners: 3, times: 5, seed: 1 };
+
+    /// Runs everything that was built [`Self::times`] times, each with its own seed, and tells what failed how often.
     ///
     /// # Errors
     /// One test failed once.
     pub(super) fn run(self, root: &Path) -> Result<()> {
         let began = Instant::now();
-        Files::clear(root)?;
-        nextest::build(root, &Files::of(root, "build"))?;
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let mut one = CpuSet::new();
         one.set(0);

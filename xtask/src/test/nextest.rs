@@ -132,9 +132,23 @@ fn write(command: &mut Command, to: &Path) -> Result<()> {
 /// The expression for the tests of the stage that failed before, if only those are asked for.
 fn only(files: &Files) -> Option<String> {
     let names = fs::read_to_string(files.only()).ok()?;
-    let of = |name: &str| {
-        let (binary, test) = name.split_once('$')?;
-        Some(format!("(binary_id(={binary}) & test(={test}))"))
-    };
-    Some(names.lines().filter_map(of).collect::<Vec<_>>().join(" | "))
+    Some(names.lines().filter_map(named).collect::<Vec<_>>().join(" | "))
+}
+
+/// The expression for one test, as its event names it: `PACKAGE::PROGRAM$TEST`.
+fn named(event: &str) -> Option<String> {
+    let (binary, test) = event.split_once('$')?;
+    let (package, program) = binary.split_once("::")?;
+    Some(format!("(package(={package}) & binary(={program}) & test(={test}))"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_test_that_failed_is_found_again_by_its_event() {
+        let found = named("sealane-sidecar::sealane_sidecar$door::tests::a").unwrap();
+        assert_eq!(found, "(package(=sealane-sidecar) & binary(=sealane_sidecar) & test(=door::tests::a))");
+    }
 }

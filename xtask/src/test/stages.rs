@@ -11,6 +11,7 @@ use anyhow::{Context, Result, ensure};
 use super::{
     Part,
     files::Files,
+    load::Load,
     nextest::{self, Run},
     python,
 };
@@ -73,7 +74,10 @@ impl Stage {
     }
 }
 
-const BUILD: &str = "build";
+/// Environment of a stage: the seed of its tests.
+pub(super) const SEED: &str = "SEALANE_SEED";
+
+pub(super) const BUILD: &str = "build";
 const CLIPPY: &str = "clippy";
 const CLUSTER: &str = "cluster";
 const IMAGES: &str = "images, chart installed";
@@ -86,7 +90,7 @@ const E2E_LONG: &str = "end to end, long";
 const TORCH_IMAGE: &str = "image of the long tests";
 
 /// All of them; of those that could begin at the same time the first does.
-pub(super) static STAGES: [Stage; 21] = [
+pub(super) static STAGES: [Stage; 22] = [
     Stage::new("format", 60, |root, _| shell(root, "cargo", &["fmt", "--all", "--check"])).cores(0),
     Stage::new("tidy", 60, |root, _| tidy::run(root)).cores(0),
     Stage::new("lock file of the fuzzing engine", 60, |root, _| engine_lock(root)).cores(0),
@@ -124,15 +128,15 @@ pub(super) static STAGES: [Stage; 21] = [
         .after(&[BUILD])
         .cores(2)
         .only_in(Part::Removals),
+    Stage::new("under load", 3600, |root, _| Load::FULL.run(root))
+        .after(&[BUILD])
+        .cores(2)
+        .only_in(Part::Load),
     Stage::new("cluster-down leaves nothing", 60, |_, _| cluster::down())
         .after(&[E2E, E2E_LONG])
         .only_in(Part::Long)
         .of_cluster(),
 ];
-
-/// Property tests of a landing run on this seed: what another seed finds is found by a run of FULL=1, not by a landing that
-/// has nothing to do with it.
-const SEED: &str = "1";
 
 /// The engine is no member of the workspace, and builds the same crates: nothing else would notice that its lock is old.
 fn engine_lock(root: &Path) -> Result<()> {
@@ -154,8 +158,14 @@ fn clippy(root: &Path) -> Result<()> {
 
 fn rust(root: &Path, files: &Files) -> Result<()> {
     let mut run = Run::of("not package(sealane-e2e)");
-    run.environment.push(("PROPTEST_RNG_SEED", SEED.to_owned()));
+    run.environment.push(("PROPTEST_RNG_SEED", seed()));
     run.run(root, files)
+}
+
+/// What a landing's property tests begin with: what another seed finds is found by FULL=1, not by a landing that has nothing
+/// to do with it.
+pub(super) fn seed() -> String {
+    std::env::var(SEED).unwrap_or_else(|_| "1".to_owned())
 }
 
 /// What sidecars do over TCP they do over UDP as well; other tests name their carrier, or have none.
@@ -183,7 +193,7 @@ fn deny(root: &Path) -> Result<()> {
 fn models(root: &Path, files: &Files) -> Result<()> {
     let mut run = Run::of("package(sealane-sim)");
     run.profile = "long";
-    run.environment.push(("PROPTEST_CASES", "60000".to_owned()));
+    run.environment.extend([("PROPTEST_CASES", "60000".to_owned()), ("PROPTEST_RNG_SEED", seed())]);
     run.run(root, files)
 }
 
