@@ -18,7 +18,8 @@ use crate::row::Missing;
 
 const UDP: &str = "UDP sockets of the kernel, without segmentation";
 /// The rows of this suite.
-const IDS: [&str; 6] = ["P4-udp", "P5", "P6", "P6-native", "P12", "P13"];
+const IDS: [&str; 9] =
+    ["P4-udp", "P5", "P6", "P6-native", "P12", "P12-asleep", "P13", "P13-asleep", "P13-native"];
 
 pub(super) fn run(bench: &mut Bench<'_>) -> Ran {
     let Some(cores) = Cores::two()? else {
