@@ -1,6 +1,7 @@
 """A pytest plugin that writes how tests ended in the JSON format of Rust's libtest, for `cargo xtask test`.
 
 Each test is a line of the file that SEALANE_EVENTS names; skipped tests also note their reasons, see tests/skips.txt.
+SEALANE_REPEATS says how often each test runs: `make gate` repeats what a change touched.
 """
 
 import json
@@ -8,6 +9,7 @@ import os
 
 _EVENTS = os.environ.get("SEALANE_EVENTS")
 _OUTCOMES = {"passed": "ok", "failed": "failed", "skipped": "ignored"}
+_REPEATS = int(os.environ.get("SEALANE_REPEATS", "1"))
 _seconds = {}
 
 
@@ -15,6 +17,10 @@ def pytest_configure(config):
     if _EVENTS and not hasattr(config, "workerinput"):
         config.pluginmanager.register(_Events(), "sealane-events")
         open(_EVENTS, "w").close()
+
+
+def pytest_collection_modifyitems(items):
+    items[:] = [item for item in items for _ in range(_REPEATS)]
 
 
 class _Events:

@@ -16,6 +16,7 @@ mod summary;
 mod touched;
 
 use std::{
+    collections::BTreeSet,
     fs::File,
     io::Write,
     path::Path,
@@ -34,6 +35,7 @@ use self::{
     plan::Plan,
     stages::{STAGES, Stage},
     summary::Findings,
+    touched::Touched,
 };
 use crate::{cluster, process, progress::print};
 
@@ -190,8 +192,9 @@ pub fn gate(root: &Path) -> Result<()> {
     let full = Parts { named: vec![Part::Gate], all: true };
     let scope = Scope { full, without_cluster: true, ..Scope::default() };
     let (stages, mut environment) = narrowed(scope.stages(), &selection);
-    let touched = base.map(|base| touched::tests(root, &base)).transpose()?.unwrap_or_default();
-    environment.push((nextest::TOUCHED, touched.into_iter().collect::<Vec<_>>().join(" ")));
+    let touched = base.map(|base| Touched::since(root, &base)).transpose()?.unwrap_or_default();
+    let words = |names: BTreeSet<String>| names.into_iter().collect::<Vec<_>>().join(" ");
+    environment.extend([(nextest::TOUCHED, words(touched.rust)), (python::TOUCHED, words(touched.python))]);
     judge(root, &stages, &environment)?;
     print(&format!("gate: green for {}", tree(root)?));
     Ok(())

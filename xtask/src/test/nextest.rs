@@ -19,6 +19,7 @@ pub(super) const TOUCHED: &str = "SEALANE_TEST_TOUCHED";
 /// How long changed tests are repeated, and how many at a time.
 const REPEAT_SECONDS: Duration = Duration::from_secs(60);
 const REPEAT_AT_ONCE: usize = 8;
+const REPEATS: u32 = 10;
 
 /// Where no wheel of it exists, it is built from source.
 const VERSION: &str = "0.9.148";
@@ -66,27 +67,33 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Runs the named tests ten times each, as many of them as [`REPEAT_SECONDS`] allow.
+/// Runs the named tests ten times each, as many of them as [`REPEAT_SECONDS`] allow, and says how many it left out.
 ///
 /// # Errors
 /// One of them failed once.
 pub(super) fn repeat(root: &Path, files: &Files) -> Result<()> {
-    let names = std::env::var(TOUCHED).unwrap_or_default();
-    let names: Vec<_> = names.split_whitespace().collect();
-    let began = Instant::now();
-    let mut left = names.len();
-    for some in names.chunks(REPEAT_AT_ONCE) {
+    let rust = std::env::var(TOUCHED).unwrap_or_default();
+    let python = std::env::var(python::TOUCHED).unwrap_or_default();
+    let [rust, python]: [Vec<_>; 2] = [&rust, &python].map(|names| names.split_whitespace().collect());
+    let (began, all) = (Instant::now(), rust.len() + python.len());
+    let mut left = all;
+    let some = rust.chunks(REPEAT_AT_ONCE).map(|some| (false, some));
+    for (is_python, some) in some.chain(python.chunks(REPEAT_AT_ONCE).map(|some| (true, some))) {
         if began.elapsed() > REPEAT_SECONDS {
             break;
         }
-        let of = some.iter().map(|name| format!("test(/(^|::){name}$/)")).collect::<Vec<_>>().join(" | ");
-        let mut command = nextest(root, files)?;
-        command.args(["--stress-count", "10", "--no-tests", "pass", "--filterset"]);
-        finish(command.arg(format!("({of}) & not package(sealane-e2e)")))?;
+        if is_python {
+            python::repeat(root, files, some, REPEATS)?;
+        } else {
+            let of = some.iter().map(|name| format!("test(/(^|::){name}$/)")).collect::<Vec<_>>().join(" | ");
+            let mut command = nextest(root, files)?;
+            command.args(["--stress-count", &REPEATS.to_string(), "--no-tests", "pass", "--filterset"]);
+            finish(command.arg(format!("({of}) & not package(sealane-e2e)")))?;
+        }
         left -= some.len();
     }
     if left > 0 {
-        print(&format!("{left} of {} new or changed tests were not repeated for want of time", names.len()));
+        print(&format!("{left} of {all} new or changed tests were not repeated for want of time"));
     }
     Ok(())
 }

@@ -12,6 +12,8 @@ use aws_lc_rs::digest::{SHA256, digest};
 use super::{files::Files, stages::finish};
 use crate::{cluster, process, target::Target};
 
+/// Environment of a stage: which Python tests were changed.
+pub(super) const TOUCHED: &str = "SEALANE_TEST_TOUCHED_PYTHON";
 const REQUIREMENTS: &str = "tests/requirements.txt";
 
 /// The client's own tests, against real sidecars, and the vectors that Rust and Python both read.
@@ -20,6 +22,13 @@ pub(super) fn run(root: &Path, files: &Files) -> Result<()> {
     // What a file starts is started once.
     pytest.args(["-n", "4", "--dist", "loadfile"]).env("SEALANE_TEST_BINARIES", root.join("target/debug"));
     finish(&mut pytest)
+}
+
+/// Runs the named tests so often, one after another.
+pub(super) fn repeat(root: &Path, files: &Files, tests: &[&str], times: u32) -> Result<()> {
+    let mut pytest = pytest(root, files, tests)?;
+    pytest.env("SEALANE_TEST_BINARIES", root.join("target/debug"));
+    finish(pytest.env("SEALANE_REPEATS", times.to_string()))
 }
 
 /// What the chart renders, with the helm that the cluster uses.
