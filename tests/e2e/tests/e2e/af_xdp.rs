@@ -1,5 +1,5 @@
 //! Sessions over AF_XDP between pods on the host's network. A node's device has room for one XDP program, so those that
-//! attach one say `node_`, which makes them run alone.
+//! attach one say `node_device_`, which makes one run at a time (see `.config/nextest.toml`).
 
 use std::collections::BTreeSet;
 

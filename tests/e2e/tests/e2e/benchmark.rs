@@ -1,5 +1,5 @@
-//! Benchmarks on the nodes of the cluster. Their names say `node_`, which makes them run alone: they label nodes, and what
-//! they measure is the machine that others would use.
+//! Benchmarks on the nodes of the cluster. Their names say `node_`: they label nodes, so that one runs at a time, and those
+//! that drain a node or judge a speed run alone (see `.config/nextest.toml`).
 
 use anyhow::{Context, Result, ensure};
 use sealane_e2e::{Cluster, Sandbox, Signing, Workload, session, until};
