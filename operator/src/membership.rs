@@ -1,6 +1,8 @@
-//! Which Peer a pod belongs to: decided by labels, the same way at admission and at registration.
+//! Which Peer a pod belongs to: decided by labels, the same way at admission and at registration. A new pod that two
+//! Peers select is refused; one that is there stays with the older of them, so that a new Peer never breaks what works.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use k8s_openapi::jiff::Timestamp;
 use kube::core::{Selector, SelectorExt};
 use sealane_operator_api::Peer;
 use sealane_types::{InvalidName, PeerName};
@@ -36,6 +38,8 @@ pub enum UnreadablePeer {
 pub struct PeerSelector {
     pub peer: PeerName,
     selector: Selector,
+    /// When the Peer was made; None of one that is not stored yet.
+    made: Option<Timestamp>,
 }
 
 impl PeerSelector {
@@ -48,7 +52,7 @@ impl PeerSelector {
         if selector.selects_all() {
             return Err(SelectorError::Empty);
         }
-        Ok(Self { peer, selector })
+        Ok(Self { peer, selector, made: None })
     }
 
     /// None: its replicas are outside of the cluster, and no pod is one of them.
@@ -58,7 +62,10 @@ impl PeerSelector {
     pub fn read(peer: &Peer) -> Result<Option<Self>, UnreadablePeer> {
         let name = PeerName::new(peer.metadata.name.clone().unwrap_or_default())?;
         match (&peer.spec.selector, &peer.spec.external) {
-            (Some(selector), _) => Ok(Some(Self::new(name, selector)?)),
+            (Some(selector), _) => {
+                let made = peer.metadata.creation_timestamp.as_ref().map(|time| time.0);
+                Ok(Some(Self { made, ..Self::new(name, selector)? }))
+            }
             (None, Some(_)) => Ok(None),
             (None, None) => Err(UnreadablePeer::Nothing),
         }
@@ -78,6 +85,18 @@ impl PeerSelector {
     #[must_use]
     pub fn matches(&self, labels: &std::collections::BTreeMap<String, String>) -> bool {
         self.selector.matches(labels)
+    }
+
+    /// Whether it demands all that `other` does, and perhaps more: then `other` selects each of its pods.
+    #[must_use]
+    pub fn is_within(&self, other: &Self) -> bool {
+        let own: Vec<_> = self.selector.clone().into_iter().collect();
+        other.selector.clone().into_iter().all(|demand| own.contains(&demand))
+    }
+
+    /// Oldest first, those that are not stored yet at the end.
+    fn age(&self) -> (bool, Option<Timestamp>, &PeerName) {
+        (self.made.is_none(), self.made, &self.peer)
     }
 }
 
@@ -121,20 +140,28 @@ fn is_label_word(word: &str) -> bool {
 pub enum Membership {
     None,
     One(PeerName),
-    /// At least two: the pod belongs to none of them.
+    /// At least two, of which these are the oldest, the older one first.
     Conflict(PeerName, PeerName),
 }
 
 impl Membership {
     #[must_use]
     pub fn of(labels: &std::collections::BTreeMap<String, String>, peers: &[PeerSelector]) -> Self {
-        let mut matching: Vec<_> =
-            peers.iter().filter(|peer| peer.matches(labels)).map(|peer| &peer.peer).collect();
-        matching.sort();
+        let mut matching: Vec<_> = peers.iter().filter(|peer| peer.matches(labels)).collect();
+        matching.sort_by_key(|peer| peer.age());
         match matching.as_slice() {
             [] => Self::None,
-            [one] => Self::One((*one).clone()),
-            [first, second, ..] => Self::Conflict((*first).clone(), (*second).clone()),
+            [one] => Self::One(one.peer.clone()),
+            [first, second, ..] => Self::Conflict(first.peer.clone(), second.peer.clone()),
+        }
+    }
+
+    /// The Peer that a pod which is there belongs to.
+    #[must_use]
+    pub fn into_peer(self) -> Option<PeerName> {
+        match self {
+            Self::None => None,
+            Self::One(peer) | Self::Conflict(peer, _) => Some(peer),
         }
     }
 }
@@ -169,6 +196,38 @@ mod tests {
             Membership::of(&labels(&[("app", "embedder"), ("gpu", "yes")]), &peers),
             Membership::Conflict(name("all-gpu"), name("embedder"))
         );
+    }
+
+    #[test]
+    fn of_two_peers_the_older_one_has_the_pod() {
+        let named = |name: &str, made: Option<&str>| {
+            let selector = peer(name, json!({"matchLabels": {"app": "x"}}));
+            PeerSelector { made: made.map(|made| made.parse().unwrap()), ..selector }
+        };
+        let labels = [("app".to_owned(), "x".to_owned())].into();
+        let (early, late) = ("2026-11-20T00:00:00Z", "2026-11-20T00:00:01Z");
+        let cases = [
+            ([named("a", Some(late)), named("b", Some(early))], "b"),
+            ([named("a", Some(early)), named("b", Some(late))], "a"),
+            ([named("b", Some(early)), named("a", Some(early))], "a"),
+            ([named("a", None), named("b", Some(late))], "b"),
+        ];
+        for (peers, owner) in cases {
+            let membership = Membership::of(&labels, &peers);
+            assert!(matches!(&membership, Membership::Conflict(..)), "{membership:?}");
+            assert_eq!(membership.into_peer().unwrap().as_str(), owner);
+        }
+        assert_eq!(Membership::of(&[].into(), &[]).into_peer(), None);
+    }
+
+    #[test]
+    fn a_selector_that_demands_more_is_within_one_that_demands_less() {
+        let narrow = peer("narrow", json!({"matchLabels": {"app": "x", "tier": "y"}}));
+        let wide = peer("wide", json!({"matchLabels": {"app": "x"}}));
+        let values = json!({"matchExpressions": [{"key": "app", "operator": "In", "values": ["x"]}]});
+        let other = peer("other", values);
+        assert!(narrow.is_within(&wide) && !wide.is_within(&narrow) && wide.is_within(&wide));
+        assert!(!narrow.is_within(&other) && !other.is_within(&narrow));
     }
 
     #[test]

@@ -15,7 +15,6 @@ use crate::advice::Advice;
 use crate::control::registry::{Registered, Totals};
 use crate::desired::{PolicyWire, Terms};
 use crate::external::External;
-use crate::membership::Membership;
 
 /// A namespace as it was at one moment.
 #[derive(Debug, Clone)]
@@ -117,8 +116,8 @@ pub struct Valid {
     pub policies: BTreeMap<String, ValidPolicy>,
     pub peers: BTreeMap<PeerName, ValidPeer>,
     pub sessions: BTreeMap<SessionName, ValidSession>,
-    /// By pod uid.
-    pub memberships: BTreeMap<String, Membership>,
+    /// By pod uid: the Peer that the pod belongs to.
+    pub memberships: BTreeMap<String, PeerName>,
     /// Indices into `snapshot.pods`, in the order of names.
     pub pods_by_peer: BTreeMap<PeerName, Vec<usize>>,
     /// By pod uid: index into `snapshot.sidecars`.
@@ -180,10 +179,7 @@ impl Valid {
     /// The one Peer that a pod belongs to.
     #[must_use]
     pub fn peer_of(&self, uid: &str) -> Option<&PeerName> {
-        match self.memberships.get(uid) {
-            Some(Membership::One(peer)) => Some(peer),
-            Some(Membership::None | Membership::Conflict(..)) | None => None,
-        }
+        self.memberships.get(uid)
     }
 
     #[must_use]

@@ -18,7 +18,7 @@ macro_rules! words {
 }
 
 words! {
-    TWO_PEERS = "TwoPeers",
+    CONFLICT = "Conflict",
     SELECTOR_INVALID = "SelectorInvalid",
     SPEC_INVALID = "SpecInvalid",
     POLICY_EXPIRING = "PolicyExpiring",

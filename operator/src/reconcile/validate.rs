@@ -12,7 +12,7 @@ use sealane_types::{PeerName, PolicyName, SessionName};
 
 use crate::external::External;
 use crate::membership::{Membership, PeerSelector};
-use crate::spec::{Problem, Snapshot, Valid, ValidPeer, ValidSession, word};
+use crate::spec::{PodView, Problem, Snapshot, Valid, ValidPeer, ValidSession, word};
 
 /// Validates a namespace.
 #[must_use]
@@ -25,8 +25,9 @@ pub fn validate(snapshot: Snapshot) -> Valid {
             Some((policy.metadata.name.clone()?, policy::check(index, policy, &snapshot)))
         })
         .collect();
-    let memberships = memberships(&snapshot);
-    let peers = peers(&snapshot, &memberships);
+    let selectors = PeerSelector::of(&snapshot.peers);
+    let memberships = memberships(&snapshot, &selectors);
+    let peers = peers(&snapshot, &selectors, &memberships);
     let mut sessions = BTreeMap::new();
     for (index, session) in snapshot.sessions.iter().enumerate() {
         let Some(name) = session.metadata.name.clone().and_then(|name| SessionName::new(name).ok()) else {
@@ -45,25 +46,29 @@ pub fn validate(snapshot: Snapshot) -> Valid {
     Valid { snapshot, policies, peers, sessions, memberships, pods_by_peer, sidecars }
 }
 
-fn memberships(snapshot: &Snapshot) -> BTreeMap<String, Membership> {
-    let selectors = PeerSelector::of(&snapshot.peers);
-    snapshot.pods.iter().map(|pod| (pod.uid.clone(), Membership::of(&pod.labels, &selectors))).collect()
+fn memberships(snapshot: &Snapshot, selectors: &[PeerSelector]) -> BTreeMap<String, PeerName> {
+    let peer = |pod: &PodView| Membership::of(&pod.labels, selectors).into_peer();
+    snapshot.pods.iter().filter_map(|pod| Some((pod.uid.clone(), peer(pod)?))).collect()
 }
 
 fn pods_by_peer(
     snapshot: &Snapshot,
-    memberships: &BTreeMap<String, Membership>,
+    memberships: &BTreeMap<String, PeerName>,
 ) -> BTreeMap<PeerName, Vec<usize>> {
     let mut by_peer: BTreeMap<PeerName, Vec<usize>> = BTreeMap::new();
     for (index, pod) in snapshot.pods.iter().enumerate() {
-        if let Some(Membership::One(peer)) = memberships.get(&pod.uid) {
+        if let Some(peer) = memberships.get(&pod.uid) {
             by_peer.entry(peer.clone()).or_default().push(index);
         }
     }
     by_peer
 }
 
-fn peers(snapshot: &Snapshot, memberships: &BTreeMap<String, Membership>) -> BTreeMap<PeerName, ValidPeer> {
+fn peers(
+    snapshot: &Snapshot,
+    selectors: &[PeerSelector],
+    memberships: &BTreeMap<String, PeerName>,
+) -> BTreeMap<PeerName, ValidPeer> {
     let mut peers = BTreeMap::new();
     for (index, peer) in snapshot.peers.iter().enumerate() {
         let Some(name) = peer.metadata.name.clone().and_then(|name| PeerName::new(name).ok()) else {
@@ -74,8 +79,11 @@ fn peers(snapshot: &Snapshot, memberships: &BTreeMap<String, Membership>) -> BTr
             Ok(external) => (external, None),
             Err(problem) => (None, Some(problem)),
         };
-        let problem =
-            unusable.or_else(|| selector_problem(peer)).or_else(|| conflict(&name, snapshot, memberships));
+        let conflict = || {
+            let own = selectors.iter().find(|selector| selector.peer == name)?;
+            conflict(own, snapshot, memberships)
+        };
+        let problem = unusable.or_else(|| selector_problem(peer)).or_else(conflict);
         peers.insert(name, ValidPeer { index, policy, external, problem });
     }
     peers
@@ -91,20 +99,20 @@ fn selector_problem(peer: &Peer) -> Option<Problem> {
     Some(Problem { reason: word::SELECTOR_INVALID, message: error.to_string() })
 }
 
-/// A pod that two Peers select belongs to neither, and both say so.
+/// A pod that two Peers select stays with the older one. The younger one says so; of the older one nothing changes.
 fn conflict(
-    name: &PeerName,
+    own: &PeerSelector,
     snapshot: &Snapshot,
-    memberships: &BTreeMap<String, Membership>,
+    memberships: &BTreeMap<String, PeerName>,
 ) -> Option<Problem> {
-    snapshot.pods.iter().filter(|pod| pod.is_wanted()).find_map(|pod| match memberships.get(&pod.uid) {
-        Some(Membership::Conflict(first, second)) if first == name || second == name => Some(Problem {
-            reason: word::TWO_PEERS,
+    snapshot.pods.iter().filter(|pod| pod.is_wanted() && own.matches(&pod.labels)).find_map(|pod| {
+        let older = memberships.get(&pod.uid).filter(|older| **older != own.peer)?;
+        Some(Problem {
+            reason: word::CONFLICT,
             message: format!(
-                "Peers `{first}` and `{second}` both select pod `{}`; a pod belongs to one Peer",
-                pod.name
+                "Peers `{older}` and `{}` both select pod `{}`, which stays with `{older}`, the older one; new pods that both select are refused",
+                own.peer, pod.name
             ),
-        }),
-        Some(_) | None => None,
+        })
     })
 }

@@ -1,4 +1,5 @@
-//! What a forward shares its ports with: the other sessions of the namespace, and the pods of both its Peers.
+//! What is around an object that is judged: of a forward the other sessions of the namespace and the pods of both its
+//! Peers, with which it shares ports; of a Peer the other Peers, and the pods that it selects.
 
 use std::collections::BTreeMap;
 
@@ -9,6 +10,7 @@ use kube::{Api, Client};
 use sealane_operator_api::{Peer, TransferSession, TransferSessionSpec};
 
 use crate::membership::PeerSelector;
+use crate::spec::PodView;
 
 /// Objects of one kind that a review looks at; what is beyond them shows as a condition later.
 const SESSIONS_MAX: u32 = 4096;
@@ -39,9 +41,7 @@ pub(super) async fn around(
     let sessions = sessions.list(&ListParams::default().limit(SESSIONS_MAX)).await?;
     let sessions: Vec<_> =
         sessions.into_iter().filter_map(|DeserializeGuard(session)| session.ok()).collect();
-    let peers: Api<DeserializeGuard<Peer>> = Api::namespaced(client.clone(), namespace);
-    let peers = peers.list(&ListParams::default().limit(PEERS_MAX)).await?;
-    let peers: Vec<_> = peers.into_iter().filter_map(|DeserializeGuard(peer)| peer.ok()).collect();
+    let peers = readable_peers(client, namespace).await?;
 
     let beside = sessions.iter().map(|session| &session.spec).filter(|other| {
         other.from == spec.from && other.forward.as_ref().is_some_and(|forward| forward.per_replica)
@@ -63,6 +63,23 @@ pub(super) async fn around(
     Ok(Neighbours { sessions, pods, partial })
 }
 
+/// The Peers of a namespace, and the pods that `selector` matches.
+pub(super) async fn of_peer(
+    client: &Client,
+    namespace: &str,
+    selector: &PeerSelector,
+) -> Result<(Vec<PeerSelector>, Vec<PodView>), kube::Error> {
+    let peers = PeerSelector::of(&readable_peers(client, namespace).await?);
+    let pods = selected(client, namespace, selector).await?;
+    Ok((peers, pods.iter().filter_map(PodView::new).collect()))
+}
+
+async fn readable_peers(client: &Client, namespace: &str) -> Result<Vec<Peer>, kube::Error> {
+    let peers: Api<DeserializeGuard<Peer>> = Api::namespaced(client.clone(), namespace);
+    let peers = peers.list(&ListParams::default().limit(PEERS_MAX)).await?;
+    Ok(peers.into_iter().filter_map(|DeserializeGuard(peer)| peer.ok()).collect())
+}
+
 async fn pods_of(
     client: &Client,
     namespace: &str,
@@ -72,6 +89,14 @@ async fn pods_of(
     let found = peers.iter().find(|peer| peer.metadata.name.as_deref() == Some(name));
     let selector = found.and_then(|peer| PeerSelector::read(peer).ok().flatten());
     let Some(selector) = selector else { return Ok(Vec::new()) };
+    selected(client, namespace, &selector).await
+}
+
+async fn selected(
+    client: &Client,
+    namespace: &str,
+    selector: &PeerSelector,
+) -> Result<Vec<Pod>, kube::Error> {
     let api: Api<Pod> = Api::namespaced(client.clone(), namespace);
     let parameters = ListParams::default().labels_from(selector.selector()).limit(PODS_MAX);
     Ok(api.list(&parameters).await?.items)

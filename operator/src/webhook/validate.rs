@@ -1,7 +1,7 @@
 //! `/validate`: refuses custom resources that no schema can judge. Pure.
 //!
-//! What another object may still bring (a missing TrustPolicy, an unsigned document, two Peers on one pod) is a
-//! condition, not a refusal: objects may be applied in any order.
+//! What another object may still bring (a missing TrustPolicy, an unsigned document) is a condition, not a refusal:
+//! objects may be applied in any order.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -19,6 +19,7 @@ use crate::membership::{PeerSelector, SelectorError};
 
 mod carrier;
 pub(super) mod forward;
+pub(super) mod overlap;
 
 /// Why a custom resource is refused; each names the field.
 #[derive(Debug, thiserror::Error)]
@@ -40,6 +41,10 @@ pub enum Invalid {
         example(*free)
     )]
     PortTaken { port: u32, peer: String, session: String, free: Option<u16> },
+    #[error(
+        "spec.selector: pod `{pod}` belongs to Peer `{peer}` already, and a pod belongs to one Peer; choose another selector, or delete Peer `{peer}` first"
+    )]
+    PodTaken { pod: String, peer: PeerName },
     #[error(transparent)]
     Schedule(#[from] ScheduleError),
     #[error("spec.nodePools.selector: {0}; an example is matchLabels: {{kubernetes.io/arch: amd64}}")]

@@ -48,7 +48,7 @@ fn every_reason_that_a_peer_states_has_its_remedy() {
     let line =
         |reason| peer(&peer_with(json!({"conditions": conditions(("False", reason), None)})), &healthy());
     for reason in
-        ["PolicyExpired", "PodsNotInjected", "NotAttached", "HostDataMismatch", "PeerNotInPolicy", "TwoPeers"]
+        ["PolicyExpired", "PodsNotInjected", "NotAttached", "HostDataMismatch", "PeerNotInPolicy", "Conflict"]
     {
         let lines = line(reason);
         assert_eq!(lines[0].outcome, Outcome::Failed);

@@ -1,3 +1,4 @@
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use sealane_operator_api::{CarrierChoice, DurationText};
 use sealane_sidecar_api::control::Configuration;
 
@@ -92,17 +93,24 @@ fn pods_that_end_are_not_dialled_but_stay_configured() {
 }
 
 #[test]
-fn a_pod_of_no_peer_or_of_two_gets_no_policy_and_no_session() {
+fn a_pod_of_no_peer_gets_no_policy_and_no_session() {
     let mut none = snapshot();
     none.peers.remove(0);
+    let told = told(none, "embedder-1-uid");
+    assert_eq!((told.peer.as_str(), told.reason.as_str()), ("", "PeerUnknown"));
+    assert!(told.policy.is_none() && told.sessions.is_empty());
+}
+
+#[test]
+fn a_younger_peer_that_selects_the_same_pods_changes_nothing_for_their_sidecars() {
     let mut two = snapshot();
     let mut twin = peer("twin");
     twin.spec.selector = two.peers[0].spec.selector.clone();
+    twin.metadata.creation_timestamp = Some(Time("2026-11-20T00:00:01Z".parse().unwrap()));
+    two.peers[0].metadata.creation_timestamp = Some(Time("2026-11-20T00:00:00Z".parse().unwrap()));
     two.peers.push(twin);
-    for snapshot in [none, two] {
-        let told = told(snapshot, "embedder-1-uid");
-        assert_eq!((told.peer.as_str(), told.reason.as_str()), ("", "PeerUnknown"));
-        assert!(told.policy.is_none() && told.sessions.is_empty());
+    for uid in ["embedder-1-uid", "ranker-2-uid"] {
+        assert_eq!(told(two.clone(), uid), told(snapshot(), uid));
     }
 }
 

@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use sealane_operator_api::PeerStatus;
 
 use super::{condition, message};
@@ -122,20 +123,39 @@ fn the_epoch_that_replicas_act_by_is_shown_and_so_is_a_newer_one_that_they_refus
     assert_eq!(condition(&status.conditions, "Ready"), "True AllReady", "the older document is in force");
 }
 
-#[test]
-fn two_peers_on_one_pod_are_both_told() {
-    let mut snapshot = snapshot();
+/// A Peer that selects the pods of `embedder` too, made `hour` hours into the day on which that one was made at noon.
+fn twin(snapshot: &mut Snapshot, hour: u8) {
+    let made = |hour: u8| Some(Time(format!("2026-11-20T{hour:02}:00:00Z").parse().unwrap()));
     let mut twin = peer("twin");
     twin.spec.selector = snapshot.peers[0].spec.selector.clone();
+    twin.metadata.creation_timestamp = made(hour);
+    snapshot.peers[0].metadata.creation_timestamp = made(12);
     snapshot.peers.push(twin);
-    let (_, _, statuses) = run(snapshot);
-    for (name, status) in &statuses.peers {
-        let conflict = name.as_str() != "ranker";
-        assert_eq!(condition(&status.conditions, "Ready") == "False TwoPeers", conflict, "{name}");
-        if conflict {
-            assert!(message(&status.conditions, "Ready").contains("`embedder` and `twin`"));
-        }
+}
+
+#[test]
+fn a_pod_of_two_peers_stays_with_the_older_and_the_younger_says_so() {
+    for (hour, older, younger) in [(13, "embedder", "twin"), (11, "twin", "embedder")] {
+        let mut snapshot = snapshot();
+        twin(&mut snapshot, hour);
+        let (_, _, statuses) = run(snapshot);
+        let of = |name: &str| &statuses.peers.iter().find(|(peer, _)| peer.as_str() == name).unwrap().1;
+        assert_eq!(condition(&of(older).conditions, "Ready"), "True AllReady");
+        assert_eq!(of(older).desired, Some(1));
+        assert_eq!(condition(&of(younger).conditions, "Ready"), "False Conflict");
+        assert_eq!(of(younger).desired, Some(0));
+        assert!(message(&of(younger).conditions, "Ready").contains(&format!("`{older}` and `{younger}`")));
     }
+}
+
+#[test]
+fn finished_pods_are_no_conflict() {
+    let mut snapshot = snapshot();
+    twin(&mut snapshot, 13);
+    snapshot.pods[0].phase = PodPhase::Succeeded;
+    let (_, _, statuses) = run(snapshot);
+    let twin = statuses.peers.iter().find(|(peer, _)| peer.as_str() == "twin").unwrap();
+    assert_ne!(condition(&twin.1.conditions, "Ready"), "False Conflict");
 }
 
 #[test]

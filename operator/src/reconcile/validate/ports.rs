@@ -7,7 +7,6 @@ use k8s_openapi::jiff::Timestamp;
 use sealane_operator_api::{Forward, TransferSession};
 use sealane_types::{PeerName, Reason, SessionName};
 
-use crate::membership::Membership;
 use crate::ports::{listened, shared};
 use crate::spec::{PodView, Problem, Snapshot, ValidSession};
 
@@ -24,7 +23,7 @@ struct Claim {
 pub(super) fn refuse_conflicts(
     sessions: &mut BTreeMap<SessionName, ValidSession>,
     snapshot: &Snapshot,
-    memberships: &BTreeMap<String, Membership>,
+    memberships: &BTreeMap<String, PeerName>,
 ) {
     let mut claims: Vec<Claim> = sessions
         .iter()
@@ -75,10 +74,8 @@ fn claim(
 fn highest_ordinal(
     peer: &PeerName,
     pods: &[PodView],
-    memberships: &BTreeMap<String, Membership>,
+    memberships: &BTreeMap<String, PeerName>,
 ) -> Option<u32> {
-    let replica = |pod: &&PodView| {
-        pod.is_wanted() && matches!(memberships.get(&pod.uid), Some(Membership::One(of)) if of == peer)
-    };
+    let replica = |pod: &&PodView| pod.is_wanted() && memberships.get(&pod.uid) == Some(peer);
     pods.iter().filter(replica).filter_map(PodView::ordinal).max()
 }

@@ -127,3 +127,59 @@ async fn a_review_looks_at_the_pods_of_so_many_peers_and_says_so() {
         assert_eq!(warned, partial, "{others}");
     }
 }
+
+/// A review of Peer `twin`, which selects what `embedder` does, in a namespace with one pod of it.
+async fn review_peer(labels: Value, old: Option<Value>, pods: bool) -> (AdmissionResponse, Vec<String>) {
+    let answer = move |asked: &Asked| match asked.path.split('?').next().unwrap_or_default() {
+        "/apis/sealane.dev/v1alpha1/namespaces/demo/peers" => list(json!([fixture::peer("embedder")])),
+        "/api/v1/namespaces/demo/pods" if pods => list(json!([{
+            "metadata": {"name": "embedder-0", "uid": "u", "labels": {"app": "embedder", "gpu": "yes"}},
+            "status": {"phase": "Running"},
+        }])),
+        "/api/v1/namespaces/demo/pods" => list(json!([])),
+        _ => failure(404, "NotFound"),
+    };
+    let (client, log) = cluster(answer);
+    let peer = |labels: &Value| {
+        let mut peer = json!(fixture::peer("twin"));
+        peer["spec"]["selector"] = json!({"matchLabels": labels});
+        peer
+    };
+    let review: kube::core::admission::AdmissionReview<DynamicObject> = serde_json::from_value(json!({
+        "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
+        "request": {
+            "uid": "1", "operation": if old.is_some() { "UPDATE" } else { "CREATE" }, "namespace": "demo",
+            "name": "twin", "userInfo": {}, "dryRun": false,
+            "kind": {"group": "sealane.dev", "version": "v1alpha1", "kind": "Peer"},
+            "resource": {"group": "sealane.dev", "version": "v1alpha1", "resource": "peers"},
+            "object": peer(&labels), "oldObject": old.as_ref().map(peer),
+        },
+    }))
+    .unwrap();
+    let response = Validator::new(client).review(&review.try_into().unwrap()).await;
+    let asked = log.lock().unwrap().iter().map(|asked| asked.path.clone()).collect();
+    (response, asked)
+}
+
+#[tokio::test]
+async fn a_second_peer_of_the_same_pods_is_refused_where_there_are_pods() {
+    for labels in [json!({"app": "embedder"}), json!({"gpu": "yes"})] {
+        let (response, _) = review_peer(labels, None, true).await;
+        assert!(!response.allowed);
+        let message = response.result.message;
+        assert!(message.contains("`embedder-0` belongs to Peer `embedder`"), "{message}");
+    }
+    let (response, _) = review_peer(json!({"app": "embedder"}), None, false).await;
+    assert!(response.allowed && response.warnings.unwrap()[0].contains("Peer `embedder` selects the same"));
+    let (response, _) = review_peer(json!({"gpu": "yes"}), None, false).await;
+    assert!(response.allowed && response.warnings.is_none());
+}
+
+#[tokio::test]
+async fn who_leaves_the_selector_of_a_peer_as_it_is_is_not_bothered() {
+    let labels = json!({"app": "embedder"});
+    let (response, asked) = review_peer(labels.clone(), Some(labels.clone()), true).await;
+    assert!(response.allowed && asked.is_empty(), "{asked:?}");
+    let (response, _) = review_peer(labels, Some(json!({"app": "other"})), true).await;
+    assert!(!response.allowed);
+}
