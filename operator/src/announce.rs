@@ -16,7 +16,7 @@ pub(crate) async fn announce(
     before: &[Condition],
     after: &[Condition],
 ) {
-    for condition in turned(before, after) {
+    for condition in news(before, after) {
         let event = Event {
             type_: if is_good(condition) { EventType::Normal } else { EventType::Warning },
             reason: condition.reason.clone(),
@@ -39,10 +39,24 @@ pub(crate) async fn announce(
 /// How every object begins: no news.
 const BEGINNINGS: [&str; 5] = ["NoReplicas", "NotAttached", "NotConfigured", "PeerUnknown", "Connecting"];
 
-/// Conditions that changed their status. A first one counts only when it has something to say, and one that was
+/// Conditions that turned, each cause once: what follows from it would repeat its word.
+fn news<'a>(before: &'a [Condition], after: &'a [Condition]) -> Vec<&'a Condition> {
+    let mut told: Vec<&Condition> = Vec::new();
+    for condition in turned(before, after) {
+        let same = |earlier: &&Condition| {
+            earlier.reason == condition.reason && is_good(earlier) == is_good(condition)
+        };
+        if !told.iter().any(same) {
+            told.push(condition);
+        }
+    }
+    told
+}
+
+/// Conditions that changed their status, to one that is known. A first one counts only when it has something to say, and one that was
 /// never good does not become news by still not being it.
 fn turned<'a>(before: &'a [Condition], after: &'a [Condition]) -> impl Iterator<Item = &'a Condition> {
-    after.iter().filter(|condition| {
+    after.iter().filter(|condition| condition.status != "Unknown").filter(|condition| {
         let beginning = BEGINNINGS.contains(&condition.reason.as_str());
         match before.iter().find(|earlier| earlier.type_ == condition.type_) {
             Some(earlier) if earlier.status == condition.status => false,
@@ -105,6 +119,22 @@ mod tests {
         assert!(types(&[], slice::from_ref(&waiting)).is_empty());
         assert!(types(&[condition("Ready", "Unknown")], slice::from_ref(&waiting)).is_empty());
         assert_eq!(types(&[condition("Ready", "True")], &[waiting]), ["Ready"]);
+        // What is not known any more is told by what is: Ready says why.
+        let unknown = [condition("Ready", "True"), condition("PolicyVerified", "Unknown")];
+        assert!(
+            types(&[condition("Ready", "True"), condition("PolicyVerified", "True")], &unknown).is_empty()
+        );
         assert!(!is_good(&condition("Degraded", "True")) && is_good(&condition("Complete", "True")));
+    }
+
+    #[test]
+    fn one_cause_is_one_event() {
+        let types = |after: &[Condition]| {
+            news(&[], after).iter().map(|condition| condition.type_.clone()).collect::<Vec<_>>()
+        };
+        let (ready, policy) = (condition("Ready", "False"), condition("PolicyVerified", "False"));
+        assert_eq!(types(&[ready.clone(), policy.clone()]), ["Ready"]);
+        let other = Condition { reason: "Other".to_owned(), ..policy };
+        assert_eq!(types(&[ready, other]), ["Ready", "PolicyVerified"]);
     }
 }

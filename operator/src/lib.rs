@@ -38,3 +38,4 @@ mod testing;
 pub mod tls;
 pub mod watch;
 pub mod webhook;
+pub mod workload;

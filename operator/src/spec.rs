@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Pod, PodStatus};
+use k8s_openapi::jiff::Timestamp;
 use sealane_operator_api::well_known::{POD_INDEX_LABEL, SIDECAR_CONTAINER};
 pub use sealane_operator_api::word;
 use sealane_operator_api::{Peer, TransferSession, TrustPolicy};
@@ -15,6 +16,7 @@ use crate::advice::Advice;
 use crate::control::registry::{Registered, Totals};
 use crate::desired::{PolicyWire, Terms};
 use crate::external::External;
+use crate::workload::{Owner, WorkloadView};
 
 /// A namespace as it was at one moment.
 #[derive(Debug, Clone)]
@@ -25,6 +27,8 @@ pub struct Snapshot {
     pub sessions: Vec<TransferSession>,
     pub policies: Vec<TrustPolicy>,
     pub pods: Vec<PodView>,
+    /// What makes pods, in the order of kinds and names.
+    pub workloads: Vec<WorkloadView>,
     pub sidecars: Vec<Registered>,
     /// By session uid.
     pub retired: BTreeMap<String, Totals>,
@@ -56,6 +60,11 @@ pub struct PodView {
     pub injected: bool,
     /// Being deleted.
     pub leaving: bool,
+    /// What made it, and makes another one in its place if it is to.
+    pub owner: Option<Owner>,
+    pub made: Option<Timestamp>,
+    /// When the last of its containers ended, of a pod that is finished.
+    pub ended: Option<Timestamp>,
 }
 
 impl PodView {
@@ -79,6 +88,9 @@ impl PodView {
             addresses: addresses.filter_map(|address| address.ip.parse().ok()).collect(),
             injected: sidecars.into_iter().any(|container| container.name == SIDECAR_CONTAINER),
             leaving: pod.metadata.deletion_timestamp.is_some(),
+            owner: Owner::of(&pod.metadata),
+            made: pod.metadata.creation_timestamp.as_ref().map(|time| time.0),
+            ended: status.and_then(last_end),
         })
     }
 
@@ -93,6 +105,43 @@ impl PodView {
     pub fn is_wanted(&self) -> bool {
         self.phase == PodPhase::Live && !self.leaving
     }
+}
+
+/// When the last container of a pod ended, if it is known of any.
+fn last_end(status: &PodStatus) -> Option<Timestamp> {
+    let containers = status.container_statuses.iter().flatten();
+    let ended = containers.filter_map(|one| one.state.as_ref()?.terminated.as_ref()?.finished_at.as_ref());
+    ended.map(|time| time.0).max()
+}
+
+/// The pods of one Peer, and of what makes them, as a whole.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Work {
+    pub outcome: Outcome,
+    /// What is to make pods that are not there yet.
+    pub expected: Vec<Expected>,
+}
+
+/// How the work of a Peer stands.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Outcome {
+    /// Nothing is there that says anything: no pod, and no workload that makes or made one.
+    #[default]
+    Unknown,
+    /// A pod runs, or is to.
+    Active,
+    /// All of it has finished successfully.
+    Succeeded,
+    /// Part of it has failed for good, nothing runs, and why.
+    Failed(String),
+}
+
+/// Pods of one workload that are to be made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Expected {
+    /// `Kind/name`.
+    pub workload: String,
+    pub pods: u32,
 }
 
 /// Why something does not hold: one word for machines, one sentence for people.
@@ -122,6 +171,8 @@ pub struct Valid {
     pub pods_by_peer: BTreeMap<PeerName, Vec<usize>>,
     /// By pod uid: index into `snapshot.sidecars`.
     pub sidecars: BTreeMap<String, usize>,
+    /// Of every Peer in the cluster.
+    pub works: BTreeMap<PeerName, Work>,
 }
 
 /// A TrustPolicy as it goes to sidecars, and the operator's own verdict on it, which is advisory.
@@ -180,6 +231,12 @@ impl Valid {
     #[must_use]
     pub fn peer_of(&self, uid: &str) -> Option<&PeerName> {
         self.memberships.get(uid)
+    }
+
+    /// How the work of `peer` stands; None outside of the cluster.
+    #[must_use]
+    pub fn work_of(&self, peer: &PeerName) -> Option<&Work> {
+        self.works.get(peer)
     }
 
     #[must_use]

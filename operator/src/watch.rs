@@ -1,24 +1,25 @@
 //! Caches of everything that a reconciliation reads, and the requests that their changes cause.
 
+mod follow;
+mod workloads;
+
 use std::collections::BTreeSet;
 use std::fmt;
 use std::future::Future;
-use std::hash::Hash;
 use std::sync::Arc;
 
-use futures::StreamExt;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{
+    Container, ContainerState, ContainerStateTerminated, ContainerStatus, Pod, PodSpec, PodStatus,
+};
 use kube::core::DeserializeGuard;
-use kube::runtime::WatchStreamExt;
-use kube::runtime::reflector::{self, Store};
-use kube::runtime::watcher::{self, Event, watcher};
-use kube::{Api, Client, Resource};
+use kube::runtime::reflector::Store;
+use kube::{Api, Client};
 use sealane_operator_api::well_known::SIDECAR_CONTAINER;
 use sealane_operator_api::{Peer, TransferSession, TrustPolicy};
-use serde::de::DeserializeOwned;
 
+use self::follow::follow;
+pub use self::workloads::Workloads;
 use crate::advice::Advice;
-use crate::causes::Causes;
 use crate::limits::DEBOUNCE;
 use crate::queue::Queue;
 use crate::reconcile::choose::is_open;
@@ -34,6 +35,7 @@ pub struct Stores {
     pub sessions: Store<Guarded<TransferSession>>,
     pub policies: Store<Guarded<TrustPolicy>>,
     pub pods: Store<Pod>,
+    pub workloads: Workloads,
 }
 
 impl fmt::Debug for Stores {
@@ -51,6 +53,7 @@ impl Stores {
             self.sessions.wait_until_ready(),
             self.policies.wait_until_ready(),
             self.pods.wait_until_ready(),
+            self.workloads.ready(),
         );
     }
 }
@@ -63,60 +66,11 @@ pub fn start(client: &Client, queue: &Arc<Queue>) -> (Stores, impl Future<Output
     let (policies, policies_watch) =
         follow(Api::all(client.clone()), queue, |_: &mut Guarded<TrustPolicy>| {});
     let (pods, pods_watch) = follow(Api::all(client.clone()), queue, trim);
+    let (workloads, workloads_watch) = workloads::start(client, queue);
     let watching = async move {
-        tokio::join!(peers_watch, sessions_watch, policies_watch, pods_watch);
+        tokio::join!(peers_watch, sessions_watch, policies_watch, pods_watch, workloads_watch);
     };
-    (Stores { peers, sessions, policies, pods }, watching)
-}
-
-fn follow<K>(
-    api: Api<K>,
-    queue: &Arc<Queue>,
-    trim: fn(&mut K),
-) -> (Store<K>, impl Future<Output = ()> + Send + use<K>)
-where
-    K: Resource + Clone + DeserializeOwned + fmt::Debug + Send + Sync + 'static,
-    K::DynamicType: Default + Eq + Hash + Clone + Send + Sync,
-{
-    let (store, writer) = reflector::store();
-    let queue = Arc::clone(queue);
-    let events = watcher(api, watcher::Config::default()).default_backoff().modify(move |object| {
-        object.meta_mut().managed_fields = None;
-        trim(object);
-    });
-    let watching = async move {
-        let mut known = BTreeSet::new();
-        let mut events = std::pin::pin!(events.reflect(writer));
-        while let Some(event) = events.next().await {
-            match event {
-                Ok(Event::Apply(object) | Event::Delete(object)) => touch(&queue, &mut known, &object),
-                Ok(Event::InitApply(object)) => touch(&queue, &mut known, &object),
-                // What vanished while nobody watched is missed by no other event.
-                Ok(Event::InitDone) => {
-                    known.iter().for_each(|namespace: &String| queue.request(namespace, DEBOUNCE));
-                }
-                Ok(Event::Init) => {}
-                Err(error) => {
-                    let kind = K::kind(&K::DynamicType::default()).into_owned();
-                    tracing::warn!(
-                        kind,
-                        error = %Causes(&error),
-                        "watch failed; trying again"
-                    );
-                }
-            }
-        }
-    };
-    (store, watching)
-}
-
-fn touch<K: Resource>(queue: &Queue, known: &mut BTreeSet<String>, object: &K) {
-    if let Some(namespace) = object.meta().namespace.as_deref() {
-        if !known.contains(namespace) {
-            known.insert(namespace.to_owned());
-        }
-        queue.request(namespace, DEBOUNCE);
-    }
+    (Stores { peers, sessions, policies, pods, workloads }, watching)
 }
 
 /// Asks for the namespaces whose sessions follow advice whenever it changes.
@@ -139,32 +93,43 @@ pub async fn advised(
 /// Keeps of a pod what [`crate::spec::PodView`] reads: the cache holds every pod of the cluster.
 fn trim(pod: &mut Pod) {
     pod.metadata.annotations = None;
-    pod.metadata.owner_references = None;
     pod.metadata.finalizers = None;
+    pod.metadata.owner_references.iter_mut().for_each(|owners| {
+        owners.retain(|owner| owner.controller == Some(true));
+    });
     if let Some(spec) = pod.spec.take() {
         let sidecar =
             spec.init_containers.into_iter().flatten().find(|container| container.name == SIDECAR_CONTAINER);
-        let sidecar = sidecar.map(|container| k8s_openapi::api::core::v1::Container {
-            name: container.name,
-            ..Default::default()
-        });
-        pod.spec = Some(k8s_openapi::api::core::v1::PodSpec {
+        let sidecar = sidecar.map(|container| Container { name: container.name, ..Container::default() });
+        pod.spec = Some(PodSpec {
             node_name: spec.node_name,
             init_containers: sidecar.map(|container| vec![container]),
-            ..Default::default()
+            ..PodSpec::default()
         });
     }
     if let Some(status) = pod.status.take() {
-        pod.status = Some(k8s_openapi::api::core::v1::PodStatus {
+        let containers = status.container_statuses.map(|all| all.into_iter().filter_map(ended).collect());
+        pod.status = Some(PodStatus {
             phase: status.phase,
             pod_ips: status.pod_ips,
-            ..Default::default()
+            container_statuses: containers,
+            ..PodStatus::default()
         });
     }
 }
 
+/// When a container ended, and nothing else of it.
+fn ended(container: ContainerStatus) -> Option<ContainerStatus> {
+    let finished_at = container.state?.terminated?.finished_at?;
+    let terminated = ContainerStateTerminated { finished_at: Some(finished_at), ..Default::default() };
+    let state = ContainerState { terminated: Some(terminated), ..ContainerState::default() };
+    Some(ContainerStatus { state: Some(state), ..ContainerStatus::default() })
+}
+
 #[cfg(test)]
 mod tests {
+    use kube::runtime::reflector;
+    use kube::runtime::watcher::Event;
     use serde_json::json;
 
     use super::*;
@@ -174,15 +139,27 @@ mod tests {
     fn trimming_loses_nothing_that_is_read() {
         let pod = json!({
             "metadata": {"name": "p", "uid": "u", "labels": {"a": "b"}, "annotations": {"x": "y"},
-                         "deletionTimestamp": "2026-11-20T00:00:00Z"},
+                         "deletionTimestamp": "2026-11-20T00:00:00Z",
+                         "creationTimestamp": "2026-11-19T00:00:00Z",
+                         "ownerReferences": [
+                             {"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "n"},
+                             {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "j", "controller": true},
+                         ]},
             "spec": {"nodeName": "n", "containers": [{"name": "app"}],
                      "initContainers": [{"name": "sealane", "image": "i"}, {"name": "other"}]},
-            "status": {"phase": "Running", "podIPs": [{"ip": "10.0.0.7"}], "message": "m"},
+            "status": {"phase": "Failed", "podIPs": [{"ip": "10.0.0.7"}], "message": "m", "containerStatuses": [
+                {"name": "app", "image": "i", "imageID": "i", "ready": false, "restartCount": 0, "state":
+                    {"terminated": {"exitCode": 1, "finishedAt": "2026-11-19T01:00:00Z"}}},
+                {"name": "other", "image": "i", "imageID": "i", "ready": true, "restartCount": 0,
+                 "state": {"running": {}}},
+            ]},
         });
         let whole: Pod = serde_json::from_value(pod).unwrap();
         let mut trimmed = whole.clone();
         trim(&mut trimmed);
-        assert_eq!(PodView::new(&trimmed), PodView::new(&whole));
+        let view = PodView::new(&whole).unwrap();
+        assert_eq!(PodView::new(&trimmed).as_ref(), Some(&view));
+        assert!(view.owner.is_some() && view.made.is_some() && view.ended.is_some());
         assert!(trimmed.spec.unwrap().containers.is_empty());
     }
 

@@ -17,6 +17,7 @@ use super::{choose, plan, validate};
 use crate::control::registry::Registered;
 use crate::control::report::Registration;
 use crate::spec::{PodPhase, PodView, Snapshot, Valid};
+use crate::workload::{Completions, Owner, WorkloadState, WorkloadView};
 
 /// 2026-11-21T00:00:00Z, within the documents that [`document`] makes.
 pub(super) const NOW: u64 = 1_795_219_200;
@@ -102,6 +103,9 @@ pub(super) fn pod(app: &str, number: u8) -> PodView {
         addresses: vec![std::net::IpAddr::from([10, 0, 0, number])],
         injected: true,
         leaving: false,
+        owner: None,
+        made: None,
+        ended: None,
     }
 }
 
@@ -175,11 +179,38 @@ pub(super) fn snapshot() -> Snapshot {
         sessions: vec![session()],
         policies: vec![policy(&document(1, |_| ()))],
         pods,
+        workloads: Vec::new(),
         sidecars,
         retired: BTreeMap::new(),
         held: BTreeMap::new(),
         advice: Arc::default(),
     }
+}
+
+/// A Job that is to complete `wanted` pods of `app`; it runs.
+pub(super) fn job(name: &str, app: &str, wanted: u32) -> WorkloadView {
+    let completions = Completions {
+        wanted: Some(wanted),
+        parallelism: wanted,
+        succeeded: 0,
+        failed_indexes: 0,
+        decided: false,
+    };
+    WorkloadView {
+        kind: "Job",
+        name: name.to_owned(),
+        uid: format!("{name}-uid"),
+        made: None,
+        owner: None,
+        labels: BTreeMap::from([("app".to_owned(), app.to_owned())]),
+        state: WorkloadState::Running(completions),
+    }
+}
+
+/// The controller that `workload` is to its pods.
+pub(super) fn owner(workload: &WorkloadView) -> Option<Owner> {
+    let WorkloadView { kind, name, uid, .. } = workload;
+    Some(Owner { kind: (*kind).to_owned(), name: name.clone(), uid: uid.clone() })
 }
 
 /// Changes what a sidecar reported.

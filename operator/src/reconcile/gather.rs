@@ -14,7 +14,9 @@ pub fn gather(context: &Context, namespace: &str) -> Snapshot {
     let peers = objects(&context.stores.peers, namespace);
     let sidecars = context.registry.in_namespace(namespace);
     // Namespaces without Peers and sidecars have nothing to do with pods, and most namespaces are such.
-    let pods = if peers.is_empty() && sidecars.is_empty() { Vec::new() } else { pods(context, namespace) };
+    let concerned = !peers.is_empty() || !sidecars.is_empty();
+    let pods = if concerned { pods(context, namespace) } else { Vec::new() };
+    let workloads = if concerned { context.stores.workloads.of(namespace) } else { Vec::new() };
     Snapshot {
         namespace: namespace.to_owned(),
         now: clock::now(),
@@ -22,6 +24,7 @@ pub fn gather(context: &Context, namespace: &str) -> Snapshot {
         sessions: objects(&context.stores.sessions, namespace),
         policies: objects(&context.stores.policies, namespace),
         pods,
+        workloads,
         sidecars,
         retired: context.registry.retired(namespace),
         held: context.held(namespace),

@@ -1,5 +1,6 @@
 //! Step six, pure up to [`write`]: what each object's status should say, from what was applied and reported.
 
+mod absence;
 mod external;
 mod peer;
 mod policy;
@@ -8,10 +9,10 @@ mod session;
 mod summary;
 pub mod write;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use sealane_operator_api::{PeerStatus, TransferSessionStatus, TrustPolicyStatus};
+use sealane_operator_api::{PeerStatus, Phase, TransferSessionStatus, TrustPolicyStatus};
 use sealane_types::{PeerName, SessionName};
 
 use super::choose::Choices;
@@ -59,27 +60,43 @@ pub fn status(valid: &Valid, applied: &Resources<Applied>, choices: &Choices) ->
     // A second more, so that it has come.
     let stale = stale.map(|until| Duration::from_secs(until.0.saturating_sub(now.0).saturating_add(1)));
     again_in = earlier(again_in, stale);
+    let sessions: Vec<_> = valid
+        .sessions
+        .iter()
+        .map(|(name, session)| {
+            (name.clone(), session::status(valid, name, session, &standing, choices.get(name)))
+        })
+        .collect();
+    let settled = settled(valid, &sessions);
     Statuses {
         peers: replicas
             .iter()
             .map(|(peer, replicas)| {
                 let status = match external.get(peer) {
                     Some(external) => external::status(valid, peer, external),
-                    None => peer::status(valid, peer, replicas),
+                    None => peer::status(valid, peer, replicas, settled.contains(peer)),
                 };
                 ((*peer).clone(), status)
             })
             .collect(),
-        sessions: valid
-            .sessions
-            .iter()
-            .map(|(name, session)| {
-                (name.clone(), session::status(valid, name, session, &standing, choices.get(name)))
-            })
-            .collect(),
+        sessions,
         policies,
         again_in,
     }
+}
+
+/// Peers that take part in sessions, all of which are complete.
+fn settled<'a>(
+    valid: &'a Valid,
+    sessions: &[(SessionName, TransferSessionStatus)],
+) -> BTreeSet<&'a PeerName> {
+    let (mut complete, mut open) = (BTreeSet::new(), BTreeSet::new());
+    for (name, status) in sessions {
+        let shape = valid.sessions.get(name).and_then(|session| session.shape.as_ref().ok());
+        let peers = shape.into_iter().flat_map(|shape| std::iter::once(&shape.from).chain(&shape.to));
+        if status.phase == Some(Phase::Complete) { complete.extend(peers) } else { open.extend(peers) }
+    }
+    &complete - &open
 }
 
 /// The earlier of two times that may be absent.

@@ -7,6 +7,7 @@ mod forwards;
 mod peers;
 mod policies;
 mod sessions;
+mod work;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 

@@ -4,6 +4,7 @@ mod crowd;
 mod policy;
 mod ports;
 mod session;
+mod work;
 
 use std::collections::BTreeMap;
 
@@ -43,7 +44,8 @@ pub fn validate(snapshot: Snapshot) -> Valid {
     };
     let sidecars = snapshot.sidecars.iter().enumerate().map(by_uid).collect();
     let pods_by_peer = pods_by_peer(&snapshot, &memberships);
-    Valid { snapshot, policies, peers, sessions, memberships, pods_by_peer, sidecars }
+    let works = work::by_peer(&snapshot, &peers, &selectors, &memberships);
+    Valid { snapshot, policies, peers, sessions, memberships, pods_by_peer, sidecars, works }
 }
 
 fn memberships(snapshot: &Snapshot, selectors: &[PeerSelector]) -> BTreeMap<String, PeerName> {

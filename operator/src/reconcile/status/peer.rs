@@ -2,17 +2,18 @@
 
 use std::time::Duration;
 
-use sealane_operator_api::PeerStatus;
 use sealane_operator_api::well_known::condition::{
     COLLATERAL_FRESH, DEGRADED, EVIDENCE_VERIFIED, POLICY_VERIFIED, READY, TCB_UP_TO_DATE,
 };
+use sealane_operator_api::{Peer, PeerStatus};
 use sealane_types::{Assurance, PeerName, Reason, TcbStatus, UnixSeconds};
 
+use super::absence::absence;
 use super::replica::Replica;
 use super::summary::{count, joined, weakest};
 use crate::condition::{Finding, conditions, time};
 use crate::limits::STATUS_REPLICAS_MAX;
-use crate::spec::{Problem, Valid, word};
+use crate::spec::{Outcome, Problem, Valid, word};
 
 /// What sessions need to know about a Peer.
 #[derive(Debug, Clone)]
@@ -32,14 +33,35 @@ impl Standing {
     }
 }
 
-pub(super) fn status(valid: &Valid, name: &PeerName, replicas: &[Replica<'_>]) -> PeerStatus {
+/// Whether the Peer has nothing left to do: all of its work has finished successfully, or every session that it takes
+/// part in is complete. Once told, it stays told although Jobs and pods are cleaned up.
+fn is_finished(valid: &Valid, name: &PeerName, object: Option<&Peer>, settled: bool) -> bool {
+    let told = object.and_then(|object| {
+        let status = object.status.as_ref()?;
+        let ready = status.conditions.iter().find(|condition| condition.type_ == READY)?;
+        let same = status.observed_generation == object.metadata.generation;
+        Some(same && ready.status == "True" && ready.reason == Reason::Finished.as_str())
+    });
+    match valid.work_of(name).map(|work| &work.outcome) {
+        Some(Outcome::Succeeded) => true,
+        Some(Outcome::Unknown) => settled || told == Some(true),
+        Some(Outcome::Active | Outcome::Failed(_)) | None => false,
+    }
+}
+
+/// `settled`: the Peer takes part in sessions, and all of them are complete.
+pub(super) fn status(valid: &Valid, name: &PeerName, replicas: &[Replica<'_>], settled: bool) -> PeerStatus {
     let peer = valid.peers.get(name).and_then(|peer| Some((peer, valid.snapshot.peers.get(peer.index)?)));
     let generation = peer.and_then(|(_, object)| object.metadata.generation);
     let previous = peer.and_then(|(_, object)| object.status.as_ref());
     let previous = previous.map(|status| status.conditions.as_slice()).unwrap_or_default();
     let problem = peer.and_then(|(peer, _)| peer.problem.as_ref());
     let now = valid.snapshot.now;
-    let findings = findings(valid, problem, replicas);
+    let finished = replicas.is_empty() && is_finished(valid, name, peer.map(|(_, object)| object), settled);
+    let findings = match problem {
+        None if finished => at_rest(),
+        _ => findings(valid, name, problem, replicas),
+    };
     let evidence = || replicas.iter().filter_map(Replica::attested);
     let weakest_tcb: Option<TcbStatus> = weakest(evidence().map(|evidence| evidence.tcb_status.as_str()));
     let weakest_assurance: Option<Assurance> =
@@ -96,9 +118,26 @@ fn listed(replicas: &[Replica<'_>]) -> Vec<sealane_operator_api::ReplicaStatus> 
     listed
 }
 
-fn findings(valid: &Valid, problem: Option<&Problem>, replicas: &[Replica<'_>]) -> Vec<Finding> {
-    let policy = verified(POLICY_VERIFIED, replicas, Replica::policy_problem, "verified the policy");
-    let evidence = verified(EVIDENCE_VERIFIED, replicas, Replica::evidence_problem, "verified its evidence");
+/// Of a Peer whose work has finished.
+fn at_rest() -> Vec<Finding> {
+    let word = Reason::Finished.as_str();
+    let message = "all of its work has finished";
+    let unknown = [POLICY_VERIFIED, EVIDENCE_VERIFIED, COLLATERAL_FRESH, TCB_UP_TO_DATE]
+        .map(|type_| Finding::unknown(type_, word, message));
+    let ready = Finding::yes(READY, word, message);
+    std::iter::once(ready).chain(unknown).chain([degraded(&[])]).collect()
+}
+
+fn findings(
+    valid: &Valid,
+    name: &PeerName,
+    problem: Option<&Problem>,
+    replicas: &[Replica<'_>],
+) -> Vec<Finding> {
+    let none = || no_replicas(valid, name);
+    let policy = verified(POLICY_VERIFIED, replicas, none, Replica::policy_problem, "verified the policy");
+    let evidence =
+        verified(EVIDENCE_VERIFIED, replicas, none, Replica::evidence_problem, "verified its evidence");
     let collateral = collateral(valid.snapshot.now, replicas);
     let tcb = tcb(replicas);
     let ready = match (problem, [&policy, &evidence].into_iter().find_map(Finding::complaint)) {
@@ -109,19 +148,21 @@ fn findings(valid: &Valid, problem: Option<&Problem>, replicas: &[Replica<'_>]) 
     vec![ready, policy, evidence, collateral, tcb, degraded(replicas)]
 }
 
-fn no_replicas() -> Problem {
-    Problem::new(Reason::NoReplicas, "the selector matches no running pod")
+fn no_replicas(valid: &Valid, name: &PeerName) -> Problem {
+    let message = format!("the selector matches no running pod{}", absence(valid.work_of(name)));
+    Problem::new(Reason::NoReplicas, message)
 }
 
 /// True when the check holds for every replica, and there is one; unknown while nothing worse than silence is known.
 fn verified<'a>(
     type_: &'static str,
     replicas: &[Replica<'a>],
+    none: impl Fn() -> Problem,
     check: fn(&Replica<'a>) -> Option<Problem>,
     done: &str,
 ) -> Finding {
     if replicas.is_empty() {
-        let Problem { reason, message } = no_replicas();
+        let Problem { reason, message } = none();
         return Finding::unknown(type_, reason, message);
     }
     let of_all = |count: usize, message: &str| format!("{count} of {} replicas: {message}", replicas.len());

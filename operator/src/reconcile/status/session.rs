@@ -12,11 +12,12 @@ use sealane_policy::Flow;
 use sealane_types::{PeerName, Reason, SessionName};
 
 use self::observed::Observed;
+use super::absence::absence;
 use super::peer::Standing;
 use crate::condition::{Finding, conditions, is_true, time};
 use crate::desired::{Forward, Kind};
 use crate::reconcile::choose::Choice;
-use crate::spec::{PodPhase, Problem, SessionShape, Valid, ValidSession, word};
+use crate::spec::{Outcome, Problem, SessionShape, Valid, ValidSession, word};
 
 pub(super) fn status(
     valid: &Valid,
@@ -55,9 +56,10 @@ pub(super) fn status(
         post_quantum: observed.post_quantum.or(previous.post_quantum),
         handshake_micros: observed.handshake_micros.or(previous.handshake_micros),
         start_time: previous.start_time.or_else(|| (observed.took_place).then(|| time(now))),
+        // One that had failed and is complete after all was not complete before.
         completion_time: previous
             .completion_time
-            .filter(|_| finished)
+            .filter(|_| finished && previous.phase == Some(phase))
             .or_else(|| finished.then(|| time(now))),
         last_error: observed.error.map(|problem| clip(&problem)).or(previous.last_error),
     }
@@ -67,17 +69,17 @@ fn clip(problem: &Problem) -> String {
     format!("{}: {}", problem.reason, problem.message).chars().take(1024).collect()
 }
 
-/// How the sending pods have ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// How the sending side has ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Ending {
     Active,
     Succeeded,
-    Failed,
+    Failed(String),
 }
 
-/// A stream is complete only when every sending pod has succeeded: a sidecar alone cannot tell an application
-/// that ended from one that crashed. One that never took place is not complete either. Once told, it stays told
-/// although the pods are cleaned up.
+/// A stream is complete only when the owner of every sending pod has finished successfully: a sidecar alone cannot tell an
+/// application that ended from one that crashed. One that never took place is not complete either. Once told, it stays
+/// told although Jobs and pods are cleaned up.
 fn ending(
     valid: &Valid,
     session: &ValidSession,
@@ -85,20 +87,17 @@ fn ending(
     observed: &Observed,
 ) -> Ending {
     let Ok(shape) = &session.shape else { return Ending::Active };
-    let mut pods = valid.pods_of(&shape.from).map(|pod| pod.phase).peekable();
-    if pods.peek().is_none() {
-        return match previous.phase {
+    match valid.work_of(&shape.from).map(|work| &work.outcome) {
+        Some(Outcome::Active) => Ending::Active,
+        Some(Outcome::Succeeded) if observed.took_place => Ending::Succeeded,
+        Some(Outcome::Succeeded) => Ending::Active,
+        Some(Outcome::Failed(why)) => Ending::Failed(why.clone()),
+        Some(Outcome::Unknown) | None => match previous.phase {
             Some(Phase::Complete) => Ending::Succeeded,
-            Some(Phase::Failed) => Ending::Failed,
+            Some(Phase::Failed) => Ending::Failed("what sent has failed and is gone".to_owned()),
             Some(_) | None => Ending::Active,
-        };
+        },
     }
-    let ending = pods.fold(Ending::Succeeded, |ending, phase| match (ending, phase) {
-        (Ending::Active, _) | (_, PodPhase::Live) => Ending::Active,
-        (Ending::Failed, _) | (_, PodPhase::Failed) => Ending::Failed,
-        (Ending::Succeeded, PodPhase::Succeeded) => Ending::Succeeded,
-    });
-    if ending == Ending::Succeeded && !observed.took_place { Ending::Active } else { ending }
 }
 
 /// Whether every side has an attested replica and the policy lets them talk.
@@ -118,7 +117,8 @@ fn attested(
     for peer in std::iter::once(&shape.from).chain(&shape.to) {
         let Some(standing) = standing.get(peer) else { continue };
         if standing.wanted == 0 {
-            let problem = Problem::new(Reason::NoReplicas, format!("Peer `{peer}` has no running pod"));
+            let message = format!("Peer `{peer}` has no running pod{}", absence(valid.work_of(peer)));
+            let problem = Problem::new(Reason::NoReplicas, message);
             return Finding::not(PEERS_ATTESTED, &problem);
         }
         if standing.attested == 0 {
@@ -177,7 +177,7 @@ fn established(object: &TransferSession, observed: &Observed, attested: &Finding
 fn phase(object: &TransferSession, ending: &Ending, attested: &Finding, established: &Finding) -> Phase {
     match ending {
         Ending::Succeeded => Phase::Complete,
-        Ending::Failed => Phase::Failed,
+        Ending::Failed(_) => Phase::Failed,
         Ending::Active if object.spec.suspend => Phase::Suspended,
         Ending::Active if established.holds() => Phase::Active,
         Ending::Active if attested.holds() => Phase::Connecting,
@@ -193,32 +193,41 @@ fn findings(
     established: Finding,
 ) -> Vec<Finding> {
     let was_complete = object.status.as_ref().is_some_and(|status| is_true(&status.conditions, COMPLETE));
-    let (complete, failed) = match ending {
+    let (complete, failed) = match &ending {
         Ending::Active if was_complete => (
             Finding::no(COMPLETE, word::SENDERS_ACTIVE, "a new sending pod runs"),
             Finding::no(FAILED, word::SENDERS_ACTIVE, "a new sending pod runs"),
         ),
         Ending::Active => (
-            Finding::no(COMPLETE, word::SENDERS_ACTIVE, "not every sending pod has succeeded"),
-            Finding::no(FAILED, word::SENDERS_ACTIVE, "no sending pod has failed for good"),
+            Finding::no(COMPLETE, word::SENDERS_ACTIVE, "not all of what sends has finished"),
+            Finding::no(FAILED, word::SENDERS_ACTIVE, "nothing that sends has failed for good"),
         ),
         Ending::Succeeded => (
-            Finding::yes(COMPLETE, word::SENDERS_SUCCEEDED, "every sending pod has succeeded"),
-            Finding::no(FAILED, word::SENDERS_SUCCEEDED, "every sending pod has succeeded"),
+            Finding::yes(COMPLETE, word::SENDERS_SUCCEEDED, "all of what sends has finished successfully"),
+            Finding::no(FAILED, word::SENDERS_SUCCEEDED, "all of what sends has finished successfully"),
         ),
-        Ending::Failed => (
-            Finding::no(COMPLETE, word::SENDERS_FAILED, "a sending pod has failed"),
-            Finding::yes(FAILED, word::SENDERS_FAILED, "a sending pod has failed and none is running"),
+        Ending::Failed(why) => (
+            Finding::no(COMPLETE, word::SENDERS_FAILED, why),
+            Finding::yes(FAILED, word::SENDERS_FAILED, format!("{why}, and nothing that sends runs")),
         ),
     };
-    let ready = match (ending, established.complaint()) {
+    let ready = match (&ending, established.complaint()) {
         (Ending::Succeeded, _) => Finding::yes(READY, word::COMPLETE, "the stream is complete"),
-        (Ending::Failed, _) => Finding::no(READY, word::SENDERS_FAILED, "a sending pod has failed"),
+        (Ending::Failed(why), _) => Finding::no(READY, word::SENDERS_FAILED, why),
         (Ending::Active, Some((reason, message))) => Finding::no(READY, reason, message),
         (Ending::Active, None) => Finding::yes(READY, word::CONNECTED, "attested connections are open"),
     };
+    let (attested, established) = match ending {
+        Ending::Succeeded => (at_rest(PEERS_ATTESTED, attested), at_rest(ESTABLISHED, established)),
+        Ending::Active | Ending::Failed(_) => (attested, established),
+    };
     let degraded = degraded(observed);
     vec![ready, attested, established, complete, failed, degraded]
+}
+
+/// What no longer holds of a stream that is complete is no fault.
+fn at_rest(type_: &'static str, finding: Finding) -> Finding {
+    if finding.holds() { finding } else { Finding::unknown(type_, word::COMPLETE, "the stream is complete") }
 }
 
 fn degraded(observed: &Observed) -> Finding {

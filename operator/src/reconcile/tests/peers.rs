@@ -40,7 +40,7 @@ fn each_reason_not_to_be_ready_is_named() {
     type Case = (fn(&mut Snapshot), &'static str);
     let cases: [Case; 8] = [
         (|snapshot| snapshot.pods.clear(), "False NoReplicas"),
-        (|snapshot| snapshot.pods[0].phase = PodPhase::Succeeded, "False NoReplicas"),
+        (|snapshot| snapshot.pods[0].phase = PodPhase::Failed, "False NoReplicas"),
         (|snapshot| snapshot.pods[0].injected = false, "False PodsNotInjected"),
         (|snapshot| snapshot.sidecars.clear(), "False NotAttached"),
         (|snapshot| snapshot.sidecars[0].report = None, "False NotConfigured"),
