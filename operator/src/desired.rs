@@ -92,16 +92,17 @@ pub struct Forward {
     pub per_replica: bool,
 }
 
-/// A replica that can be dialled.
+/// A replica that can be dialled, or for which a receiver waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Replica {
-    /// Of a replica outside of the cluster its address and port; such a one has no uid.
+    /// Of a replica outside of the cluster its address and port, and of pods that are still to be made what makes them;
+    /// such a one has no uid.
     pub pod: String,
     pub uid: String,
-    /// Confirmed by the pod's status.
+    /// Confirmed by the pod's status. None of a sender that has not registered yet.
     pub addresses: Vec<IpAddr>,
     pub port: u16,
-    /// Unknown of a replica outside of the cluster, which registers nowhere.
+    /// Unknown of one that has not registered: a replica outside of the cluster never does.
     pub incarnation: Option<[u8; 16]>,
     /// Of a StatefulSet's pod.
     pub ordinal: Option<u32>,

@@ -5,6 +5,7 @@ mod replicas;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use self::configuration::Remotes;
 use super::choose::Choices;
 use super::resources::{Planned, Resources};
 use crate::desired::Desired;
@@ -14,8 +15,9 @@ use crate::spec::Valid;
 #[must_use]
 pub fn plan(valid: &Valid, choices: &Choices) -> Resources<Planned> {
     let pods: BTreeSet<&str> = valid.snapshot.pods.iter().map(|pod| pod.uid.as_str()).collect();
-    let replicas = replicas::by_peer(valid);
-    let configurations = configuration::by_peer(valid, &replicas, choices);
+    let dialable = replicas::by_peer(valid);
+    let senders = replicas::senders_by_peer(valid, &dialable);
+    let configurations = configuration::by_peer(valid, &Remotes { dialable, senders }, choices);
     let (mut desired, mut gone) = (BTreeMap::new(), Vec::new());
     for sidecar in &valid.snapshot.sidecars {
         let uid = sidecar.identity.uid();

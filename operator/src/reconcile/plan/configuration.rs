@@ -6,21 +6,38 @@ use std::sync::Arc;
 use sealane_types::{PeerName, PolicyName, Provider, SessionName};
 
 use super::replicas::Replicas;
-use crate::desired::{Desired, Membership, PolicyWire, Preferred, Session};
+use crate::desired::{Desired, Kind, Membership, PolicyWire, Preferred, Replica, Session};
 use crate::reconcile::choose::Choices;
 use crate::spec::{SessionShape, Valid, ValidPeer, ValidSession};
+
+/// The replicas of each Peer, as the two sides of a session are told of them.
+pub(super) struct Remotes<'a> {
+    pub(super) dialable: Replicas<'a>,
+    pub(super) senders: Replicas<'a>,
+}
+
+impl Remotes<'_> {
+    /// Those of `peer` that the other side of a session is told of. A forward has no end that anybody waits for.
+    fn told(&self, peer: &PeerName, sending: bool, kind: Kind) -> Arc<[Replica]> {
+        let replicas = match kind {
+            Kind::Stream { .. } if !sending => &self.senders,
+            Kind::Stream { .. } | Kind::Forward(_) => &self.dialable,
+        };
+        replicas.get(peer).cloned().unwrap_or_default()
+    }
+}
 
 /// What the replicas of each Peer are to do. It is the same for all of them, so it is made once.
 pub(super) fn by_peer<'a>(
     valid: &'a Valid,
-    replicas: &Replicas<'_>,
+    remotes: &Remotes<'_>,
     choices: &Choices,
 ) -> BTreeMap<&'a PeerName, Desired> {
     let mut sessions: BTreeMap<&PeerName, Vec<Session>> = BTreeMap::new();
     for (name, session) in &valid.sessions {
         let Ok(shape) = &session.shape else { continue };
         for peer in std::iter::once(&shape.from).chain(shape.to.iter().filter(|to| **to != shape.from)) {
-            let mut side = side_of(name, session, shape, valid, replicas, peer);
+            let mut side = side_of(name, session, shape, valid, remotes, peer);
             side.preferred =
                 choices.get(name).map(|choice| choice.preferred(&shape.terms)).unwrap_or_default();
             sessions.entry(peer).or_default().push(side);
@@ -75,11 +92,11 @@ fn side_of(
     session: &ValidSession,
     shape: &SessionShape,
     valid: &Valid,
-    replicas: &Replicas<'_>,
+    remotes: &Remotes<'_>,
     own: &PeerName,
 ) -> Session {
     let sending = shape.from == *own;
-    let remotes: Vec<&PeerName> = if sending { shape.to.iter().collect() } else { vec![&shape.from] };
+    let others: Vec<&PeerName> = if sending { shape.to.iter().collect() } else { vec![&shape.from] };
     let object = valid.snapshot.sessions.get(session.index);
     Session {
         name: name.clone(),
@@ -88,9 +105,9 @@ fn side_of(
         terms: shape.terms.clone(),
         preferred: Preferred::default(),
         suspend: object.is_some_and(|object| object.spec.suspend),
-        remotes: remotes
+        remotes: others
             .into_iter()
-            .map(|peer| (peer.clone(), replicas.get(peer).cloned().unwrap_or_default()))
+            .map(|peer| (peer.clone(), remotes.told(peer, sending, shape.terms.kind)))
             .collect(),
     }
 }

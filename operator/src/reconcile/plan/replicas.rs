@@ -1,4 +1,5 @@
-//! Who can be dialled: replicas of each Peer with addresses that the pod's status confirms.
+//! Who can be dialled: replicas of each Peer with addresses that the pod's status confirms. And who sends: beside those,
+//! pods that are there or to come and have not registered, for which receivers wait.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,6 +26,41 @@ pub(super) fn by_peer(valid: &Valid) -> Replicas<'_> {
         }
     }
     replicas.into_iter().map(|(peer, replicas)| (peer, replicas.into())).collect()
+}
+
+/// Replicas by Peer for which a receiver waits before it takes a stream for ended, in the order of pod names. A pod that
+/// has not registered is known by its name, and one that is still to be made by what makes it: nobody dials either.
+pub(super) fn senders_by_peer<'a>(valid: &'a Valid, dialable: &Replicas<'a>) -> Replicas<'a> {
+    let senders = |(name, known): (&&'a PeerName, &Arc<[Replica]>)| {
+        if valid.is_external(name) {
+            return (*name, Arc::clone(known));
+        }
+        let registered: BTreeMap<&str, &Replica> =
+            known.iter().map(|replica| (replica.uid.as_str(), replica)).collect();
+        // A pod without a sidecar never sends.
+        let pods = valid.pods_of(name).filter(|pod| pod.is_wanted() && pod.injected);
+        let pods = pods.map(|pod| match registered.get(pod.uid.as_str()) {
+            Some(replica) => (*replica).clone(),
+            None => awaited(&pod.name, &pod.uid, pod.ordinal()),
+        });
+        let expected = valid.work_of(name).into_iter().flat_map(|work| &work.expected);
+        // One stands for all pods that a workload is to make, however many: receivers count nobody.
+        let expected = expected.map(|expected| awaited(&expected.workload, "", None));
+        (*name, expected.chain(pods).take(REMOTE_REPLICAS_MAX).collect())
+    };
+    dialable.iter().map(senders).collect()
+}
+
+/// A replica that is not dialled.
+fn awaited(name: &str, uid: &str, ordinal: Option<u32>) -> Replica {
+    Replica {
+        pod: name.to_owned(),
+        uid: uid.to_owned(),
+        addresses: Vec::new(),
+        port: 0,
+        incarnation: None,
+        ordinal,
+    }
 }
 
 /// Replicas outside of the cluster, where the Peer says that they are.

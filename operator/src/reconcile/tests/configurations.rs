@@ -3,8 +3,11 @@ use sealane_operator_api::{CarrierChoice, DurationText};
 use sealane_sidecar_api::control::Configuration;
 
 use crate::control::convert::configuration;
-use crate::reconcile::fixture::{document, peer, pod, policy, run, session, sidecar, snapshot};
+use crate::reconcile::fixture::{
+    document, forward, job, owner, peer, pod, policy, run, session, sidecar, snapshot,
+};
 use crate::spec::{PodPhase, Snapshot};
+use crate::workload::{WorkloadState, WorkloadView};
 
 /// As the message that the sidecar receives.
 fn told(snapshot: Snapshot, uid: &str) -> Configuration {
@@ -77,6 +80,95 @@ fn only_addresses_of_the_pod_itself_are_told() {
     snapshot.sidecars[1].registration.addresses = vec!["10.0.0.2".parse().unwrap()];
     snapshot.pods[1].addresses.clear();
     assert!(remotes(&snapshot)[0].replicas.is_empty());
+}
+
+/// Names of the senders that a receiver is told of, and whether they can be dialled.
+fn awaited(snapshot: &Snapshot) -> Vec<(String, bool)> {
+    let session = told(snapshot.clone(), "ranker-2-uid").sessions.remove(0);
+    let replicas = session.remotes.into_iter().flat_map(|remote| remote.replicas);
+    replicas.map(|replica| (replica.pod, !replica.addresses.is_empty())).collect()
+}
+
+#[test]
+fn receivers_wait_for_pods_that_have_not_registered_and_nobody_dials_them() {
+    let mut snapshot = snapshot();
+    // Pending, starting, and one without a sidecar, which never sends.
+    let mut pending = pod("embedder", 3);
+    (pending.addresses, pending.node) = (Vec::new(), None);
+    let mut without = pod("embedder", 5);
+    without.injected = false;
+    snapshot.pods.extend([pending, pod("embedder", 4), without]);
+    let named = |names: &[(&str, bool)]| {
+        names.iter().map(|(name, dialled)| ((*name).to_owned(), *dialled)).collect::<Vec<_>>()
+    };
+    let all = [("embedder-1", true), ("embedder-3", false), ("embedder-4", false)];
+    assert_eq!(awaited(&snapshot), named(&all));
+    // A new leader knows nobody yet, and no receiver is to take that for an end.
+    let mut unknown = snapshot.clone();
+    unknown.sidecars.remove(0);
+    assert_eq!(awaited(&unknown), named(&all.map(|(name, _)| (name, false))));
+    // What has finished or leaves is not waited for.
+    snapshot.pods[2].leaving = true;
+    snapshot.pods[3].phase = PodPhase::Failed;
+    assert_eq!(awaited(&snapshot), named(&all[..1]));
+    // Senders are told of receivers that they can dial, and a forward is not waited for at all.
+    let mut receivers = snapshot.clone();
+    receivers.pods.push(pod("ranker", 6));
+    assert_eq!(told(receivers, "embedder-1-uid").sessions[0].remotes[0].replicas.len(), 1);
+    let mut forwarding = snapshot;
+    forwarding.pods.push(pod("embedder", 7));
+    forwarding.sessions = vec![forward("inference", 1, 18001, false)];
+    assert_eq!(awaited(&forwarding), named(&all[..1]));
+}
+
+#[test]
+fn receivers_wait_for_pods_that_are_still_to_be_made() {
+    let one = || vec![("Job/send".to_owned(), false), ("embedder-1".to_owned(), true)];
+    let mut snapshot = snapshot();
+    snapshot.workloads = vec![job("send", "embedder", 3)];
+    snapshot.pods[0].owner = owner(&snapshot.workloads[0]);
+    assert_eq!(awaited(&snapshot), one());
+    // Its pods are all there.
+    snapshot.workloads = vec![job("send", "embedder", 1)];
+    assert_eq!(awaited(&snapshot), one()[1..]);
+    // One has to be made again.
+    snapshot.pods[0].phase = PodPhase::Failed;
+    assert_eq!(awaited(&snapshot), one()[..1]);
+    snapshot.workloads[0].state = WorkloadState::Failed("BackoffLimitExceeded".to_owned());
+    assert!(awaited(&snapshot).is_empty());
+    // A Job of another Peer, one of pods that two Peers would select, and one whose pods get no sidecar.
+    snapshot.workloads = vec![job("send", "ranker", 3)];
+    assert!(awaited(&snapshot).is_empty());
+    let mut opted_out = job("send", "embedder", 3);
+    opted_out.labels.insert("sealane.dev/inject".to_owned(), "false".to_owned());
+    snapshot.workloads = vec![opted_out];
+    assert!(awaited(&snapshot).is_empty());
+    snapshot.workloads = vec![job("send", "embedder", 3)];
+    let mut twin = peer("twin");
+    twin.spec.selector = snapshot.peers[0].spec.selector.clone();
+    snapshot.peers.push(twin);
+    assert!(awaited(&snapshot).is_empty());
+}
+
+#[test]
+fn while_a_deployment_makes_its_pods_anew_receivers_wait() {
+    let serving = WorkloadView { kind: "Deployment", ..job("serve", "embedder", 1) };
+    let set = WorkloadView { kind: "ReplicaSet", owner: owner(&serving), ..job("serve-1", "embedder", 1) };
+    let of = |view: &WorkloadView, pods: u32| {
+        let state = WorkloadState::Serving { pods };
+        WorkloadView { state, ..view.clone() }
+    };
+    let mut snapshot = snapshot();
+    snapshot.pods[0].owner = owner(&set);
+    let names = |snapshot: &Snapshot| awaited(snapshot).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+    // The older ReplicaSet was scaled to nothing, and the newer one is not there yet.
+    snapshot.workloads = vec![of(&serving, 2), of(&set, 0)];
+    assert_eq!(names(&snapshot), ["Deployment/serve", "embedder-1"]);
+    snapshot.pods[0].leaving = true;
+    assert_eq!(names(&snapshot), ["Deployment/serve"]);
+    snapshot.pods[0].leaving = false;
+    snapshot.workloads = vec![of(&serving, 1), of(&set, 2)];
+    assert_eq!(names(&snapshot), ["embedder-1"], "the Deployment counts for its ReplicaSets");
 }
 
 #[test]
