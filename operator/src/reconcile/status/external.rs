@@ -46,8 +46,11 @@ impl<'a> Replicas<'a> {
                 met.insert(report.pod.as_str(), report);
             }
         }
-        let problem =
-            peer.problem.clone().or_else(|| unlisted(valid, peer.policy.as_str(), name, &external.key));
+        let problem = peer
+            .problem
+            .clone()
+            .or_else(|| unlisted(valid, peer.policy.as_str(), name, &external.key))
+            .or_else(|| deleted(valid, peer.policy.as_str()).filter(|_| !met.is_empty()));
         let problem = problem.or_else(|| {
             let all_met = met.len() >= external.addresses.len();
             (!all_met).then(|| missed.unwrap_or_else(|| not_connected(met.len(), external.addresses.len())))
@@ -89,6 +92,12 @@ fn not_connected(met: usize, wanted: usize) -> Problem {
         "{met} of {wanted} replicas outside of the cluster have proved themselves to a pod; they do in a TransferSession that names this Peer, while pods of its other side run"
     );
     Problem { reason: word::NOT_CONNECTED, message }
+}
+
+/// Whoever was met was met under a policy that is there no more.
+fn deleted(valid: &Valid, policy: &str) -> Option<Problem> {
+    let message = format!("there is no TrustPolicy `{policy}`; pods go on by the one that was");
+    (!valid.policies.contains_key(policy)).then(|| Problem::new(Reason::PolicyMissing, message))
 }
 
 /// The operator's reading of the policy; the sidecars' own is what counts.
@@ -182,6 +191,9 @@ fn findings(replicas: &Replicas<'_>) -> Vec<Finding> {
     let policy = match problem {
         Some(problem) if met.is_empty() => {
             Finding::unknown(POLICY_VERIFIED, problem.reason, &problem.message)
+        }
+        Some(problem) if problem.reason == Reason::PolicyMissing.as_str() => {
+            Finding::not(POLICY_VERIFIED, problem)
         }
         _ => Finding::yes(POLICY_VERIFIED, word::ALL_VERIFIED, "replicas are met under the policy in force"),
     };

@@ -4,19 +4,43 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use sealane_operator_api::ReplicaStatus;
+use sealane_policy::VerifiedPolicy;
 use sealane_sidecar_api::control::{EvidenceReport, PolicyReport, Report};
-use sealane_types::{PeerName, Platform, Reason, RootSource, SimulatedForm, TcbStatus, UnixSeconds};
+use sealane_types::{
+    PeerName, Platform, PolicyName, Reason, RootSource, SimulatedForm, TcbStatus, UnixSeconds,
+};
 
 use crate::condition::time;
 use crate::control::registry::Registered;
 use crate::limits::DETACHED_GRACE;
-use crate::reconcile::resources::{Applied, Resources};
-use crate::spec::{PodView, Problem, Valid, word};
+use crate::reconcile::resources::{self, Resources};
+use crate::spec::{PodView, Problem, Valid, ValidPeer, word};
+
+/// The TrustPolicy that a Peer refers to, as it is applied.
+#[derive(Debug, Clone, Copy)]
+enum Applied<'a> {
+    /// There is none of this name.
+    Missing(&'a PolicyName),
+    /// The operator refuses it, as sidecars do, which go on by what they hold.
+    Refused,
+    Verified(&'a VerifiedPolicy),
+}
+
+impl<'a> Applied<'a> {
+    fn of(valid: &'a Valid, peer: &'a ValidPeer) -> Self {
+        match valid.policies.get(peer.policy.as_str()).map(|policy| &policy.verdict) {
+            None => Self::Missing(&peer.policy),
+            Some(Err(_)) => Self::Refused,
+            Some(Ok(verified)) => Self::Verified(verified),
+        }
+    }
+}
 
 /// A replica as status sees it.
 #[derive(Debug)]
 pub(super) struct Replica<'a> {
     pub(super) pod: &'a PodView,
+    policy: Applied<'a>,
     sidecar: Option<&'a Registered>,
     report: Option<&'a Arc<Report>>,
     /// Why there is no word from its sidecar.
@@ -26,19 +50,23 @@ pub(super) struct Replica<'a> {
 /// The wanted replicas of every Peer, in the order of pod names.
 pub(super) fn by_peer<'a>(
     valid: &'a Valid,
-    applied: &Resources<Applied>,
+    applied: &Resources<resources::Applied>,
 ) -> BTreeMap<&'a PeerName, Vec<Replica<'a>>> {
-    let mut replicas: BTreeMap<_, Vec<_>> = valid.peers.keys().map(|peer| (peer, Vec::new())).collect();
-    for pod in valid.snapshot.pods.iter().filter(|pod| pod.is_wanted()) {
-        if let Some(of_peer) = valid.peer_of(&pod.uid).and_then(|peer| replicas.get_mut(peer)) {
-            of_peer.push(Replica::new(pod, valid.sidecar_of(&pod.uid), applied));
-        }
-    }
-    replicas
+    let replicas = |(name, peer): (&'a PeerName, &'a ValidPeer)| {
+        let policy = Applied::of(valid, peer);
+        let pods = valid.pods_of(name).filter(|pod| pod.is_wanted());
+        (name, pods.map(|pod| Replica::new(pod, policy, valid.sidecar_of(&pod.uid), applied)).collect())
+    };
+    valid.peers.iter().map(replicas).collect()
 }
 
 impl<'a> Replica<'a> {
-    fn new(pod: &'a PodView, sidecar: Option<&'a Registered>, applied: &Resources<Applied>) -> Self {
+    fn new(
+        pod: &'a PodView,
+        policy: Applied<'a>,
+        sidecar: Option<&'a Registered>,
+        applied: &Resources<resources::Applied>,
+    ) -> Self {
         let silence = silence(pod, sidecar);
         // A report made under another Peer says nothing about this one.
         let told = applied.desired(&pod.uid).is_some();
@@ -51,7 +79,7 @@ impl<'a> Replica<'a> {
             )
         };
         let silence = silence.or_else(|| report.is_none().then(waiting));
-        Self { pod, sidecar, report, silence }
+        Self { pod, policy, sidecar, report, silence }
     }
 
     /// Why there is no word from the replica's sidecar.
@@ -82,12 +110,36 @@ impl<'a> Replica<'a> {
             return Some(silence.clone());
         }
         match self.policy() {
-            Some(policy) if policy.verified => None,
+            Some(policy) if policy.verified => self.acts_by_another(policy),
             Some(policy) => Some(self.said(&policy.reason, &policy.message)),
             None => Some(Problem::new(
                 Reason::PolicyMissing,
                 format!("pod `{}` has no policy: is the TrustPolicy there?", self.pod.name),
             )),
+        }
+    }
+
+    /// Why what a replica verified is not what is applied: a sidecar goes on by what it holds when the TrustPolicy is
+    /// deleted, and when it is made anew by others.
+    fn acts_by_another(&self, policy: &PolicyReport) -> Option<Problem> {
+        let (pod, epoch) = (&self.pod.name, policy.epoch);
+        match self.policy {
+            Applied::Missing(name) => Some(Problem::new(
+                Reason::PolicyMissing,
+                format!(
+                    "there is no TrustPolicy `{name}`; pod `{pod}` goes on by epoch {epoch} of the one that was"
+                ),
+            )),
+            Applied::Verified(applied)
+                if !policy.reason.is_empty() && policy.digest != applied.digest().to_string() =>
+            {
+                let message = format!(
+                    "pod `{pod}` refuses the applied document and goes on by epoch {epoch} of another one: {}; if the TrustPolicy was made anew, make the pod again",
+                    policy.message
+                );
+                Some(Problem::new(reason(&policy.reason), message))
+            }
+            Applied::Verified(_) | Applied::Refused => None,
         }
     }
 
@@ -115,11 +167,13 @@ impl<'a> Replica<'a> {
         let Some(evidence) = self.attested() else { return Vec::new() };
         let simulated = evidence.platform == Platform::Simulated.as_str();
         // A verified policy with a reason: a newer document was refused, and the older one stays in force.
-        let newer = self.policy().filter(|policy| policy.verified && !policy.reason.is_empty());
-        simulated
-            .then_some(word::SIMULATED_EVIDENCE)
+        let stays = |policy: &&PolicyReport| self.acts_by_another(policy).is_none();
+        let newer = self.policy().filter(|policy| policy.verified && !policy.reason.is_empty()).filter(stays);
+        // What somebody has to mend comes first: the first word is the condition's, and so is its remedy.
+        newer
+            .map(|policy| reason(&policy.reason).as_str())
             .into_iter()
-            .chain(newer.map(|policy| reason(&policy.reason).as_str()))
+            .chain(simulated.then_some(word::SIMULATED_EVIDENCE))
             .chain(evidence.degraded.iter().map(|word| reason(word).as_str()))
             .collect()
     }

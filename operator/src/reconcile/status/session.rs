@@ -37,7 +37,8 @@ pub(super) fn status(
     let attested = attested(valid, name, session, standing);
     let established = established(object, &observed, &attested);
     let phase = phase(object, &ending, &attested, &established);
-    let findings = findings(object, &observed, ending, attested, established);
+    let denied = session.shape.as_ref().ok().and_then(|shape| denied(valid, name, shape));
+    let findings = findings(object, &observed, ending, attested, established, denied);
     let finished = matches!(phase, Phase::Complete | Phase::Failed);
     TransferSessionStatus {
         observed_generation: generation,
@@ -136,15 +137,22 @@ fn attested(
 
 /// The operator's reading of the policy; the sidecars' own is what counts.
 fn not_permitted(valid: &Valid, name: &SessionName, shape: &SessionShape) -> Option<Problem> {
+    let refused = || {
+        let problem = valid.policies.get(shape.policy.as_str())?.verdict.as_ref().err()?;
+        let message = format!("TrustPolicy `{}`: {}", shape.policy, problem.message);
+        Some(Problem { reason: problem.reason, message })
+    };
+    denied(valid, name, shape).or_else(refused)
+}
+
+/// Why what is applied does not permit the session, whatever sidecars still hold.
+fn denied(valid: &Valid, name: &SessionName, shape: &SessionShape) -> Option<Problem> {
     let Some(policy) = valid.policies.get(shape.policy.as_str()) else {
         let message = format!("there is no TrustPolicy `{}` in this namespace", shape.policy);
         return Some(Problem::new(Reason::PolicyMissing, message));
     };
     match &policy.verdict {
-        Err(problem) => Some(Problem {
-            reason: problem.reason,
-            message: format!("TrustPolicy `{}`: {}", shape.policy, problem.message),
-        }),
+        Err(_) => None,
         Ok(verified) => shape.to.iter().find_map(|to| {
             let error = verified.permits(name, &shape.from, to, flow(shape)).err()?;
             Some(Problem::new(error.reason(), error.to_string()))
@@ -191,6 +199,7 @@ fn findings(
     ending: Ending,
     attested: Finding,
     established: Finding,
+    denied: Option<Problem>,
 ) -> Vec<Finding> {
     let was_complete = object.status.as_ref().is_some_and(|status| is_true(&status.conditions, COMPLETE));
     let (complete, failed) = match &ending {
@@ -211,11 +220,19 @@ fn findings(
             Finding::yes(FAILED, word::SENDERS_FAILED, format!("{why}, and nothing that sends runs")),
         ),
     };
-    let ready = match (&ending, established.complaint()) {
-        (Ending::Succeeded, _) => Finding::yes(READY, word::COMPLETE, "the stream is complete"),
-        (Ending::Failed(why), _) => Finding::no(READY, word::SENDERS_FAILED, why),
-        (Ending::Active, Some((reason, message))) => Finding::no(READY, reason, message),
-        (Ending::Active, None) => Finding::yes(READY, word::CONNECTED, "attested connections are open"),
+    let ready = match (&ending, established.complaint(), denied) {
+        (Ending::Succeeded, ..) => Finding::yes(READY, word::COMPLETE, "the stream is complete"),
+        (Ending::Failed(why), ..) => Finding::no(READY, word::SENDERS_FAILED, why),
+        (Ending::Active, Some((reason, message)), _) => Finding::no(READY, reason, message),
+        // Whoever took the session out of the policy, or the policy away, is not to believe that nothing flows.
+        (Ending::Active, None, Some(Problem { reason, message })) => {
+            let open = observed.connections;
+            let message = format!(
+                "{message}; {open} connections stay open under what was applied before, until their pods are made again"
+            );
+            Finding::no(READY, reason, message)
+        }
+        (Ending::Active, None, None) => Finding::yes(READY, word::CONNECTED, "attested connections are open"),
     };
     let (attested, established) = match ending {
         Ending::Succeeded => (at_rest(PEERS_ATTESTED, attested), at_rest(ESTABLISHED, established)),

@@ -118,6 +118,7 @@ fn the_epoch_that_replicas_act_by_is_shown_and_so_is_a_newer_one_that_they_refus
     rereport(&mut snapshot.sidecars[0], |report| {
         report.policy.as_mut().unwrap().reason = "PolicyUnderSigned".to_owned();
     });
+    snapshot.policies[0].spec.signatures[0].signature = format!("{}==", "A".repeat(86));
     let status = embedder(snapshot);
     assert_eq!(condition(&status.conditions, "Degraded"), "True PolicyUnderSigned");
     assert_eq!(condition(&status.conditions, "Ready"), "True AllReady", "the older document is in force");
