@@ -4,11 +4,13 @@ use std::path::PathBuf;
 
 use clap::Parser;
 use k8s_openapi::api::core::v1::ResourceRequirements;
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use sealane_operator_api::well_known::{DATA_PORT, SIDECAR_ADMIN_PORT};
 use sealane_types::Namespace;
 
 use crate::benchmark::{Runner, Settings};
 use crate::simulation::Simulation;
+use crate::webhook::is_quantity;
 
 /// Operator of Sealane: injects sidecars, tells them whom to talk to, and shows what they report.
 #[derive(Debug, Clone, Parser)]
@@ -58,6 +60,10 @@ struct SidecarArguments {
     #[arg(long, env = "SEALANE_SIDECAR_RESOURCES", value_parser = parse_resources,
           default_value = r#"{"requests":{"cpu":"50m","memory":"64Mi"},"limits":{"memory":"1Gi"}}"#)]
     sidecar_resources: ResourceRequirements,
+    /// CPU limit of the injected sidecar where it has to have one: in pods of the class Guaranteed, and where a
+    /// ResourceQuota or LimitRange asks for it.
+    #[arg(long, env = "SEALANE_SIDECAR_REQUIRED_CPU_LIMIT", default_value = "500m", value_parser = parse_quantity)]
+    sidecar_required_cpu_limit: Quantity,
     /// Bytes of tensors that may wait between application and sidecar of one pod.
     #[arg(long, env = "SEALANE_SIDECAR_ARENA_BYTES", default_value_t = 512 << 20)]
     sidecar_arena_bytes: u64,
@@ -105,6 +111,10 @@ fn parse_resources(text: &str) -> Result<ResourceRequirements, serde_json::Error
     serde_json::from_str(text)
 }
 
+fn parse_quantity(text: &str) -> Result<Quantity, &'static str> {
+    if is_quantity(text) { Ok(Quantity(text.to_owned())) } else { Err("not a quantity such as 500m or 2") }
+}
+
 /// A configuration that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
@@ -147,6 +157,8 @@ pub struct SidecarSettings {
     pub pull_policy: String,
     pub pull_secrets: Vec<String>,
     pub resources: ResourceRequirements,
+    /// The limit where a pod or its namespace asks for one, and the least at which lanes are not slow.
+    pub required_cpu_limit: Quantity,
     pub arena_bytes: u64,
     pub data_port: u16,
     pub admin_port: u16,
@@ -185,6 +197,7 @@ impl Config {
             sidecar_pull_policy,
             sidecar_pull_secrets,
             sidecar_resources,
+            sidecar_required_cpu_limit,
             sidecar_arena_bytes,
             sidecar_data_port,
             sidecar_admin_port,
@@ -214,6 +227,7 @@ impl Config {
                 pull_policy: sidecar_pull_policy,
                 pull_secrets,
                 resources: sidecar_resources,
+                required_cpu_limit: sidecar_required_cpu_limit,
                 arena_bytes: sidecar_arena_bytes,
                 data_port: sidecar_data_port,
                 admin_port: sidecar_admin_port,
@@ -299,6 +313,7 @@ mod tests {
         let config = Config::new(parse(&[]).unwrap()).unwrap();
         assert_eq!((config.sidecar.data_port, config.sidecar.admin_port), (14710, 14711));
         assert!(config.sidecar.resources.limits.unwrap().contains_key("memory"));
+        assert_eq!(config.sidecar.required_cpu_limit, Quantity("500m".to_owned()));
         assert!(config.sidecar.simulation.is_none());
         assert!(config.sidecar.traces.is_empty());
     }
@@ -352,6 +367,7 @@ mod tests {
     fn usage_errors_are_found_before_anything_starts() {
         assert!(parse(&["--sidecar-data-port", "0"]).is_err());
         assert!(parse(&["--sidecar-resources", "{"]).is_err());
+        assert!(parse(&["--sidecar-required-cpu-limit", "lots"]).is_err());
         assert!(parse(&["--namespace", "Not_A_Name"]).is_err());
         assert!(Config::new(parse(&["--sidecar-data-port", "14711"]).unwrap()).is_err());
     }

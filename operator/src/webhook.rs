@@ -4,6 +4,8 @@
 //! for each review, so a pod made a moment after its Peer is injected.
 
 pub mod af_xdp;
+mod amount;
+pub mod bounds;
 pub mod context;
 pub mod decide;
 pub mod inject;
@@ -14,8 +16,10 @@ mod pod_shape;
 mod resources;
 mod serve;
 mod sidecar;
+mod sizing;
 pub mod validate;
 
+pub use amount::is_quantity;
 pub use mutate::Mutator;
 pub use resources::Validator;
 pub use serve::{Webhooks, serve};

@@ -81,6 +81,12 @@ def test_roles_have_no_wildcards_and_no_data(default: list[dict[str, Any]]) -> N
             assert not {"pods/exec", "nodes/proxy"} & set(rule["resources"])
 
 
+def test_what_bounds_sidecars_is_read_and_never_changed(default: list[dict[str, Any]]) -> None:
+    roles = of_kind(default, "ClusterRole") + of_kind(default, "Role")
+    rules = [rule for role in roles for rule in role["rules"] if "limitranges" in rule["resources"]]
+    assert [rule["verbs"] for rule in rules] == [["get", "list", "watch"]]
+
+
 def test_namespaces_are_looked_at_one_by_one_and_never_changed(default: list[dict[str, Any]]) -> None:
     roles = of_kind(default, "ClusterRole") + of_kind(default, "Role")
     rules = [rule for role in roles for rule in role["rules"] if "namespaces" in rule["resources"]]
@@ -109,6 +115,19 @@ def test_network_policy_opens_only_what_is_served(default: list[dict[str, Any]])
     served = {port["name"] for port in deployment["spec"]["template"]["spec"]["containers"][0]["ports"]}
     assert set(ports) <= served
     assert policy["spec"]["policyTypes"] == ["Ingress", "Egress"]
+
+
+def operator_environment(*settings: str) -> dict[str, str]:
+    (deployment,) = of_kind(render(*settings), "Deployment")
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    return {one["name"]: one.get("value", "") for one in container["env"]}
+
+
+def test_sidecars_get_a_cpu_limit_where_there_has_to_be_one() -> None:
+    assert operator_environment()["SEALANE_SIDECAR_REQUIRED_CPU_LIMIT"] == "500m"
+    assert operator_environment("sidecar.requiredCpuLimit=2")["SEALANE_SIDECAR_REQUIRED_CPU_LIMIT"] == "2"
+    older = operator_environment("sidecar.requiredCpuLimit=null")
+    assert older["SEALANE_SIDECAR_REQUIRED_CPU_LIMIT"] == "500m"
 
 
 def test_toggles() -> None:
@@ -220,6 +239,8 @@ def test_a_simulated_node_needs_simulation() -> None:
         ("operator.image.tag=latest", "tag"),
         ("benchmarks.image.tag=latest", "tag"),
         ("sidecar.dataPort=80", "dataPort"),
+        ("sidecar.requiredCpuLimit=half", "requiredCpuLimit"),
+        ("sidecar.resources.limits.memory=1GiB", "memory"),
         ("monitoring.serviceMonitor.interval=often", "interval"),
     ],
 )

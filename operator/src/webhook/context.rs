@@ -2,6 +2,7 @@
 
 use sealane_types::PeerName;
 
+use super::bounds::Bounds;
 use crate::config::SidecarSettings;
 
 /// Everything that injection depends on besides the pod.
@@ -23,4 +24,6 @@ pub struct InjectionContext<'a> {
     pub key_secret: Option<&'a str>,
     /// Whether the sidecar gets what AF_XDP takes.
     pub af_xdp: bool,
+    /// What the namespace demands of containers.
+    pub bounds: &'a Bounds,
 }

@@ -13,17 +13,28 @@ use super::patch::Additions;
 pub use super::pod_shape::InjectError;
 use super::pod_shape::{DOOR_VOLUME, TARGETS_VOLUME, check, containers, has_sidecar, on_host_network};
 use super::sidecar;
+use super::sizing::Sizing;
 
-/// The patch that adds the sidecar to `pod`; empty for a pod that has one.
+/// What becomes of a pod.
+#[derive(Debug, Default, PartialEq)]
+pub struct Injected {
+    /// Adds the sidecar; empty for a pod that has one.
+    pub patch: Patch,
+    /// What whoever makes the pod should know.
+    pub warnings: Vec<String>,
+}
+
+/// Adds the sidecar to `pod`.
 ///
 /// # Errors
 /// [`InjectError`] when the pod and the sidecar cannot live together.
-pub fn inject(pod: &Pod, context: &InjectionContext<'_>) -> Result<Patch, InjectError> {
+pub fn inject(pod: &Pod, context: &InjectionContext<'_>) -> Result<Injected, InjectError> {
     let spec = pod.spec.as_ref().ok_or(InjectError::NoSpec)?;
     if has_sidecar(spec) {
-        return Ok(Patch::default());
+        return Ok(Injected::default());
     }
     check(spec)?;
+    let sizing = Sizing::new(pod, spec, context.settings, context.bounds)?;
     let mut additions = Additions::default();
     metadata(&mut additions, pod, context);
     for (list, index, container) in containers(spec) {
@@ -34,9 +45,9 @@ pub fn inject(pod: &Pod, context: &InjectionContext<'_>) -> Result<Patch, Inject
     }
     pull_secrets(&mut additions, spec, &context.settings.pull_secrets);
     // Last, because it shifts the other init containers; first in the list, so that it starts before them.
-    let container = sidecar::container(pod, spec, context)?;
+    let container = sidecar::container(pod, spec, &sizing, context)?;
     additions.prepend(&["spec", "initContainers"], spec.init_containers.is_some(), container);
-    Ok(additions.finish())
+    Ok(Injected { patch: additions.finish(), warnings: sizing.warnings })
 }
 
 fn metadata(additions: &mut Additions, pod: &Pod, context: &InjectionContext<'_>) {

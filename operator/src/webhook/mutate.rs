@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Namespace, Pod};
+use k8s_openapi::api::core::v1::{LimitRange, Namespace, Pod, ResourceQuota};
 use kube::api::ListParams;
 use kube::core::DeserializeGuard;
 use kube::core::admission::{AdmissionRequest, AdmissionResponse};
@@ -14,9 +14,10 @@ use sealane_types::{PeerName, Provider};
 use tokio::sync::watch;
 
 use super::af_xdp::{self, POD_SECURITY_LABEL};
+use super::bounds::Bounds;
 use super::context::InjectionContext;
 use super::decide::{Decision, Refusal, decide, opted_out, reaches_node_agent};
-use super::inject::inject;
+use super::inject::{Injected, inject};
 use crate::causes::Causes;
 use crate::config::Config;
 use crate::membership::PeerSelector;
@@ -112,6 +113,7 @@ impl Mutator {
             Ok(af_xdp) => af_xdp,
             Err(refusal) => return Ok(refused(refusal)),
         };
+        let bounds = self.bounds(namespace).await;
         let authorities = Arc::clone(&self.authorities.borrow());
         let context = InjectionContext {
             settings: &self.config.sidecar,
@@ -123,10 +125,39 @@ impl Mutator {
             roots: self.roots(namespace, found).await?,
             key_secret: found.and_then(key_secret),
             af_xdp,
+            bounds: &bounds,
         };
         match inject(pod, &context) {
-            Ok(patch) => Ok((Injection::Injected, response.with_patch(patch)?)),
+            Ok(Injected { patch, warnings }) => {
+                let mut response = response.with_patch(patch)?;
+                let warnings: Vec<_> =
+                    warnings.into_iter().map(|warning| format!("sealane: {warning}")).collect();
+                response.warnings = (!warnings.is_empty()).then_some(warnings);
+                Ok((Injection::Injected, response))
+            }
             Err(error) => Ok((Injection::Refused, response.deny(format!("sealane: {error}")))),
+        }
+    }
+
+    /// What the namespace demands of containers. A sidecar that does not fit is refused by the API server, so that a release
+    /// whose role does not let the operator read this refuses nobody.
+    async fn bounds(&self, namespace: &str) -> Bounds {
+        let ranges: Api<LimitRange> = Api::namespaced(self.client.clone(), namespace);
+        let quotas: Api<ResourceQuota> = Api::namespaced(self.client.clone(), namespace);
+        let all = ListParams::default();
+        let (limit_ranges, quotas) = tokio::join!(ranges.list(&all), quotas.list(&all));
+        let unread = |what, error: &kube::Error| {
+            tracing::warn!(namespace, error = %Causes(error), "{what} could not be read, so that a sidecar may not fit");
+        };
+        Bounds {
+            limit_ranges: limit_ranges
+                .inspect_err(|error| unread("LimitRanges", error))
+                .map(|list| list.items)
+                .unwrap_or_default(),
+            quotas: quotas
+                .inspect_err(|error| unread("ResourceQuotas", error))
+                .map(|list| list.items)
+                .unwrap_or_default(),
         }
     }
 

@@ -6,6 +6,8 @@ use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 use sealane_operator_api::well_known::{DOOR_DIRECTORY, SIDECAR_CONTAINER, SIMULATED_FORM_ANNOTATION};
 use sealane_types::SimulatedForm;
 
+use super::bounds::amount;
+
 /// Volumes that injection adds.
 pub(super) const DOOR_VOLUME: &str = "sealane-door";
 pub(super) const TOKEN_VOLUME: &str = "sealane-token";
@@ -39,6 +41,20 @@ pub enum InjectError {
     SidecarVolume { container: String, volume: String },
     #[error("annotation {annotation}: `{value}` is not a Kubernetes quantity such as `250m` or `512Mi`")]
     Quantity { annotation: &'static str, value: String },
+    #[error(
+        "annotation {annotation}: {value} is above the {most} that {bound} leaves for the Sealane sidecar; lower the annotation, or raise that"
+    )]
+    TooMuch { annotation: &'static str, value: String, most: String, bound: String },
+    #[error("annotation {annotation}: {value} is below the {least} that {bound} asks for; raise the annotation")]
+    TooLittle { annotation: &'static str, value: String, least: String, bound: String },
+    #[error(
+        "{bound} leaves the Sealane sidecar {most} of {resource}, and it needs {least}; raise that, or give the pod's other containers less"
+    )]
+    NoRoom { resource: &'static str, bound: String, most: String, least: &'static str },
+    #[error(
+        "ResourceQuota `{quota}` has {left} of {key} left beside the pod's other containers, and the Sealane sidecar asks for {asked}; lower it by {setting}, raise the quota, or end other pods"
+    )]
+    QuotaUsed { quota: String, key: String, left: String, asked: String, setting: String },
     #[error("annotation {SIMULATED_FORM_ANNOTATION}: `{0}` is not SevSnp, Tdx or Nitro")]
     Form(String),
     #[error(
@@ -95,15 +111,15 @@ pub(super) fn on_host_network(spec: &PodSpec) -> bool {
     spec.host_network == Some(true)
 }
 
-/// Whether Kubernetes gives the pod the QoS class Guaranteed: cpu and memory limits everywhere, equal requests.
+/// Whether its containers make the pod one of the QoS class Guaranteed: cpu and memory limits everywhere, equal requests.
 pub(super) fn is_guaranteed(spec: &PodSpec) -> bool {
     containers(spec).all(|(_, _, container)| {
         let Some(resources) = &container.resources else { return false };
-        let Some(limits) = &resources.limits else { return false };
         ["cpu", "memory"].iter().all(|resource| {
-            let request = resources.requests.as_ref().and_then(|requests| requests.get(*resource));
+            let limit = amount(resources.limits.as_ref(), resource).filter(|limit| !limit.is_zero());
+            let request = amount(resources.requests.as_ref(), resource);
             // An absent request is defaulted to the limit.
-            limits.get(*resource).is_some_and(|limit| request.is_none_or(|request| request == limit))
+            limit.is_some_and(|limit| request.is_none_or(|request| request == limit))
         })
     })
 }

@@ -1,12 +1,8 @@
-//! The injected container and its resources.
+//! The injected container and its volumes.
 
-use std::collections::BTreeMap;
-
-use k8s_openapi::api::core::v1::{Pod, PodSpec, ResourceRequirements};
-use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::api::core::v1::{Pod, PodSpec};
 use sealane_operator_api::well_known::{
-    COLLATERAL_CONFIG_MAP, COLLATERAL_DIRECTORY, CONTROL_PORT, CPU_LIMIT_ANNOTATION, CPU_REQUEST_ANNOTATION,
-    DOOR_DIRECTORY, DOOR_SOCKET, GRPC_SOCKET, MEMORY_LIMIT_ANNOTATION, MEMORY_REQUEST_ANNOTATION,
+    COLLATERAL_CONFIG_MAP, COLLATERAL_DIRECTORY, CONTROL_PORT, DOOR_DIRECTORY, DOOR_SOCKET, GRPC_SOCKET,
     SIDECAR_CONTAINER, TARGETS_DIRECTORY,
 };
 use serde_json::{Value, json};
@@ -15,8 +11,9 @@ use super::af_xdp::CAPABILITIES;
 use super::context::InjectionContext;
 use super::pod_shape::{
     AGENT_VOLUME, COLLATERAL_VOLUME, DOOR_VOLUME, INITDATA_VOLUME, InjectError, KEY_VOLUME, TARGETS_VOLUME,
-    TOKEN_VOLUME, drain_seconds, is_guaranteed, on_host_network, simulated_form,
+    TOKEN_VOLUME, drain_seconds, on_host_network, simulated_form,
 };
+use super::sizing::Sizing;
 use crate::names::control_address;
 
 /// Mounts of the sidecar's own volumes.
@@ -36,6 +33,7 @@ const USER: i64 = 65532;
 pub(super) fn container(
     pod: &Pod,
     spec: &PodSpec,
+    sizing: &Sizing,
     context: &InjectionContext<'_>,
 ) -> Result<Value, InjectError> {
     let host_network = on_host_network(spec);
@@ -63,10 +61,10 @@ pub(super) fn container(
         "imagePullPolicy": context.settings.pull_policy,
         "args": ["run"],
         "restartPolicy": "Always",
-        "env": environment(pod, host_network, context)?,
+        "env": environment(pod, host_network, sizing, context)?,
         "ports": ports(host_network, context),
         "startupProbe": startup_probe(host_network, context),
-        "resources": resources(pod, spec, &context.settings.resources)?,
+        "resources": sizing.resources(),
         "securityContext": security(context.af_xdp),
         "volumeMounts": mounts,
     }))
@@ -90,6 +88,7 @@ fn security(af_xdp: bool) -> Value {
 fn environment(
     pod: &Pod,
     host_network: bool,
+    sizing: &Sizing,
     context: &InjectionContext<'_>,
 ) -> Result<Vec<Value>, InjectError> {
     let settings = context.settings;
@@ -113,7 +112,7 @@ fn environment(
         plain("SEALANE_DATA_PORT", port(settings.data_port)),
         plain("SEALANE_ADMIN_PORT", port(settings.admin_port)),
         plain("SEALANE_DRAIN_SECONDS", drain_seconds(pod).to_string()),
-        plain("SEALANE_ARENA_BYTES", settings.arena_bytes.to_string()),
+        plain("SEALANE_ARENA_BYTES", sizing.arena_bytes.to_string()),
         plain("RUST_LOG", settings.log.clone()),
     ];
     if host_network {
@@ -198,65 +197,4 @@ pub(super) fn volumes(spec: &PodSpec, context: &InjectionContext<'_>) -> Vec<Val
         json!({"name": COLLATERAL_VOLUME, "configMap": {"name": COLLATERAL_CONFIG_MAP, "optional": true}}),
     );
     volumes
-}
-
-/// Defaults from the chart, then annotations; a Guaranteed pod stays Guaranteed.
-fn resources(pod: &Pod, spec: &PodSpec, defaults: &ResourceRequirements) -> Result<Value, InjectError> {
-    let mut requests = defaults.requests.clone().unwrap_or_default();
-    let mut limits = defaults.limits.clone().unwrap_or_default();
-    annotated(pod, &mut requests, "cpu", CPU_REQUEST_ANNOTATION)?;
-    annotated(pod, &mut requests, "memory", MEMORY_REQUEST_ANNOTATION)?;
-    annotated(pod, &mut limits, "cpu", CPU_LIMIT_ANNOTATION)?;
-    annotated(pod, &mut limits, "memory", MEMORY_LIMIT_ANNOTATION)?;
-    if is_guaranteed(spec) {
-        for resource in ["cpu", "memory"] {
-            let either = limits.get(resource).or_else(|| requests.get(resource)).cloned();
-            if let Some(quantity) = either {
-                requests.insert(resource.to_owned(), quantity.clone());
-                limits.insert(resource.to_owned(), quantity);
-            }
-        }
-    }
-    Ok(json!({"requests": requests, "limits": limits}))
-}
-
-fn annotated(
-    pod: &Pod,
-    into: &mut BTreeMap<String, Quantity>,
-    resource: &str,
-    annotation: &'static str,
-) -> Result<(), InjectError> {
-    let Some(value) = pod.metadata.annotations.as_ref().and_then(|all| all.get(annotation)) else {
-        return Ok(());
-    };
-    if !is_quantity(value) {
-        return Err(InjectError::Quantity { annotation, value: value.chars().take(64).collect() });
-    }
-    into.insert(resource.to_owned(), Quantity(value.clone()));
-    Ok(())
-}
-
-/// A non-negative quantity in the notation of Kubernetes.
-fn is_quantity(text: &str) -> bool {
-    let number = text.trim_end_matches(|character: char| character.is_ascii_alphabetic());
-    let suffix = text.get(number.len()..).unwrap_or_default();
-    let mut parts = number.splitn(2, '.');
-    let digits = |part: &str| part.len() <= 20 && part.bytes().all(|byte| byte.is_ascii_digit());
-    let known = ["", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
-    number.bytes().any(|byte| byte.is_ascii_digit()) && parts.all(digits) && known.contains(&suffix)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn quantities() {
-        for good in ["1", "250m", "0.5", "512Mi", "2G", "1.25Gi"] {
-            assert!(is_quantity(good), "{good}");
-        }
-        for bad in ["", "m", "-1", "1.2.3", "1 Gi", "1GiB", "½", "1e", "."] {
-            assert!(!is_quantity(bad), "{bad}");
-        }
-    }
 }

@@ -1,12 +1,14 @@
 //! Pods of every shape: what injection adds, what it leaves, and that it happens once.
 
 use k8s_openapi::api::core::v1::ResourceRequirements;
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use sealane_operator_api::well_known::{SIDECAR_CONTAINER, SIMULATED_FORM_ANNOTATION};
 use sealane_types::SimulatedForm;
 use serde_json::Value;
 
 use super::*;
 use crate::config::SidecarSettings;
+use crate::webhook::bounds::Bounds;
 use crate::simulation::Simulation;
 
 fn settings() -> SidecarSettings {
@@ -16,6 +18,7 @@ fn settings() -> SidecarSettings {
         pull_policy: "IfNotPresent".to_owned(),
         pull_secrets: Vec::new(),
         resources: serde_json::from_value::<ResourceRequirements>(resources).unwrap(),
+        required_cpu_limit: Quantity("500m".to_owned()),
         arena_bytes: 512 << 20,
         data_port: 14710,
         admin_port: 14711,
@@ -38,8 +41,11 @@ fn context<'a>(settings: &'a SidecarSettings, peer: Option<&'a PeerName>) -> Inj
         roots: Some("[]".to_owned()),
         key_secret: None,
         af_xdp: false,
+        bounds: &UNBOUNDED,
     }
 }
+
+static UNBOUNDED: Bounds = Bounds { limit_ranges: Vec::new(), quotas: Vec::new() };
 
 #[test]
 fn the_key_of_a_peer_is_mounted_for_the_sidecar_alone() {
@@ -60,9 +66,9 @@ fn the_key_of_a_peer_is_mounted_for_the_sidecar_alone() {
 
 /// The pod after injection, as the API server computes it.
 fn injected_with(pod: &Value, context: &InjectionContext<'_>) -> Value {
-    let patch = inject(&serde_json::from_value(pod.clone()).unwrap(), context).unwrap();
+    let injected = inject(&serde_json::from_value(pod.clone()).unwrap(), context).unwrap();
     let mut after = pod.clone();
-    json_patch::patch(&mut after, &patch).unwrap();
+    json_patch::patch(&mut after, &injected.patch).unwrap();
     after
 }
 
@@ -147,7 +153,7 @@ fn the_result_is_a_pod_and_injecting_it_again_changes_nothing() {
     for pod in [plain(), host_network(), guaranteed(), with_init_containers()] {
         let once = injected(&pod);
         let typed: Pod = serde_json::from_value(once.clone()).unwrap();
-        assert_eq!(inject(&typed, &context(&settings(), None)).unwrap(), Patch::default());
+        assert_eq!(inject(&typed, &context(&settings(), None)).unwrap(), Injected::default());
         assert_eq!(injected(&once), once);
     }
 }
@@ -293,7 +299,7 @@ fn a_guaranteed_pod_stays_guaranteed_and_no_other_becomes_it() {
     let after = injected(&guaranteed());
     let resources = &sidecar(&after)["resources"];
     assert_eq!(resources["requests"], resources["limits"]);
-    assert_eq!(resources["limits"], json!({"cpu": "50m", "memory": "1Gi"}));
+    assert_eq!(resources["limits"], json!({"cpu": "500m", "memory": "1Gi"}));
     assert!(super::super::pod_shape::is_guaranteed(
         &serde_json::from_value::<Pod>(after).unwrap().spec.unwrap()
     ));

@@ -43,11 +43,17 @@ async fn review_of(
     labels: &Value,
     host_network: bool,
 ) -> (AdmissionResponse, Vec<String>) {
+    answered(answer, &review_request(labels, host_network)).await
+}
+
+async fn answered(
+    answer: impl Fn(&Asked) -> (u16, Value) + Send + Sync + 'static,
+    request: &AdmissionRequest<Pod>,
+) -> (AdmissionResponse, Vec<String>) {
     let (client, log) = cluster(answer);
     let (bundle, authorities) = watch::channel(Arc::from("PEM"));
     let mutator = Mutator::new(client, config(), authorities, Arc::default());
-    let request = review_request(labels, host_network);
-    let response = mutator.review(&request).await;
+    let response = mutator.review(request).await;
     drop(bundle);
     let asked = log.lock().unwrap().iter().map(|asked| asked.path.clone()).collect();
     (response, asked)
@@ -107,6 +113,44 @@ async fn a_pod_of_a_peer_with_a_key_gets_its_secret() {
     // A Peer outside of the cluster selects no pod, and keeps none from being admitted.
     let response = review(peers("Key"), json!({"app": "laptop"})).await;
     assert!(response.allowed && response.patch.is_none());
+}
+
+/// [`demo`] in a namespace with this LimitRange and this ResourceQuota.
+fn bounded(range: Value, quota: Value) -> impl Fn(&Asked) -> (u16, Value) {
+    move |asked| match asked.path.split('?').next().unwrap_or_default() {
+        "/api/v1/namespaces/demo/limitranges" => list(json!([{"metadata": {"name": "r"}, "spec": range}])),
+        "/api/v1/namespaces/demo/resourcequotas" => list(json!([{"metadata": {"name": "q"}, "spec": quota}])),
+        _ => demo(true)(asked),
+    }
+}
+
+#[tokio::test]
+async fn a_sidecar_fits_into_its_namespace_or_says_what_does_not() {
+    let range = json!({"limits": [{"type": "Container", "max": {"cpu": "200m"}}]});
+    let quota = json!({"hard": {"limits.cpu": "4"}});
+    let cluster = || bounded(range.clone(), quota.clone());
+    let mut request = review_request(&json!({"app": "embedder"}), false);
+    let (response, _) = answered(cluster(), &request).await;
+    assert!(response.allowed && patch(&response).contains(r#""limits":{"cpu":"200m""#), "{response:?}");
+    let warnings = response.warnings.unwrap();
+    assert!(warnings[0].starts_with("sealane: ") && warnings[0].contains("CpuThrottled"), "{warnings:?}");
+
+    let annotation = ("sealane.dev/cpu-limit".to_owned(), "1".to_owned());
+    request.object.as_mut().unwrap().metadata.annotations = Some([annotation].into());
+    let (response, _) = answered(cluster(), &request).await;
+    assert!(!response.allowed && response.patch.is_none());
+    assert!(response.result.message.contains("sealane.dev/cpu-limit"), "{}", response.result.message);
+}
+
+#[tokio::test]
+async fn bounds_that_cannot_be_read_keep_nobody_out() {
+    let forbidden = |asked: &Asked| match asked.path.as_str() {
+        path if path.contains("limitranges") || path.contains("resourcequotas") => failure(403, "Forbidden"),
+        _ => demo(true)(asked),
+    };
+    let response = review(forbidden, json!({"app": "embedder"})).await;
+    assert!(response.allowed && patch(&response).contains("SEALANE_CONTROL_CA"));
+    assert_eq!(response.warnings, None);
 }
 
 #[tokio::test]
@@ -204,7 +248,8 @@ async fn no_other_pod_gets_a_capability() {
         for word in ["AF_XDP", "NET_ADMIN", "BPF"] {
             assert!(!added.contains(word), "{carrier}: {added}");
         }
-        assert!(!asked.iter().any(|path| path.starts_with("/api/v1/namespaces/demo")), "{asked:?}");
+        let namespace = |path: &String| path.split('?').next() == Some("/api/v1/namespaces/demo");
+        assert!(!asked.iter().any(namespace), "{asked:?}");
         assert_eq!(asked.iter().any(|path| path.contains("transfersessions")), host_network, "{asked:?}");
     }
     // One that asks for the sidecar and is no Peer's.
