@@ -24,6 +24,7 @@ use crate::session::externals::Externals;
 use crate::session::forward::premises::Premises;
 use crate::session::silences::Silences;
 use crate::session::tickets::Tickets;
+use crate::throttling::Throttling;
 use crate::trace::Tracer;
 
 const PROCESS_LABEL: &[u8] = b"sealane/1 process";
@@ -84,6 +85,8 @@ pub(crate) struct Context {
     pub(crate) forward: Arc<Premises>,
     /// What is known of replicas outside of the cluster.
     pub(crate) externals: Arc<Externals>,
+    /// Whether this container is held back by its CPU limit.
+    pub(crate) throttling: Arc<Throttling>,
     /// Told when something that the operator's status shows has changed.
     pub(crate) changed: Arc<Notify>,
 }
@@ -295,6 +298,7 @@ pub(crate) mod tests {
             endpoint: Arc::new(endpoint()),
             forward: Arc::new(Premises::new(vec![], None, 0)),
             externals: Arc::new(Externals::new(Arc::default())),
+            throttling: Arc::default(),
             changed: Arc::default(),
         }
     }

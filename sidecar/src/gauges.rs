@@ -88,6 +88,9 @@ impl Gauges {
         if self.context.clock.suspect() {
             self.degrade(Reason::ClockSuspect);
         }
+        if self.context.throttling.is_throttled() {
+            self.degrade(Reason::CpuThrottled);
+        }
     }
 
     fn sessions(&self) {

@@ -31,6 +31,7 @@ mod route;
 mod run;
 mod session;
 mod signals;
+mod throttling;
 mod trace;
 mod volume;
 

@@ -43,6 +43,7 @@ pub use crate::session::clock::WallClock;
 use crate::session::externals::Externals;
 use crate::session::forward::premises::Premises;
 use crate::session::silences::Silences;
+use crate::throttling::Throttling;
 use crate::trace::{TraceError, Tracer};
 
 /// How long the last report and the last close frames may take.
@@ -169,6 +170,7 @@ impl Node {
             endpoint: Arc::clone(&endpoint),
             forward: Arc::new(premises(config, address)),
             externals: Arc::new(Externals::new(Arc::clone(&changed))),
+            throttling: Throttling::start(Arc::clone(&changed)),
             changed: Arc::clone(&changed),
         });
         let (lanes, requests) = lanes();

@@ -96,6 +96,11 @@ words!(
         CarrierRefused,
         /// What was asked to carry the session cannot be had, and UDP carries it.
         CarrierFallback,
+        // Resources.
+        /// The sidecar's container is held back by its CPU limit.
+        CpuThrottled,
+        /// The address of a forward cannot be listened on, and not because something else does.
+        ListenFailed,
     }
 );
 

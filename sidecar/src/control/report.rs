@@ -58,7 +58,7 @@ impl Reporter {
         wire::Report {
             generation: self.generation.load(Ordering::Relaxed),
             policy: Some(self.policy()),
-            evidence: Some(evidence(own, self.context.clock.suspect())),
+            evidence: Some(evidence(own, &self.impairments())),
             sessions: self
                 .router
                 .observe()
@@ -68,6 +68,14 @@ impl Reporter {
             finished: self.is_finished(),
             externals: self.context.externals.observe().into_iter().map(external).collect(),
         }
+    }
+
+    /// How this process is less than it could be, whatever its evidence.
+    fn impairments(&self) -> Vec<Reason> {
+        let Context { clock, throttling, .. } = &*self.context;
+        let suspect = clock.suspect().then_some(Reason::ClockSuspect);
+        let throttled = throttling.is_throttled().then_some(Reason::CpuThrottled);
+        suspect.into_iter().chain(throttled).collect()
     }
 
     fn policy(&self) -> wire::PolicyReport {
@@ -116,11 +124,8 @@ pub(super) fn conditions(report: &wire::Report) -> wire::Report {
     report
 }
 
-fn evidence(own: OwnEvidence, clock_suspect: bool) -> wire::EvidenceReport {
-    let mut degraded: Vec<String> = Vec::new();
-    if clock_suspect {
-        degraded.push(Reason::ClockSuspect.to_string());
-    }
+fn evidence(own: OwnEvidence, impairments: &[Reason]) -> wire::EvidenceReport {
+    let mut degraded: Vec<String> = impairments.iter().map(ToString::to_string).collect();
     match own {
         OwnEvidence::Verified(peer) => {
             degraded.extend(peer.degradations().iter().map(|one| one.reason().to_string()));
@@ -222,5 +227,18 @@ fn session(observed: Observed, endpoint: &Endpoint) -> wire::SessionReport {
         forwarded,
         carrier_mode: mode.unwrap_or_default(),
         carrier_message: carried.instead.map(|hindrance| hindrance.message(endpoint)).unwrap_or_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_holds_this_process_back_is_told_whatever_its_evidence() {
+        let refused = OwnEvidence::Refused { reason: Reason::EvidenceMissing, message: String::new() };
+        let told = evidence(refused, &[Reason::ClockSuspect, Reason::CpuThrottled]);
+        assert_eq!(told.degraded, ["ClockSuspect", "CpuThrottled"]);
+        assert!(!told.verified);
     }
 }
