@@ -20,4 +20,5 @@ mod ready;
 mod replica;
 pub(crate) mod serving;
 mod socket;
+mod socket_path;
 mod tally;

@@ -9,6 +9,8 @@ use crate::ports::{listened, shared};
 use crate::spec::PodView;
 use crate::webhook::neighbours::Neighbours;
 
+mod socket;
+
 /// Refuses a port that another session of the same Peer listens on. Returns warnings: what pods declare is
 /// information and no promise, so nothing of it is a reason to refuse.
 pub(in crate::webhook) fn check(
@@ -37,6 +39,7 @@ pub(in crate::webhook) fn check(
         no_ordinals(forward, &to.peer, serving),
         steps_on_reserved(forward, serving),
         not_all_seen(&spec.from.peer, neighbours),
+        socket::warning(name, forward),
     ];
     Ok(warnings.into_iter().flatten().collect())
 }

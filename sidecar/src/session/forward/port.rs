@@ -4,6 +4,7 @@ use std::io;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use rustix::io::Errno;
 use sealane_types::Reason;
 use tokio::sync::watch;
 
@@ -108,11 +109,15 @@ fn told(listening: &Weak<Listening>, ordinal: Option<u32>, problem: Option<(Reas
 }
 
 fn refused(address: &Address, error: &io::Error) -> (Reason, String) {
-    let message = match error.kind() {
-        io::ErrorKind::AddrInUse => format!("something else in this pod listens on {address}"),
-        _ => format!("{address} cannot be listened on: {error}"),
+    if error.kind() == io::ErrorKind::AddrInUse {
+        return (Reason::PortConflict, format!("something else in this pod listens on {address}"));
+    }
+    let exhausted = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM].map(Errno::raw_os_error);
+    let reason = match error.raw_os_error() {
+        Some(code) if exhausted.contains(&code) => Reason::LimitExceeded,
+        _ => Reason::ListenFailed,
     };
-    (Reason::PortConflict, message)
+    (reason, format!("{address} cannot be listened on: {error}"))
 }
 
 #[cfg(test)]
@@ -121,6 +126,26 @@ mod tests {
 
     use super::*;
     use crate::desired::Forward;
+
+    #[test]
+    fn only_an_address_that_is_taken_is_a_conflict() {
+        let address = Address::Path("/run/sealane/forward/inference.sock".into());
+        for (code, reason) in [
+            (Errno::ADDRINUSE, Reason::PortConflict),
+            (Errno::MFILE, Reason::LimitExceeded),
+            (Errno::ACCESS, Reason::ListenFailed),
+            (Errno::NAMETOOLONG, Reason::ListenFailed),
+            (Errno::ROFS, Reason::ListenFailed),
+        ] {
+            let (told, message) = refused(&address, &io::Error::from_raw_os_error(code.raw_os_error()));
+            assert_eq!(told, reason, "{code}");
+            assert!(message.contains("inference.sock"), "{message}");
+        }
+        // A path that is too long is no error of the kernel's.
+        let long = Address::Path(format!("/{}", "a".repeat(200)).into());
+        let error = io::Error::from(io::ErrorKind::InvalidInput);
+        assert_eq!(refused(&long, &error).0, Reason::ListenFailed);
+    }
 
     #[tokio::test]
     async fn nothing_listens_where_a_forward_of_this_pod_leads() {

@@ -10,6 +10,7 @@ use tokio::sync::Semaphore;
 use super::address::{Address, make_targets};
 use super::budget::Budget;
 use super::ports::{Claim, PortError, Ports};
+use super::socket_path::socket_path;
 use crate::desired::Forward;
 
 /// TCP connections that this process forwards at once, of all sessions. Each takes a descriptor.
@@ -54,11 +55,7 @@ impl Premises {
         let port = self.foreign(forward.listen.plus(ordinal.unwrap_or(0))?)?;
         Ok(match &self.sockets {
             None => Address::Port(port),
-            Some(directory) => {
-                // No name holds an underscore, so that no session has the socket of another's replica.
-                let ordinal = ordinal.map(|ordinal| format!("_{ordinal}")).unwrap_or_default();
-                Address::Path(directory.join(LISTENING).join(format!("{session}{ordinal}.sock")))
-            }
+            Some(directory) => Address::Path(socket_path(&directory.join(LISTENING), session, ordinal)),
         })
     }
 
@@ -83,7 +80,7 @@ impl Premises {
                 self.ports.reach(port)?;
                 Address::Port(port)
             }
-            Some(directory) => Address::Path(directory.join(TARGETS).join(format!("{session}.sock"))),
+            Some(directory) => Address::Path(socket_path(&directory.join(TARGETS), session, None)),
         })
     }
 
@@ -151,5 +148,10 @@ mod tests {
         assert_eq!(address(Some(3)).to_string(), "/run/sealane/forward/inference_3.sock");
         let target = premises.target(&session, forward(18_001, 8_001)).unwrap();
         assert_eq!(target.to_string(), "/run/sealane/target/inference.sock");
+        // As long as a name may be.
+        let session = "a".repeat(253).parse().unwrap();
+        let long = premises.listening(&session, forward(18_001, 8_001), Some(3)).unwrap().to_string();
+        let target = premises.target(&session, forward(18_001, 8_001)).unwrap().to_string();
+        assert!(long.len() < 108 && target.len() < 108, "{long} {target}");
     }
 }
