@@ -30,8 +30,8 @@ pub fn serving_names(namespace: &str) -> Vec<String> {
         .collect()
 }
 
-/// Where injected sidecars dial the control channel.
+/// The name under which injected sidecars dial the control channel, and which its certificate has.
 #[must_use]
-pub fn control_address(namespace: &str, port: u16) -> String {
-    format!("https://{CONTROL_SERVICE}.{namespace}.svc:{port}")
+pub fn control_name(namespace: &str) -> String {
+    format!("{CONTROL_SERVICE}.{namespace}.svc")
 }

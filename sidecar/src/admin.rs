@@ -38,17 +38,18 @@ pub(crate) enum AdminError {
 
 type Shared = (Arc<Health>, Arc<Gauges>);
 
-/// Serves from a thread with its own runtime until the process ends. Returns the bound address.
+/// Serves from a thread with its own runtime until the process ends, at `preferred` if that port is free. Returns the bound
+/// address.
 ///
 /// # Errors
 /// [`AdminError`].
 pub(crate) fn serve(
     address: SocketAddr,
+    preferred: Option<u16>,
     health: Arc<Health>,
     gauges: Arc<Gauges>,
 ) -> Result<SocketAddr, AdminError> {
-    let listener =
-        crate::link::listen::bind(address).map_err(|source| AdminError::Listen { address, source })?;
+    let listener = listen(address, preferred).map_err(|source| AdminError::Listen { address, source })?;
     let bound = listener.local_addr().map_err(|source| AdminError::Listen { address, source })?;
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(AdminError::Thread)?;
@@ -71,6 +72,20 @@ pub(crate) fn serve(
     };
     std::thread::Builder::new().name("admin".to_owned()).spawn(serve).map_err(AdminError::Thread)?;
     Ok(bound)
+}
+
+/// On the host's network the preferred port may be another process's; metrics at one that Prometheus does not know are better
+/// than a pod that does not start.
+fn listen(address: SocketAddr, preferred: Option<u16>) -> std::io::Result<std::net::TcpListener> {
+    if let Some(port) = preferred {
+        match crate::link::listen::bind(SocketAddr::new(address.ip(), port)) {
+            Ok(listener) => return Ok(listener),
+            Err(error) => {
+                tracing::warn!(port, %error, "metrics are served at another port, where Prometheus does not find them");
+            }
+        }
+    }
+    crate::link::listen::bind(address)
 }
 
 async fn startup(State((health, _)): State<Shared>) -> impl IntoResponse {
@@ -101,5 +116,22 @@ async fn render(State((_, gauges)): State<Shared>) -> impl IntoResponse {
             tracing::error!(%error, "metrics cannot be rendered");
             StatusCode::INTERNAL_SERVER_ERROR.into_response()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_preferred_port_is_taken_where_it_is_free_and_left_where_it_is_not() {
+        let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
+        let holder = std::net::TcpListener::bind(any).unwrap();
+        let port = holder.local_addr().unwrap().port();
+        let other = listen(any, Some(port)).unwrap().local_addr().unwrap().port();
+        assert!(other != port && other != 0);
+        drop(holder);
+        assert_eq!(listen(any, Some(port)).unwrap().local_addr().unwrap().port(), port);
+        assert_ne!(listen(any, None).unwrap().local_addr().unwrap().port(), 0);
     }
 }

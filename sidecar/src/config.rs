@@ -40,6 +40,8 @@ pub struct Config {
     /// Where other sidecars dial.
     pub listen: SocketAddr,
     pub admin: SocketAddr,
+    /// A port that is tried before `admin`'s, and left to whoever has it.
+    pub admin_preferred: Option<u16>,
     pub door: PathBuf,
     /// None: there is no gRPC door.
     pub grpc: Option<PathBuf>,
@@ -84,6 +86,8 @@ pub struct Traces {
 pub struct Control {
     /// `https://…`.
     pub address: String,
+    /// The name that the operator's certificate is for, where `address` holds another or none.
+    pub server_name: Option<String>,
     /// PEM of the certificates that may have signed the operator's.
     pub authorities: String,
     /// Projected service account token; read again for every connection, because it rotates.

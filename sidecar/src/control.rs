@@ -5,6 +5,7 @@
 
 mod client;
 pub mod convert;
+mod obstacle;
 pub(crate) mod report;
 mod store;
 

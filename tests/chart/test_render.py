@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -115,6 +116,47 @@ def test_network_policy_opens_only_what_is_served(default: list[dict[str, Any]])
     served = {port["name"] for port in deployment["spec"]["template"]["spec"]["containers"][0]["ports"]}
     assert set(ports) <= served
     assert policy["spec"]["policyTypes"] == ["Ingress", "Egress"]
+
+
+def test_pods_on_the_hosts_network_reach_the_operator() -> None:
+    def sources(*settings: str) -> list[str]:
+        (policy,) = of_kind(render(*settings), "NetworkPolicy")
+        (rule,) = [rule for rule in policy["spec"]["ingress"] if rule["ports"][0]["port"] == "control"]
+        assert rule["from"][0]["podSelector"]["matchLabels"] == {"sealane.dev/injected": "true"}
+        return [source["ipBlock"]["cidr"] for source in rule["from"][1:]]
+
+    # A node's address has no label, and no cluster says which addresses its nodes have.
+    assert sources() == ["0.0.0.0/0", "::/0"] == sources("networkPolicy.nodes=null")
+    assert sources("networkPolicy.nodes={10.0.0.0/16}") == ["10.0.0.0/16"]
+
+
+def test_metrics_of_pods_on_the_hosts_network_are_found_by_their_annotation() -> None:
+    (monitor,) = of_kind(render("monitoring.podMonitor.enabled=true"), "PodMonitor")
+    named, annotated = monitor["spec"]["podMetricsEndpoints"]
+    assert named["port"] == "sealane-admin"
+    assert "port" not in annotated
+    labels = {
+        "__meta_kubernetes_pod_container_name": "sealane",
+        "__meta_kubernetes_pod_annotationpresent_sealane_dev_admin_port": "true",
+        "__meta_kubernetes_pod_annotation_sealane_dev_admin_port": "20007",
+    }
+
+    def address(ip: str, **changes: str) -> str | None:
+        """As Prometheus relabels."""
+        known = {**labels, "__meta_kubernetes_pod_ip": ip, "__address__": ip, **changes}
+        for rule in annotated["relabelings"]:
+            value = ";".join(known.get(label, "") for label in rule["sourceLabels"])
+            found = re.fullmatch(rule["regex"], value)
+            if rule["action"] == "keep" and not found:
+                return None
+            if rule["action"] == "replace" and found:
+                known[rule["targetLabel"]] = found.expand(re.sub(r"\$(\d)", r"\\\1", rule["replacement"]))
+        return known["__address__"]
+
+    assert address("10.0.0.7") == "10.0.0.7:20007"
+    assert address("fd00::7") == "[fd00::7]:20007"
+    assert address("10.0.0.7", __meta_kubernetes_pod_container_name="app") is None
+    assert address("10.0.0.7", __meta_kubernetes_pod_annotationpresent_sealane_dev_admin_port="") is None
 
 
 def operator_environment(*settings: str) -> dict[str, str]:

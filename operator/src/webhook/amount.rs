@@ -68,7 +68,8 @@ impl Amount {
 
     fn new(billionths: u128) -> Self {
         let binary = [("Gi", 30), ("Mi", 20), ("Ki", 10)];
-        let divided = binary.iter().find(|(_, bits)| billionths > 0 && billionths.is_multiple_of(ONE << bits));
+        let divided =
+            binary.iter().find(|(_, bits)| billionths > 0 && billionths.is_multiple_of(ONE << bits));
         let text = match divided {
             Some((suffix, bits)) => format!("{}{suffix}", billionths / (ONE << bits)),
             None if billionths.is_multiple_of(ONE) => (billionths / ONE).to_string(),
@@ -170,7 +171,9 @@ mod tests {
 
     #[test]
     fn what_kubernetes_takes_is_read_and_nothing_else() {
-        for good in ["1", "250m", "0.5", "512Mi", "2G", "1.25Gi", "100n", "3u", "1e3", "1E3", "12E", "0", "5."] {
+        for good in
+            ["1", "250m", "0.5", "512Mi", "2G", "1.25Gi", "100n", "3u", "1e3", "1E3", "12E", "0", "5."]
+        {
             assert!(Amount::parse(good).is_some(), "{good}");
         }
         for bad in ["", "m", "-1", "1.2.3", "1 Gi", "1GiB", "½", "1e", ".", "1e99", "1i", "0x1"] {

@@ -157,14 +157,17 @@ mod tests {
             json!({"scopeSelector": {"matchExpressions": [part]}})
         };
         assert!(counted(class("In", &["urgent"]), urgent()) && !counted(class("In", &["urgent"]), plain()));
-        assert!(counted(class("NotIn", &["urgent"]), plain()) && !counted(class("NotIn", &["urgent"]), urgent()));
+        assert!(
+            counted(class("NotIn", &["urgent"]), plain()) && !counted(class("NotIn", &["urgent"]), urgent())
+        );
         assert!(counted(class("Exists", &[]), urgent()) && !counted(class("Exists", &[]), plain()));
         assert!(counted(class("DoesNotExist", &[]), plain()));
     }
 
     #[test]
     fn a_quota_states_what_is_enforced_and_used() {
-        let bounds = quota(&json!({"hard": {"limits.cpu": "4", "pods": "9"}}), &json!({"limits.cpu": "1500m"}));
+        let bounds =
+            quota(&json!({"hard": {"limits.cpu": "4", "pods": "9"}}), &json!({"limits.cpu": "1500m"}));
         let pod = spec(json!({"containers": []}));
         let keys = ["limits.cpu".to_owned(), "requests.cpu".to_owned()];
         let lines = bounds.quotas(&pod, &keys);

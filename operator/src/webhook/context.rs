@@ -1,5 +1,7 @@
 //! What injection depends on besides the pod.
 
+use std::net::IpAddr;
+
 use sealane_types::PeerName;
 
 use super::bounds::Bounds;
@@ -11,6 +13,10 @@ pub struct InjectionContext<'a> {
     pub settings: &'a SidecarSettings,
     /// Namespace of the operator, where the control channel is.
     pub operator_namespace: &'a str,
+    /// Address of the Service of the control channel, for pods that cannot look up its name; nothing where it is not known.
+    pub control_ip: Option<IpAddr>,
+    /// Where a sidecar on the host's network serves its metrics, if nothing else on the node has that port.
+    pub admin_port: u16,
     /// PEM of the authorities that the sidecar trusts for the control channel.
     pub authorities: &'a str,
     /// The pod's namespace: the pod itself may not state it at admission.

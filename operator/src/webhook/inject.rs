@@ -11,9 +11,13 @@ use serde_json::json;
 use super::context::InjectionContext;
 use super::patch::Additions;
 pub use super::pod_shape::InjectError;
-use super::pod_shape::{DOOR_VOLUME, TARGETS_VOLUME, check, containers, has_sidecar, on_host_network};
+use super::pod_shape::{
+    ADMIN_PORT_ANNOTATION, DOOR_VOLUME, TARGETS_VOLUME, check, containers, has_cluster_dns, has_sidecar,
+    on_host_network,
+};
 use super::sidecar;
 use super::sizing::Sizing;
+use crate::names::CONTROL_SERVICE;
 
 /// What becomes of a pod.
 #[derive(Debug, Default, PartialEq)]
@@ -47,23 +51,46 @@ pub fn inject(pod: &Pod, context: &InjectionContext<'_>) -> Result<Injected, Inj
     // Last, because it shifts the other init containers; first in the list, so that it starts before them.
     let container = sidecar::container(pod, spec, &sizing, context)?;
     additions.prepend(&["spec", "initContainers"], spec.init_containers.is_some(), container);
-    Ok(Injected { patch: additions.finish(), warnings: sizing.warnings })
+    let warnings = sizing.warnings.into_iter().chain(resolver_warning(spec, context)).collect();
+    Ok(Injected { patch: additions.finish(), warnings })
 }
 
 fn metadata(additions: &mut Additions, pod: &Pod, context: &InjectionContext<'_>) {
     let labelled = pod.metadata.labels.is_some();
     additions.insert(&["metadata", "labels"], labelled, INJECTED_LABEL, json!("true"));
     let annotations = pod.metadata.annotations.as_ref();
-    let has_initdata = annotations.is_some_and(|annotations| annotations.contains_key(INITDATA_ANNOTATION));
-    if context.settings.simulation.is_some() && !has_initdata {
-        let text = simulated_initdata(context.namespace, context.peer);
-        additions.insert(
-            &["metadata", "annotations"],
-            annotations.is_some(),
-            INITDATA_ANNOTATION,
-            json!(text),
-        );
+    let lacks = |key: &str| annotations.is_none_or(|annotations| !annotations.contains_key(key));
+    let mut annotate = |key: &str, value: String| {
+        additions.insert(&["metadata", "annotations"], annotations.is_some(), key, json!(value));
+    };
+    if context.settings.simulation.is_some() && lacks(INITDATA_ANNOTATION) {
+        annotate(INITDATA_ANNOTATION, simulated_initdata(context.namespace, context.peer));
     }
+    // Without a named port this is how the PodMonitor finds it.
+    if pod.spec.as_ref().is_some_and(on_host_network) && lacks(ADMIN_PORT_ANNOTATION) {
+        annotate(ADMIN_PORT_ANNOTATION, context.admin_port.to_string());
+    }
+}
+
+/// Pods whose resolver does not know the cluster: their sidecars do without it, and their own programs may not.
+fn resolver_warning(spec: &PodSpec, context: &InjectionContext<'_>) -> Option<String> {
+    if has_cluster_dns(spec) {
+        return None;
+    }
+    let policy = spec.dns_policy.as_deref().unwrap_or("ClusterFirst");
+    let place = if on_host_network(spec) { " on the host's network" } else { "" };
+    let remedy = if on_host_network(spec) { "ClusterFirstWithHostNet" } else { "ClusterFirst" };
+    let so = match context.control_ip {
+        Some(ip) => {
+            format!("its sidecar reaches the operator by the address {ip} of Service {CONTROL_SERVICE}")
+        }
+        None => format!(
+            "and its sidecar will not find the operator, because the address of Service {CONTROL_SERVICE} is not known"
+        ),
+    };
+    Some(format!(
+        "spec.dnsPolicy {policy}{place} does not resolve names of the cluster: {so}; set dnsPolicy: {remedy} if names of Services are to mean something in this pod"
+    ))
 }
 
 /// What the simulated platform measures as initdata. `kubectl sealane policy init --simulated` pins the SHA-256

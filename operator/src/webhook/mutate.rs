@@ -2,9 +2,10 @@
 
 use std::error::Error;
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{LimitRange, Namespace, Pod, ResourceQuota};
+use k8s_openapi::api::core::v1::{LimitRange, Namespace, Pod, ResourceQuota, Service};
 use kube::api::ListParams;
 use kube::core::DeserializeGuard;
 use kube::core::admission::{AdmissionRequest, AdmissionResponse};
@@ -18,15 +19,20 @@ use super::bounds::Bounds;
 use super::context::InjectionContext;
 use super::decide::{Decision, Refusal, decide, opted_out, reaches_node_agent};
 use super::inject::{Injected, inject};
+use super::pod_shape::has_cluster_dns;
 use crate::causes::Causes;
 use crate::config::Config;
 use crate::membership::PeerSelector;
 use crate::metrics::{Injection, Metrics};
+use crate::names::CONTROL_SERVICE;
 
 /// Peers of one namespace that a review considers.
 const PEERS_MAX: u32 = 1024;
 /// TransferSessions of one namespace that a review considers; those beyond them get no capabilities, and say so later.
 const SESSIONS_MAX: u32 = 4096;
+/// Ports from which one is drawn for each sidecar on the host's network.
+const ADMIN_PORT_MIN: u16 = 20_000;
+const ADMIN_PORTS: u16 = 10_000;
 /// Of what is wrong with a Peer, in a refusal.
 const PROBLEM_CHARACTERS_MAX: usize = 300;
 
@@ -66,7 +72,8 @@ impl Mutator {
             return response.deny("the review holds no pod");
         };
         let namespace = request.namespace.as_deref().unwrap_or_default();
-        let (outcome, response) = match self.answer(namespace, pod, response.clone()).await {
+        let admin_port = admin_port(&request.uid);
+        let (outcome, response) = match self.answer(namespace, pod, admin_port, response.clone()).await {
             Ok(answered) => answered,
             Err(error) => {
                 tracing::warn!(namespace, error = %Causes(&*error), "a pod was refused because its injection failed");
@@ -81,6 +88,7 @@ impl Mutator {
         &self,
         namespace: &str,
         pod: &Pod,
+        admin_port: u16,
         response: AdmissionResponse,
     ) -> Result<(Injection, AdmissionResponse), Box<dyn Error + Send + Sync>> {
         let none = std::collections::BTreeMap::new();
@@ -118,6 +126,8 @@ impl Mutator {
         let context = InjectionContext {
             settings: &self.config.sidecar,
             operator_namespace: self.config.namespace.as_str(),
+            control_ip: self.control_ip(pod).await,
+            admin_port,
             authorities: &authorities,
             namespace,
             peer: peer.as_ref(),
@@ -158,6 +168,20 @@ impl Mutator {
                 .inspect_err(|error| unread("ResourceQuotas", error))
                 .map(|list| list.items)
                 .unwrap_or_default(),
+        }
+    }
+
+    /// Where the control channel is, for a pod that cannot look it up. Nothing is a warning to whoever makes the pod.
+    async fn control_ip(&self, pod: &Pod) -> Option<IpAddr> {
+        pod.spec.as_ref().filter(|spec| !has_cluster_dns(spec))?;
+        let api: Api<Service> = Api::namespaced(self.client.clone(), self.config.namespace.as_str());
+        match api.get(CONTROL_SERVICE).await {
+            // A Service without an address says so by a word.
+            Ok(service) => service.spec?.cluster_ip?.parse().ok(),
+            Err(error) => {
+                tracing::warn!(error = %Causes(&error), "Service {CONTROL_SERVICE} could not be read");
+                None
+            }
         }
     }
 
@@ -208,6 +232,14 @@ impl Mutator {
         let roots = found.spec.roots(namespace, policy)?;
         Ok(Some(serde_json::to_string(&[roots])?))
     }
+}
+
+/// A port for the metrics of a sidecar on the host's network: below those that kernels and Services give away, and another
+/// for each review, so that pods on one node seldom have the same.
+fn admin_port(review: &str) -> u16 {
+    let hash = review.bytes().fold(0_u32, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
+    let offset = u16::try_from(hash % u32::from(ADMIN_PORTS)).unwrap_or_default();
+    ADMIN_PORT_MIN + offset
 }
 
 /// The Secret with the key of a Peer that proves itself by one.

@@ -16,6 +16,8 @@ pub(super) const TARGETS_VOLUME: &str = "sealane-target";
 pub(super) const KEY_VOLUME: &str = "sealane-key";
 pub(super) const AGENT_VOLUME: &str = "sealane-agent";
 pub(super) const COLLATERAL_VOLUME: &str = "sealane-collateral";
+/// Annotation with the port of a sidecar's metrics on the host's network.
+pub(super) const ADMIN_PORT_ANNOTATION: &str = "sealane.dev/admin-port";
 const VOLUMES: [&str; 7] =
     [DOOR_VOLUME, TOKEN_VOLUME, INITDATA_VOLUME, TARGETS_VOLUME, KEY_VOLUME, AGENT_VOLUME, COLLATERAL_VOLUME];
 
@@ -45,7 +47,9 @@ pub enum InjectError {
         "annotation {annotation}: {value} is above the {most} that {bound} leaves for the Sealane sidecar; lower the annotation, or raise that"
     )]
     TooMuch { annotation: &'static str, value: String, most: String, bound: String },
-    #[error("annotation {annotation}: {value} is below the {least} that {bound} asks for; raise the annotation")]
+    #[error(
+        "annotation {annotation}: {value} is below the {least} that {bound} asks for; raise the annotation"
+    )]
     TooLittle { annotation: &'static str, value: String, least: String, bound: String },
     #[error(
         "{bound} leaves the Sealane sidecar {most} of {resource}, and it needs {least}; raise that, or give the pod's other containers less"
@@ -55,6 +59,8 @@ pub enum InjectError {
         "ResourceQuota `{quota}` has {left} of {key} left beside the pod's other containers, and the Sealane sidecar asks for {asked}; lower it by {setting}, raise the quota, or end other pods"
     )]
     QuotaUsed { quota: String, key: String, left: String, asked: String, setting: String },
+    #[error("annotation {ADMIN_PORT_ANNOTATION}: `{0}` is not a port from 1024 to 65535")]
+    AdminPort(String),
     #[error("annotation {SIMULATED_FORM_ANNOTATION}: `{0}` is not SevSnp, Tdx or Nitro")]
     Form(String),
     #[error(
@@ -111,6 +117,17 @@ pub(super) fn on_host_network(spec: &PodSpec) -> bool {
     spec.host_network == Some(true)
 }
 
+/// Whether names of the cluster's Services mean something to the pod. On the host's network `ClusterFirst`, the default, is
+/// what `Default` is: the node's own resolver.
+pub(super) fn has_cluster_dns(spec: &PodSpec) -> bool {
+    match spec.dns_policy.as_deref() {
+        Some("ClusterFirstWithHostNet") => true,
+        None | Some("ClusterFirst") => !on_host_network(spec),
+        // `None` names servers of its own, which may or may not know the cluster.
+        Some(_) => false,
+    }
+}
+
 /// Whether its containers make the pod one of the QoS class Guaranteed: cpu and memory limits everywhere, equal requests.
 pub(super) fn is_guaranteed(spec: &PodSpec) -> bool {
     containers(spec).all(|(_, _, container)| {
@@ -122,6 +139,14 @@ pub(super) fn is_guaranteed(spec: &PodSpec) -> bool {
             limit.is_some_and(|limit| request.is_none_or(|request| request == limit))
         })
     })
+}
+
+/// Where the sidecar of a pod on the host's network serves its metrics: where its author says, or at `default`.
+pub(super) fn admin_port(pod: &Pod, default: u16) -> Result<u16, InjectError> {
+    let annotations = pod.metadata.annotations.as_ref();
+    let Some(text) = annotations.and_then(|all| all.get(ADMIN_PORT_ANNOTATION)) else { return Ok(default) };
+    let port = text.parse().ok().filter(|port| *port >= 1024);
+    port.ok_or_else(|| InjectError::AdminPort(text.chars().take(64).collect()))
 }
 
 /// Which real platform the pod's simulated one resembles.

@@ -1,5 +1,7 @@
 //! The injected container and its volumes.
 
+use std::net::IpAddr;
+
 use k8s_openapi::api::core::v1::{Pod, PodSpec};
 use sealane_operator_api::well_known::{
     COLLATERAL_CONFIG_MAP, COLLATERAL_DIRECTORY, CONTROL_PORT, DOOR_DIRECTORY, DOOR_SOCKET, GRPC_SOCKET,
@@ -11,10 +13,10 @@ use super::af_xdp::CAPABILITIES;
 use super::context::InjectionContext;
 use super::pod_shape::{
     AGENT_VOLUME, COLLATERAL_VOLUME, DOOR_VOLUME, INITDATA_VOLUME, InjectError, KEY_VOLUME, TARGETS_VOLUME,
-    TOKEN_VOLUME, drain_seconds, on_host_network, simulated_form,
+    TOKEN_VOLUME, admin_port, drain_seconds, has_cluster_dns, on_host_network, simulated_form,
 };
 use super::sizing::Sizing;
-use crate::names::control_address;
+use crate::names::control_name;
 
 /// Mounts of the sidecar's own volumes.
 const TOKEN_DIRECTORY: &str = "/var/run/secrets/sealane.dev";
@@ -61,7 +63,7 @@ pub(super) fn container(
         "imagePullPolicy": context.settings.pull_policy,
         "args": ["run"],
         "restartPolicy": "Always",
-        "env": environment(pod, host_network, sizing, context)?,
+        "env": environment(pod, spec, sizing, context)?,
         "ports": ports(host_network, context),
         "startupProbe": startup_probe(host_network, context),
         "resources": sizing.resources(),
@@ -87,18 +89,26 @@ fn security(af_xdp: bool) -> Value {
 
 fn environment(
     pod: &Pod,
-    host_network: bool,
+    spec: &PodSpec,
     sizing: &Sizing,
     context: &InjectionContext<'_>,
 ) -> Result<Vec<Value>, InjectError> {
     let settings = context.settings;
+    let host_network = on_host_network(spec);
     let plain = |name: &str, value: String| json!({"name": name, "value": value});
     let field =
         |name: &str, path: &str| json!({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}});
     // On the host's network fixed ports would collide between pods: the sidecar picks free ones and reports them.
     let port = |port: u16| if host_network { 0 } else { port }.to_string();
+    let name = control_name(context.operator_namespace);
+    let ip = context.control_ip.filter(|_| !has_cluster_dns(spec));
+    let host = match ip {
+        Some(IpAddr::V6(ip)) => format!("[{ip}]"),
+        Some(IpAddr::V4(ip)) => ip.to_string(),
+        None => name.clone(),
+    };
     let mut environment = vec![
-        plain("SEALANE_CONTROL_ADDRESS", control_address(context.operator_namespace, CONTROL_PORT)),
+        plain("SEALANE_CONTROL_ADDRESS", format!("https://{host}:{CONTROL_PORT}")),
         plain("SEALANE_CONTROL_CA", context.authorities.to_owned()),
         plain("SEALANE_CONTROL_TOKEN", format!("{TOKEN_DIRECTORY}/token")),
         field("SEALANE_POD_NAMESPACE", "metadata.namespace"),
@@ -115,9 +125,15 @@ fn environment(
         plain("SEALANE_ARENA_BYTES", sizing.arena_bytes.to_string()),
         plain("RUST_LOG", settings.log.clone()),
     ];
+    if ip.is_some() {
+        // The certificate is for the name.
+        environment.push(plain("SEALANE_CONTROL_SERVER_NAME", name));
+    }
     if host_network {
         // 127.0.0.1 is the node's: forwards use sockets on the door volume.
         environment.push(plain("SEALANE_HOST_NETWORK", "true".to_owned()));
+        let port = admin_port(pod, context.admin_port)?;
+        environment.push(plain("SEALANE_ADMIN_PORT_PREFERRED", port.to_string()));
     }
     if context.af_xdp {
         environment.push(plain("SEALANE_AF_XDP", "true".to_owned()));

@@ -50,8 +50,11 @@ impl Sizing {
         };
         for kind in &KINDS {
             let required = Amount::of(&settings.required_cpu_limit).filter(|_| kind.name == CPU);
-            let size = Fitting { kind, spec, bounds, required: required.as_ref() }
-                .fit(Size::asked(kind, pod, &settings.resources)?)?;
+            let size = Fitting { kind, spec, bounds, required: required.as_ref() }.fit(Size::asked(
+                kind,
+                pod,
+                &settings.resources,
+            )?)?;
             if kind.name == MEMORY {
                 sizing.arena_bytes = arena(settings, size.limit.as_ref());
             }

@@ -25,6 +25,7 @@ pub type Lookup<'a> = &'a dyn Fn(&'static str) -> Option<String>;
 pub fn parse(lookup: Lookup<'_>) -> Result<Config, ConfigError> {
     let data_port = number(lookup, "SEALANE_DATA_PORT", DATA_PORT)?;
     let admin_port = number(lookup, "SEALANE_ADMIN_PORT", ADMIN_PORT)?;
+    let admin_preferred = number(lookup, "SEALANE_ADMIN_PORT_PREFERRED", 0)?;
     Ok(Config {
         pod: pod(lookup)?,
         node: lookup("SEALANE_NODE_NAME").unwrap_or_default(),
@@ -32,6 +33,7 @@ pub fn parse(lookup: Lookup<'_>) -> Result<Config, ConfigError> {
         // Dual stack: an IPv6 wildcard socket takes IPv4 too, and listening falls back where there is no IPv6.
         listen: SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), data_port),
         admin: SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), admin_port),
+        admin_preferred: Some(admin_preferred).filter(|port| *port != 0),
         door: lookup("SEALANE_DOOR").map_or_else(|| PathBuf::from(DOOR), PathBuf::from),
         grpc: Some(lookup("SEALANE_GRPC").map_or_else(|| PathBuf::from(GRPC), PathBuf::from)),
         arena_bytes: number(lookup, "SEALANE_ARENA_BYTES", ARENA_BYTES)?,
@@ -140,6 +142,7 @@ fn control(lookup: Lookup<'_>) -> Result<Control, ConfigError> {
     }
     Ok(Control {
         address,
+        server_name: lookup("SEALANE_CONTROL_SERVER_NAME").filter(|name| !name.is_empty()),
         authorities: required(lookup, "SEALANE_CONTROL_CA")?,
         token: required(lookup, "SEALANE_CONTROL_TOKEN")?.into(),
     })
@@ -208,6 +211,23 @@ mod tests {
         assert_eq!(config.listen.port(), DATA_PORT);
         assert_eq!(config.arena_bytes, ARENA_BYTES);
         assert!(config.roots.roots.is_empty());
+        assert_eq!((config.admin_preferred, config.control.unwrap().server_name), (None, None));
+    }
+
+    #[test]
+    fn on_the_hosts_network_the_operator_is_known_by_another_name_and_a_port_is_preferred() {
+        let lookup = |name: &'static str| match name {
+            "SEALANE_CONTROL_ADDRESS" => Some("https://10.96.0.7:14712".to_owned()),
+            "SEALANE_CONTROL_SERVER_NAME" => Some("sealane-control.sealane-system.svc".to_owned()),
+            "SEALANE_ADMIN_PORT" => Some("0".to_owned()),
+            "SEALANE_ADMIN_PORT_PREFERRED" => Some("20007".to_owned()),
+            _ => complete(name),
+        };
+        let config = parse(&lookup).unwrap();
+        assert_eq!((config.admin.port(), config.admin_preferred), (0, Some(20_007)));
+        let control = config.control.unwrap();
+        assert_eq!(control.address, "https://10.96.0.7:14712");
+        assert_eq!(control.server_name.as_deref(), Some("sealane-control.sealane-system.svc"));
     }
 
     #[test]

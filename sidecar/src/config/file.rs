@@ -175,6 +175,7 @@ pub fn parse(bytes: &[u8], path: &Path, read: Read<'_>) -> Result<Config, Config
         addresses: vec![file.listen.ip()],
         listen: file.listen,
         admin: file.admin,
+        admin_preferred: None,
         door: beside(&file.door),
         grpc: file.grpc.as_deref().map(beside),
         arena_bytes: file.arena_bytes.unwrap_or(ARENA_BYTES),

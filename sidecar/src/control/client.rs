@@ -17,6 +17,7 @@ use tonic::transport::{Certificate, ClientTlsConfig, Endpoint};
 use tonic::{Request, Status, Streaming};
 
 use super::convert;
+use super::obstacle::{Causes, Obstacle};
 use super::report::conditions;
 use super::store::Store;
 use crate::config::{Config, Control};
@@ -69,6 +70,8 @@ enum StreamError {
 /// The client side of the control channel.
 pub(super) struct Client {
     endpoint: Endpoint,
+    /// As it was configured, with the name that its certificate has to be for if that is another.
+    address: String,
     token: std::path::PathBuf,
     register: wire::Register,
     shared: Arc<Shared>,
@@ -85,6 +88,10 @@ impl Client {
         store: Store,
     ) -> Result<Self, ControlError> {
         let tls = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(&control.authorities));
+        let (tls, address) = match &control.server_name {
+            Some(name) => (tls.domain_name(name), format!("{} as {name}", control.address)),
+            None => (tls, control.address.clone()),
+        };
         let endpoint = Endpoint::from_shared(control.address.clone())?
             .tls_config(tls)?
             .connect_timeout(CONNECT_DEADLINE)
@@ -104,7 +111,7 @@ impl Client {
             incarnation: context.process().0.to_vec(),
         };
         let token = control.token.clone();
-        Ok(Self { endpoint, token, register, shared, store, backoff: BACKOFF_MIN })
+        Ok(Self { endpoint, address, token, register, shared, store, backoff: BACKOFF_MIN })
     }
 
     /// Stays connected for the life of the process.
@@ -114,14 +121,28 @@ impl Client {
             self.metrics().connected.set(0);
             if let Err(error) = ended {
                 self.metrics().streams.get_or_create(&OutcomeLabel { outcome: "ended" }).inc();
-                let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
-                tracing::warn!(error = cause, "no operator: {error}; sessions go on as configured");
+                self.tell(&error);
             }
             if self.shared.reporter.is_finished() {
                 return;
             }
             tokio::time::sleep(jittered(self.backoff)).await;
             self.backoff = (self.backoff * 2).min(BACKOFF_MAX);
+        }
+    }
+
+    /// A person who reads this has nothing else to go by: the address, the step that failed, and every cause.
+    fn tell(&self, error: &StreamError) {
+        let (address, causes) = (&self.address, Causes(error));
+        if matches!(error, StreamError::Connect(_)) {
+            let obstacle = Obstacle::of(error);
+            tracing::warn!(
+                %address,
+                error = %causes,
+                "no operator at {address} ({obstacle}); sessions go on as configured"
+            );
+        } else {
+            tracing::warn!(%address, error = %causes, "no operator: {error}; sessions go on as configured");
         }
     }
 

@@ -50,7 +50,7 @@ async fn serve(ports: Ports, config: &Config, platforms: Platforms) -> anyhow::R
         clients.spawn(grpc.serve(leaving.clone()));
     }
     let health = node.health();
-    let admin = admin::serve(config.admin, node.health(), node.gauges())?;
+    let admin = admin::serve(config.admin, config.admin_preferred, node.health(), node.gauges())?;
     if config.admin.port() == 0 {
         probe::tell(&config.door, admin.port())?;
     }

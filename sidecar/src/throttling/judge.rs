@@ -68,7 +68,11 @@ mod tests {
         assert_eq!(verdicts([(100, 90)]), [false, true], "what was before the first look says nothing");
         assert_eq!(verdicts([(100, 25)]), [false, true]);
         assert_eq!(verdicts([(100, 24), (100, 24), (100, 24)]), [false; 4]);
-        assert_eq!(verdicts([(100, 0), (100, 0), (100, 99)]), [false, false, false, true], "half a minute counts");
+        assert_eq!(
+            verdicts([(100, 0), (100, 0), (100, 99)]),
+            [false, false, false, true],
+            "half a minute counts"
+        );
     }
 
     #[test]

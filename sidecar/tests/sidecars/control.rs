@@ -68,6 +68,9 @@ impl Control for Operator {
     }
 }
 
+/// What the operator is called in its cluster.
+const NAME: &str = "sealane-control.sealane-system.svc";
+
 /// An operator that can be killed and started again at the same address.
 pub(crate) struct Cluster {
     authority: CertifiedIssuer<'static, KeyPair>,
@@ -112,7 +115,8 @@ impl Cluster {
     pub(crate) fn channel(&self, directory: &Path) -> Channel {
         let token = directory.join("token");
         std::fs::write(&token, format!("{TOKEN}\n")).unwrap();
-        Channel { address: format!("https://{}", self.address), authorities: self.authority.pem(), token }
+        let address = format!("https://{}", self.address);
+        Channel { address, server_name: None, authorities: self.authority.pem(), token }
     }
 
     pub(crate) fn report(&self) -> wire::Report {
@@ -128,7 +132,7 @@ fn serve(
 ) -> tokio::task::JoinHandle<()> {
     let key = KeyPair::generate().unwrap();
     let host = listener.local_addr().unwrap().ip().to_string();
-    let leaf = CertificateParams::new(vec![host]).unwrap().signed_by(&key, authority).unwrap();
+    let leaf = CertificateParams::new(vec![host, NAME.to_owned()]).unwrap().signed_by(&key, authority).unwrap();
     let tls = ServerTlsConfig::new().identity(Identity::from_pem(leaf.pem(), key.serialize_pem()));
     let operator = Operator { heard: Arc::clone(heard), configuration: configuration.subscribe() };
     tokio::spawn(async move {
@@ -327,4 +331,19 @@ async fn an_operator_under_another_authority_is_not_listened_to() {
     let error = opened.await.unwrap_err();
     assert_eq!(error.reason, sealane_types::Reason::NotConfigured, "{error}");
     assert!(cluster.heard.lock().unwrap().registered.is_empty());
+}
+
+#[tokio::test]
+async fn an_operator_that_is_dialled_by_its_address_is_known_by_its_name() {
+    let directory = tempfile::tempdir().unwrap();
+    let cluster = Cluster::start(configuration("127.0.0.1:9".parse().unwrap())).await;
+    let started = |name: &str, door: &str| {
+        let channel = Channel { server_name: Some(name.to_owned()), ..cluster.channel(directory.path()) };
+        Plan { control: Some(channel), door: directory.path().join(door), ..Plan::sender(&[]) }.start()
+    };
+    let deceived = started("sealane-control.another.svc", "deceived.sock");
+    until("attempts to reach it", || attempts(&deceived) >= 2).await;
+    assert!(cluster.heard.lock().unwrap().registered.is_empty());
+    let _known = started(NAME, "known.sock");
+    until("its registration", || !cluster.heard.lock().unwrap().registered.is_empty()).await;
 }

@@ -368,6 +368,7 @@ impl Plan {
             addresses: vec![],
             listen: self.listen,
             admin: loopback(),
+            admin_preferred: None,
             door: self.door.clone(),
             grpc: None,
             arena_bytes: sealane_sidecar::config::ARENA_BYTES,

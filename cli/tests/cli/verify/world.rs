@@ -305,6 +305,7 @@ impl Sidecar {
             addresses: vec![],
             listen: any,
             admin: any,
+            admin_preferred: None,
             door: "/nowhere/door.sock".into(),
             grpc: None,
             arena_bytes: 1 << 20,

@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use super::*;
 use crate::config::SidecarSettings;
-use crate::webhook::bounds::Bounds;
 use crate::simulation::Simulation;
+use crate::webhook::bounds::Bounds;
 
 fn settings() -> SidecarSettings {
     let resources = json!({"requests": {"cpu": "50m", "memory": "64Mi"}, "limits": {"memory": "1Gi"}});
@@ -34,6 +34,8 @@ fn context<'a>(settings: &'a SidecarSettings, peer: Option<&'a PeerName>) -> Inj
     InjectionContext {
         settings,
         operator_namespace: "sealane-system",
+        control_ip: None,
+        admin_port: 20_007,
         authorities: "PEM",
         namespace: "demo",
         peer,
@@ -235,6 +237,75 @@ fn on_the_hosts_network_nothing_has_a_fixed_port() {
     assert_eq!(sidecar["ports"], json!([]));
     assert_eq!(sidecar["startupProbe"]["exec"]["command"], json!(["/usr/bin/sealane-sidecar", "probe"]));
     assert!(sidecar["startupProbe"]["httpGet"].is_null());
+}
+
+fn environment_of(pod: &Value, context: &InjectionContext<'_>) -> [String; 2] {
+    let after = injected_with(pod, context);
+    ["SEALANE_CONTROL_ADDRESS", "SEALANE_CONTROL_SERVER_NAME"].map(|name| {
+        let value = variable(sidecar(&after), name).map(|variable| variable["value"].clone());
+        value.and_then(|value| Some(value.as_str()?.to_owned())).unwrap_or_default()
+    })
+}
+
+#[test]
+fn where_names_of_the_cluster_mean_nothing_the_operator_has_an_address() {
+    let settings = settings();
+    let (name, port) = ("sealane-control.sealane-system.svc", 14712);
+    for (ip, host) in [("10.96.0.7", "10.96.0.7"), ("fd00::7", "[fd00::7]")] {
+        let context = InjectionContext { control_ip: Some(ip.parse().unwrap()), ..context(&settings, None) };
+        for (host_network, policy, resolves) in [
+            (true, json!(null), false),
+            (true, json!("ClusterFirst"), false),
+            (true, json!("Default"), false),
+            (true, json!("None"), false),
+            (true, json!("ClusterFirstWithHostNet"), true),
+            (false, json!(null), true),
+            (false, json!("ClusterFirst"), true),
+            (false, json!("ClusterFirstWithHostNet"), true),
+            (false, json!("Default"), false),
+            (false, json!("None"), false),
+        ] {
+            let mut pod = plain();
+            pod["spec"]["hostNetwork"] = json!(host_network);
+            pod["spec"]["dnsPolicy"] = policy.clone();
+            let expected = if resolves {
+                [format!("https://{name}:{port}"), String::new()]
+            } else {
+                [format!("https://{host}:{port}"), name.to_owned()]
+            };
+            assert_eq!(environment_of(&pod, &context), expected, "{host_network} {policy}");
+            let warnings = inject(&serde_json::from_value(pod).unwrap(), &context).unwrap().warnings;
+            assert_eq!(warnings.is_empty(), resolves, "{warnings:?}");
+            let remedy =
+                if host_network { "dnsPolicy: ClusterFirstWithHostNet" } else { "dnsPolicy: ClusterFirst " };
+            assert!(warnings.iter().all(|warning| warning.contains(ip) && warning.contains(remedy)));
+        }
+    }
+    // What is not known is said, and the name is tried all the same.
+    let unknown = context(&settings, None);
+    assert_eq!(environment_of(&host_network(), &unknown)[0], format!("https://{name}:{port}"));
+    let pod = serde_json::from_value(host_network()).unwrap();
+    assert!(inject(&pod, &unknown).unwrap().warnings[0].contains("will not find the operator"));
+}
+
+#[test]
+fn a_sidecar_on_the_hosts_network_says_where_its_metrics_are() {
+    let port = |pod: &Value| {
+        let after = injected(pod);
+        let told = after["metadata"]["annotations"]["sealane.dev/admin-port"].clone();
+        let asked = variable(sidecar(&after), "SEALANE_ADMIN_PORT_PREFERRED").map(|one| one["value"].clone());
+        (told, asked)
+    };
+    assert_eq!(port(&host_network()), (json!("20007"), Some(json!("20007"))));
+    let mut own = host_network();
+    own["metadata"]["annotations"] = json!({"sealane.dev/admin-port": "9100"});
+    assert_eq!(port(&own), (json!("9100"), Some(json!("9100"))));
+    for wrong in ["80", "65536", "any", ""] {
+        own["metadata"]["annotations"]["sealane.dev/admin-port"] = json!(wrong);
+        assert!(refused(&own).to_string().contains("sealane.dev/admin-port"), "{wrong}");
+    }
+    // Elsewhere it has a port with a name.
+    assert_eq!(port(&plain()), (json!(null), None));
 }
 
 #[test]

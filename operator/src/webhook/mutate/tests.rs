@@ -143,6 +143,33 @@ async fn a_sidecar_fits_into_its_namespace_or_says_what_does_not() {
 }
 
 #[tokio::test]
+async fn a_pod_that_cannot_look_up_the_operator_is_given_its_address() {
+    let with_service = |asked: &Asked| match asked.path.split('?').next().unwrap_or_default() {
+        "/api/v1/namespaces/sealane-system/services/sealane-control" => (
+            200,
+            json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "sealane-control"},
+                   "spec": {"clusterIP": "10.96.0.7"}}),
+        ),
+        "/apis/sealane.dev/v1alpha1/namespaces/demo/transfersessions" => list(json!([])),
+        _ => demo(true)(asked),
+    };
+    let (response, _) = review_of(with_service, &json!({"app": "embedder"}), true).await;
+    assert!(response.allowed && patch(&response).contains("https://10.96.0.7:14712"));
+    let warnings = response.warnings.unwrap();
+    assert!(warnings[0].contains("10.96.0.7") && warnings[0].contains("ClusterFirstWithHostNet"));
+    // Nobody else needs to know.
+    let (response, asked) = review_of(with_service, &json!({"app": "embedder"}), false).await;
+    assert!(response.warnings.is_none() && !asked.iter().any(|path| path.contains("/services/")));
+}
+
+#[test]
+fn ports_for_metrics_are_spread_and_below_those_that_kernels_give_away() {
+    let ports: std::collections::BTreeSet<u16> =
+        (0..100).map(|review| admin_port(&format!("6f1c8c0e-9d5e-4a51-8d6f-{review:012}"))).collect();
+    assert!(ports.len() > 90 && ports.iter().all(|port| (20_000..30_000).contains(port)), "{ports:?}");
+}
+
+#[tokio::test]
 async fn bounds_that_cannot_be_read_keep_nobody_out() {
     let forbidden = |asked: &Asked| match asked.path.as_str() {
         path if path.contains("limitranges") || path.contains("resourcequotas") => failure(403, "Forbidden"),

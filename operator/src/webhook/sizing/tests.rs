@@ -49,7 +49,8 @@ fn ranges(items: &Value) -> Bounds {
 }
 
 fn quota(hard: &Value, used: &Value) -> Bounds {
-    let quota = json!({"metadata": {"name": "q"}, "spec": {"hard": hard}, "status": {"hard": hard, "used": used}});
+    let quota =
+        json!({"metadata": {"name": "q"}, "spec": {"hard": hard}, "status": {"hard": hard, "used": used}});
     let quota: ResourceQuota = serde_json::from_value(quota).unwrap();
     Bounds { quotas: vec![quota], ..Bounds::default() }
 }
@@ -107,9 +108,11 @@ fn what_the_chart_says_of_every_sidecar_holds_in_a_guaranteed_pod() {
 
 #[test]
 fn equal_is_what_amounts_to_the_same() {
-    let same = json!({"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"cpu": "1000m", "memory": "1024Mi"}});
+    let same =
+        json!({"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"cpu": "1000m", "memory": "1024Mi"}});
     assert_eq!(sized(&pod(&same, &[]), &Bounds::default()).resources()["limits"]["cpu"], "500m");
-    let other = json!({"requests": {"cpu": "999m", "memory": "1Gi"}, "limits": {"cpu": "1", "memory": "1Gi"}});
+    let other =
+        json!({"requests": {"cpu": "999m", "memory": "1Gi"}, "limits": {"cpu": "1", "memory": "1Gi"}});
     assert!(sized(&pod(&other, &[]), &Bounds::default()).resources()["limits"]["cpu"].is_null());
 }
 
@@ -126,7 +129,10 @@ fn one_annotation_never_makes_a_pod_that_the_api_server_refuses() {
     assert_eq!((&limit["requests"]["cpu"], &limit["limits"]["cpu"]), (&json!("20m"), &json!("20m")));
     let request = pod(&json!({}), &[("sealane.dev/memory-request", "2Gi")]);
     let request = sized(&request, &Bounds::default()).resources();
-    assert_eq!((&request["requests"]["memory"], &request["limits"]["memory"]), (&json!("2Gi"), &json!("2Gi")));
+    assert_eq!(
+        (&request["requests"]["memory"], &request["limits"]["memory"]),
+        (&json!("2Gi"), &json!("2Gi"))
+    );
 }
 
 #[test]
@@ -175,7 +181,8 @@ fn what_other_pods_have_used_up_is_told_with_the_annotation_that_helps() {
     let hard = json!({"limits.memory": "4Gi", "limits.cpu": "4"});
     let used = quota(&hard, &json!({"limits.memory": "3500Mi", "limits.cpu": "1"}));
     let words = refused(&pod(&burstable(), &[]), &used);
-    for part in ["ResourceQuota `q`", "468Mi of limits.memory", "asks for 1Gi", "annotation sealane.dev/memory-limit"]
+    for part in
+        ["ResourceQuota `q`", "468Mi of limits.memory", "asks for 1Gi", "annotation sealane.dev/memory-limit"]
     {
         assert!(words.contains(part), "{part}: {words}");
     }
@@ -219,7 +226,8 @@ fn defaults_of_a_limit_range_are_those_of_small_applications() {
 
 #[test]
 fn a_ratio_of_limit_and_request_holds() {
-    let container = ranges(&json!([{"type": "Container", "maxLimitRequestRatio": {"cpu": "4", "memory": "2"}}]));
+    let container =
+        ranges(&json!([{"type": "Container", "maxLimitRequestRatio": {"cpu": "4", "memory": "2"}}]));
     let resources = sized(&pod(&burstable(), &[]), &container).resources();
     assert_eq!(resources["limits"], json!({"cpu": "500m", "memory": "1Gi"}));
     assert_eq!(resources["requests"], json!({"cpu": "125m", "memory": "512Mi"}));
@@ -259,9 +267,12 @@ fn resources_of_the_pod_as_a_whole_are_shared() {
     // All of what the pod requests is its container's already, as the API server defaults it.
     let full = json!({"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": limits});
     let sizing = sized(&whole(full.clone(), &[]), &Bounds::default());
-    assert_eq!(sizing.resources(), json!({
-        "requests": {"cpu": "0", "memory": "0"}, "limits": {"memory": "512Mi"},
-    }));
+    assert_eq!(
+        sizing.resources(),
+        json!({
+            "requests": {"cpu": "0", "memory": "0"}, "limits": {"memory": "512Mi"},
+        })
+    );
     assert_eq!(sizing.arena_bytes >> 20, 256);
     // A pod that is Guaranteed as a whole takes nothing of its class from the sidecar.
     let guaranteed = json!({"requests": limits, "limits": limits});
@@ -269,8 +280,12 @@ fn resources_of_the_pod_as_a_whole_are_shared() {
     assert_eq!(resources["requests"], json!({"cpu": "50m", "memory": "64Mi"}));
     assert_eq!(resources["limits"], json!({"memory": "512Mi"}));
     // A quota counts what the pod states.
-    let counted = quota(&json!({"limits.cpu": "4", "limits.memory": "512Mi"}), &json!({"limits.memory": "0"}));
+    let counted =
+        quota(&json!({"limits.cpu": "4", "limits.memory": "512Mi"}), &json!({"limits.memory": "0"}));
     sized(&whole(full.clone(), &[]), &counted);
     let words = refused(&whole(full, &[("sealane.dev/cpu-request", "50m")]), &Bounds::default());
-    assert!(words.contains("sealane.dev/cpu-request") && words.contains("spec.resources.requests.cpu"), "{words}");
+    assert!(
+        words.contains("sealane.dev/cpu-request") && words.contains("spec.resources.requests.cpu"),
+        "{words}"
+    );
 }

@@ -6,7 +6,7 @@ use sealane_sidecar::config::{ConfigError, environment, file};
 
 use crate::seeds;
 
-const NAMES: [&str; 14] = [
+const NAMES: [&str; 16] = [
     "SEALANE_POD_NAMESPACE",
     "SEALANE_POD_NAME",
     "SEALANE_POD_UID",
@@ -21,6 +21,8 @@ const NAMES: [&str; 14] = [
     "SEALANE_DRAIN_SECONDS",
     "SEALANE_NODE_NAME",
     "SEALANE_SIMULATED_PLATFORM",
+    "SEALANE_CONTROL_SERVER_NAME",
+    "SEALANE_ADMIN_PORT_PREFERRED",
 ];
 
 /// One value a line, in the order of [`NAMES`]. Files are not read: they would be whatever the machine has.
