@@ -88,6 +88,13 @@ def test_what_bounds_sidecars_is_read_and_never_changed(default: list[dict[str, 
     assert [rule["verbs"] for rule in rules] == [["get", "list", "watch"]]
 
 
+def test_what_makes_pods_is_read_everywhere_and_never_changed(default: list[dict[str, Any]]) -> None:
+    rules = [rule for role in of_kind(default, "ClusterRole") for rule in role["rules"]]
+    followed = {kind: rule["verbs"] for rule in rules for kind in rule["resources"]}
+    for kind in ["deployments", "replicasets", "statefulsets", "daemonsets", "jobs"]:
+        assert followed[kind] == ["get", "list", "watch"], kind
+
+
 def test_namespaces_are_looked_at_one_by_one_and_never_changed(default: list[dict[str, Any]]) -> None:
     roles = of_kind(default, "ClusterRole") + of_kind(default, "Role")
     rules = [rule for role in roles for rule in role["rules"] if "namespaces" in rule["resources"]]
