@@ -132,7 +132,8 @@ fn serve(
 ) -> tokio::task::JoinHandle<()> {
     let key = KeyPair::generate().unwrap();
     let host = listener.local_addr().unwrap().ip().to_string();
-    let leaf = CertificateParams::new(vec![host, NAME.to_owned()]).unwrap().signed_by(&key, authority).unwrap();
+    let leaf =
+        CertificateParams::new(vec![host, NAME.to_owned()]).unwrap().signed_by(&key, authority).unwrap();
     let tls = ServerTlsConfig::new().identity(Identity::from_pem(leaf.pem(), key.serialize_pem()));
     let operator = Operator { heard: Arc::clone(heard), configuration: configuration.subscribe() };
     tokio::spawn(async move {

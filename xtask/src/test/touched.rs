@@ -105,8 +105,7 @@ fn python_tests<'a>(text: &'a str, lines: &BTreeSet<usize>) -> impl Iterator<Ite
     });
     let is_touched = move |index: usize| {
         let decorators = all[..index].iter().rev().take_while(|line| line.starts_with('@')).count();
-        let length =
-            all[index + 1..].iter().position(&is_outside).unwrap_or(all.len() - index - 1);
+        let length = all[index + 1..].iter().position(&is_outside).unwrap_or(all.len() - index - 1);
         lines.range(index + 1 - decorators..=index + 1 + length).next().is_some()
     };
     defined.filter(move |(index, _)| is_touched(*index)).map(|(_, name)| name)
