@@ -1,6 +1,6 @@
 //! What one reconciliation works on: a namespace as it was at one moment, and the same after validation.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -29,6 +29,8 @@ pub struct Snapshot {
     pub pods: Vec<PodView>,
     /// What makes pods, in the order of kinds and names.
     pub workloads: Vec<WorkloadView>,
+    /// Uids of pods of all namespaces that ran when this operator began to lead.
+    pub inherited: Arc<BTreeSet<String>>,
     pub sidecars: Vec<Registered>,
     /// By session uid.
     pub retired: BTreeMap<String, Totals>,

@@ -180,6 +180,7 @@ pub(super) fn snapshot() -> Snapshot {
         policies: vec![policy(&document(1, |_| ()))],
         pods,
         workloads: Vec::new(),
+        inherited: Arc::default(),
         sidecars,
         retired: BTreeMap::new(),
         held: BTreeMap::new(),

@@ -25,6 +25,7 @@ pub fn gather(context: &Context, namespace: &str) -> Snapshot {
         policies: objects(&context.stores.policies, namespace),
         pods,
         workloads,
+        inherited: context.inherited.pods(),
         sidecars,
         retired: context.registry.retired(namespace),
         held: context.held(namespace),

@@ -1,19 +1,21 @@
-//! What a new leader waits for. Sidecars that were attached to the leader before it come back within seconds; a desired
-//! state that is made without them leaves out replicas that are there, and whoever hears of it ends connections to them.
+//! What a new leader inherits: pods that ran when its term began. Their sidecars come back within seconds, and it waits
+//! that long before it writes what they say of themselves. One that does not come back (its node is cut off, or it
+//! crashes again and again) holds nobody up: whoever is connected to it is told that it is there, without addresses.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::spec::{PodView, Snapshot};
 
-/// Longer than a sidecar waits between two attempts to attach.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Longer than a sidecar waits between two attempts to attach, and needs for one.
+const PATIENCE: Duration = Duration::from_secs(8);
 
 /// Pods that ran when this term of leadership began, by uid.
 #[derive(Debug)]
 pub(super) struct Inherited {
     since: Instant,
-    pods: BTreeSet<String>,
+    pods: Arc<BTreeSet<String>>,
 }
 
 impl Inherited {
@@ -22,7 +24,13 @@ impl Inherited {
     pub(super) fn new(now: Instant, pods: impl Iterator<Item = PodView>) -> Self {
         // A pod without an address has no sidecar yet that anybody could be connected to.
         let runs = |pod: &PodView| pod.injected && pod.is_wanted() && !pod.addresses.is_empty();
-        Self { since: now, pods: pods.filter(runs).map(|pod| pod.uid).collect() }
+        Self { since: now, pods: Arc::new(pods.filter(runs).map(|pod| pod.uid).collect()) }
+    }
+
+    /// Their uids.
+    #[must_use]
+    pub(super) fn pods(&self) -> Arc<BTreeSet<String>> {
+        Arc::clone(&self.pods)
     }
 
     /// How long a namespace waits at most for sidecars that have not come back; None when all are here, or are not

@@ -28,14 +28,16 @@ use crate::trace;
 /// First wait before another attempt.
 const BACKOFF_MIN: Duration = Duration::from_millis(500);
 /// Longest wait before another attempt.
-const BACKOFF_MAX: Duration = Duration::from_secs(15);
-const CONNECT_DEADLINE: Duration = Duration::from_secs(10);
+const BACKOFF_MAX: Duration = Duration::from_secs(5);
+const CONNECT_DEADLINE: Duration = Duration::from_secs(3);
 /// Changes within this time go out as one report.
 const DEBOUNCE: Duration = Duration::from_millis(200);
 /// Counters alone go out this often.
 const COUNTERS_INTERVAL: Duration = Duration::from_secs(15);
-/// The operator is gone if it does not answer a ping for this long.
-const KEEPALIVE: Duration = Duration::from_secs(20);
+/// How often the operator is asked for a sign of life, and how long it has for it: a node that was cut off says nothing
+/// else, and another operator may lead meanwhile.
+const PING_INTERVAL: Duration = Duration::from_secs(4);
+const PING_TIMEOUT: Duration = Duration::from_secs(4);
 /// A projected token is about a kilobyte.
 const TOKEN_BYTES_MAX: u64 = 64 << 10;
 /// Largest configuration: thousands of replicas and a policy.
@@ -95,8 +97,8 @@ impl Client {
         let endpoint = Endpoint::from_shared(control.address.clone())?
             .tls_config(tls)?
             .connect_timeout(CONNECT_DEADLINE)
-            .http2_keep_alive_interval(KEEPALIVE)
-            .keep_alive_timeout(KEEPALIVE)
+            .http2_keep_alive_interval(PING_INTERVAL)
+            .keep_alive_timeout(PING_TIMEOUT)
             .keep_alive_while_idle(true);
         let context = shared.context();
         let register = wire::Register {

@@ -7,15 +7,17 @@ use aws_lc_rs::digest::{Context, SHA256};
 
 use crate::desired::Replica;
 
-/// The `fanout` replicas for `own`. Those that are kept already stay, so that a new one interrupts no stream.
+/// The `fanout` replicas for `own`. Those that are kept already stay, so that a new one interrupts no stream, and so that
+/// one whose addresses the operator does not know at the moment is not ended for that.
 pub(crate) fn choose<'a>(
     own: &str,
     replicas: &'a [Replica],
     fanout: u32,
     kept: impl Fn(&str) -> bool,
 ) -> Vec<&'a Replica> {
+    let ranked = replicas.iter().map(|replica| (!kept(&replica.id), weight(own, &replica.id), replica));
     let mut ranked: Vec<_> =
-        replicas.iter().map(|replica| (!kept(&replica.id), weight(own, &replica.id), replica)).collect();
+        ranked.filter(|(is_new, _, replica)| !is_new || !replica.addresses.is_empty()).collect();
     ranked.sort_by(|one, other| (one.0, &one.1, &one.2.id).cmp(&(other.0, &other.1, &other.2.id)));
     ranked.dedup_by(|one, other| one.2.id == other.2.id);
     let fanout = usize::try_from(fanout.max(1)).unwrap_or(usize::MAX);
@@ -38,7 +40,7 @@ mod tests {
     fn replicas(count: usize) -> Vec<Replica> {
         let replica = |number| Replica {
             id: format!("ranker-{number}/u"),
-            addresses: vec![],
+            addresses: vec!["10.0.0.9:14710".parse().unwrap()],
             incarnation: None,
             ordinal: None,
         };
@@ -68,6 +70,14 @@ mod tests {
         kept.sort();
         later.sort();
         assert_eq!(kept, later);
+    }
+
+    #[test]
+    fn what_cannot_be_dialled_is_kept_and_not_begun() {
+        let mut replicas = replicas(2);
+        replicas.iter_mut().for_each(|replica| replica.addresses.clear());
+        let chosen = choose("demo/e/a", &replicas, 16, |id| id == "ranker-1/u");
+        assert_eq!(ids(&chosen), ["ranker-1/u"]);
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Who can be dialled: replicas of each Peer with addresses that the pod's status confirms. And who sends: beside those,
+//! Who is dialled: replicas of each Peer with addresses that the pod's status confirms, and those of the leader before that
+//! have not come back yet, to whom connections may be open. And who sends: beside those,
 //! pods that are there or to come and have not registered, for which receivers wait.
 
 use std::collections::BTreeMap;
@@ -18,8 +19,14 @@ pub(super) fn by_peer(valid: &Valid) -> Replicas<'_> {
     let mut replicas: BTreeMap<&PeerName, Vec<Replica>> =
         valid.peers.iter().map(|(name, peer)| (name, external(peer).collect())).collect();
     for pod in valid.snapshot.pods.iter().filter(|pod| pod.is_wanted()) {
-        let Some(sidecar) = valid.sidecar_of(&pod.uid) else { continue };
-        let Some(replica) = replica(pod, sidecar) else { continue };
+        let replica = match valid.sidecar_of(&pod.uid) {
+            Some(sidecar) => replica(pod, sidecar),
+            None => {
+                let inherited = valid.snapshot.inherited.contains(&pod.uid);
+                inherited.then(|| awaited(&pod.name, &pod.uid, pod.ordinal()))
+            }
+        };
+        let Some(replica) = replica else { continue };
         let Some(of_peer) = valid.peer_of(&pod.uid).and_then(|peer| replicas.get_mut(peer)) else { continue };
         if of_peer.len() < REMOTE_REPLICAS_MAX {
             of_peer.push(replica);
@@ -51,7 +58,7 @@ pub(super) fn senders_by_peer<'a>(valid: &'a Valid, dialable: &Replicas<'a>) -> 
     dialable.iter().map(senders).collect()
 }
 
-/// A replica that is not dialled.
+/// A replica that nobody dials; whoever is connected to it stays so.
 fn awaited(name: &str, uid: &str, ordinal: Option<u32>) -> Replica {
     Replica {
         pod: name.to_owned(),

@@ -289,3 +289,22 @@ fn the_plan_of_the_same_namespace_is_the_same() {
         assert_eq!(first.desired(uid), second.desired(uid));
     }
 }
+
+#[test]
+fn a_pod_that_the_leader_before_knew_is_listed_until_it_comes_back_or_is_gone() {
+    let replicas = |snapshot: &Snapshot| {
+        let replicas = told(snapshot.clone(), "embedder-1-uid").sessions.remove(0).remotes.remove(0).replicas;
+        replicas.into_iter().map(|replica| (replica.uid, replica.addresses)).collect::<Vec<_>>()
+    };
+    let mut snapshot = snapshot();
+    let whole = replicas(&snapshot);
+    snapshot.sidecars.retain(|sidecar| sidecar.identity.uid() != "ranker-2-uid");
+    assert_eq!(replicas(&snapshot), [], "a pod that came later has nobody connected to it");
+    snapshot.inherited =
+        ["ranker-2-uid".to_owned()].into_iter().collect::<std::collections::BTreeSet<_>>().into();
+    assert_eq!(replicas(&snapshot), [("ranker-2-uid".to_owned(), Vec::new())]);
+    // Its own status decides, and not how long it has been silent.
+    snapshot.pods.iter_mut().find(|pod| pod.uid == "ranker-2-uid").unwrap().phase = PodPhase::Failed;
+    assert_eq!(replicas(&snapshot), []);
+    assert_eq!(whole, [("ranker-2-uid".to_owned(), vec!["10.0.0.2".to_owned()])]);
+}

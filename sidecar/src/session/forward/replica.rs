@@ -122,9 +122,10 @@ impl Replica {
         (open && state.carried < PIPES_MAX).then_some(state.carried)
     }
 
+    /// Where it is now. None known to the operator, which may be new and not have heard from it, changes nothing.
     pub(super) fn locate(&self, addresses: &[SocketAddr]) {
         let mut state = self.lock();
-        if state.addresses != addresses {
+        if !addresses.is_empty() && state.addresses != addresses {
             state.addresses = addresses.to_vec();
             drop(state);
             self.moved.notify_one();

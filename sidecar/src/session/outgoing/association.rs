@@ -139,9 +139,10 @@ impl Association {
         self.lock().may_hold(process, self.clock.moment())
     }
 
+    /// Where it is now. None known to the operator, which may be new and not have heard from it, changes nothing.
     pub(super) fn locate(&self, addresses: Vec<SocketAddr>) {
         let mut state = self.lock();
-        if state.addresses != addresses {
+        if !addresses.is_empty() && state.addresses != addresses {
             state.addresses = addresses;
             drop(state);
             self.moved.notify_one();

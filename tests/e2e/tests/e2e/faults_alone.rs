@@ -1,11 +1,11 @@
 //! Faults that touch more than one namespace: the operator, the release, a node. Their names say `operator_`, `chart_`
 //! or `node_`, which makes them run alone.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use sealane_e2e::{
-    Load, Member, Sandbox,
+    Load, Member, Sandbox, Signing,
     faults::{SIDECAR, status},
     ledger::{Entry, Rules},
     loaded, until,
@@ -102,6 +102,75 @@ async fn e2e_fault_node_is_cut_off_and_comes_back() -> Result<()> {
     let told = told.filter(|(_, entry)| matches!(entry, Entry::Interrupted { .. }));
     ensure!(told.count() > 0, "receivers are told of senders that are away for longer than they wait");
     sandbox.remove().await
+}
+
+/// Names of the operators on each node, the leader's first.
+async fn operators(sandbox: &Sandbox, node: &str) -> Result<Vec<(bool, String)>, String> {
+    let words = ["-n", RELEASE, "get", "pods", "-l", "app.kubernetes.io/component=operator", "-o", "json"];
+    let told = sandbox.cluster.kubectl(&words).await.map_err(|error| format!("{error:#}"))?;
+    let told: Value = serde_json::from_str(&told).map_err(|error| error.to_string())?;
+    let pods = told["items"].as_array().into_iter().flatten();
+    let here = pods.filter(|pod| pod["spec"]["nodeName"] == node && pod["status"]["phase"] == "Running");
+    let name = |pod: &Value| pod["metadata"]["name"].as_str().map(str::to_owned);
+    let leads = |pod: &Value| pod["metadata"]["labels"]["sealane.dev/leader"] == "true";
+    let mut found: Vec<_> = here.filter_map(|pod| Some((leads(pod), name(pod)?))).collect();
+    found.sort_by(|one, other| other.cmp(one));
+    Ok(found)
+}
+
+#[tokio::test]
+#[ignore = "long: the leader's node is away until another operator leads"]
+async fn e2e_fault_node_of_the_leading_operator_is_cut_off() -> Result<()> {
+    let sandbox = loaded("cut-leader", "RoundRobin").await?;
+    let members: Vec<Member> = crossing().into_iter().map(|member| member.on("node1")).collect();
+    let load = Load::start(&sandbox, &members).await?;
+    load.flows(60).await?;
+    let cluster = &sandbox.cluster;
+    until("the leader is on node2, and another operator on node1", || async {
+        let (one, two) = (operators(&sandbox, "node1").await?, operators(&sandbox, "node2").await?);
+        let others = match (one.as_slice(), two.as_slice()) {
+            ([(false, _)], [(true, _)]) => return Ok(()),
+            // The scheduler may put both on one node, and the one on node1 may lead.
+            ([first, ..], _) => first,
+            ([], [first, ..]) => first,
+            ([], []) => return Err("no operator runs".to_owned()),
+        };
+        let deleted = cluster.kubectl(&["-n", RELEASE, "delete", "pod", &others.1, "--wait"]).await;
+        Err(deleted.unwrap_or_else(|error| format!("{error:#}")))
+    })
+    .await?;
+    load.flows(60).await?;
+    let cut = cluster.cut_node2().await?;
+    let told = without_the_leader(&sandbox, &load).await;
+    cut.heal().await?;
+    told?;
+    // Whoever is on another node hears nothing of it: no connection ended, and nothing was lost or came twice.
+    load.settle(&Rules::default()).await?;
+    sandbox.remove().await
+}
+
+/// Until another operator leads, and what is declared then has come to every sidecar.
+async fn without_the_leader(sandbox: &Sandbox, load: &Load<'_>) -> Result<()> {
+    let began = Instant::now();
+    until("another operator leads", || async {
+        let found = operators(sandbox, "node1").await?;
+        if found.iter().any(|(leads, _)| *leads) { Ok(()) } else { Err(format!("{found:?}")) }
+    })
+    .await?;
+    let leads = began.elapsed();
+    let before = sandbox.read("trustpolicy/trust").await?["status"]["epoch"].as_u64();
+    let trust = sandbox.policy(Signing::Quorum, |_| {}).await?;
+    until("the next epoch is in force", || async {
+        // Half of the webhook's replicas do not answer.
+        let applied = sandbox.apply(vec![trust.clone()]).await;
+        applied.map_err(|error| format!("{error:#}"))?;
+        let status = sandbox.read("trustpolicy/trust").await.map_err(|error| format!("{error:#}"))?;
+        let status = &status["status"];
+        if status["epoch"].as_u64() > before { Ok(()) } else { Err(status.to_string()) }
+    })
+    .await?;
+    println!("another operator leads after {leads:?}, and declares after {:?}", began.elapsed());
+    load.flows(120).await
 }
 
 #[tokio::test]
