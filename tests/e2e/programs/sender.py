@@ -12,7 +12,7 @@ SMALL = plan.get("small", 2000)
 LARGE = plan.get("large", 3_000_000)
 LARGE_EVERY = plan.get("large_every", 37)
 MANY_EVERY = plan.get("many_every", 10)
-PAUSE = plan.get("pause", 0.004)
+PAUSE = plan.get("pause", 0.02)
 PUT_SECONDS = plan.get("put_seconds", 60)
 END_SECONDS = plan.get("end_seconds", 100)
 #: Nothing is put until the test says go.
@@ -86,7 +86,7 @@ def work(door):
         put(lane, indexes)
         index += count
         time.sleep(PAUSE)
-        flush_every = plan.get("flush_every", 200)
+        flush_every = plan.get("flush_every", 100)
         if flush_every and index // flush_every > through:
             through = index // flush_every
             confirm(lane, "flush", index)
