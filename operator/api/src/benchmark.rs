@@ -11,6 +11,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::emptied::or_null;
 use crate::recommendation::Recommendation;
 use crate::schema;
 
@@ -105,7 +106,8 @@ pub struct BenchmarkSpec {
     #[serde(default)]
     pub level: Level,
     /// When a run counts as a regression. Without it none does.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "or_null")]
+    #[schemars(with = "Option<Regression>")]
     pub regression: Option<Regression>,
     /// How the figures of transports become what sessions with Auto take.
     #[serde(default)]
@@ -231,6 +233,17 @@ pub struct Regression {
 
 const fn tolerance() -> i32 {
     10
+}
+
+impl Default for Regression {
+    fn default() -> Self {
+        Self {
+            tolerance_percent: tolerance(),
+            against: Against::default(),
+            baseline_run: None,
+            minimum_runs: one(),
+        }
+    }
 }
 
 /// What a run is compared with.

@@ -11,6 +11,7 @@
 )]
 
 mod benchmark;
+mod emptied;
 mod peer;
 mod quantity;
 mod reasons;
@@ -47,6 +48,8 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 };
 use kube::CustomResourceExt;
 
+use emptied::admit_emptied;
+
 /// API group of every custom resource.
 pub const GROUP: &str = "sealane.dev";
 /// The served and stored version.
@@ -59,6 +62,7 @@ pub fn definitions() -> Vec<CustomResourceDefinition> {
     for version in definitions.iter_mut().flat_map(|definition| &mut definition.spec.versions) {
         if let Some(schema) = version.schema.as_mut().and_then(|schema| schema.open_api_v3_schema.as_mut()) {
             forbid_null(schema);
+            admit_emptied(schema);
         }
     }
     definitions

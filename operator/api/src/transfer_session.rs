@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use sealane_types::{Carrier, Cipher, Delivery};
 use serde::{Deserialize, Serialize};
 
+use crate::emptied::or_null;
 use crate::recommendation::RecommendedTransport;
 use crate::schema;
 use crate::{ByteQuantity, DurationText};
@@ -36,9 +37,9 @@ use crate::{ByteQuantity, DurationText};
 )]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [
-    {"rule": "has(self.stream) != has(self.forward)", "message": "a session has exactly one kind: set either stream, for example stream: {delivery: RoundRobin}, or forward, for example forward: {listen: 18001, target: 8001}"},
+    {"rule": "!has(self.stream) || !has(self.forward)", "message": "a session has exactly one kind: set either stream, for example stream: {delivery: RoundRobin}, or forward, for example forward: {listen: 18001, target: 8001}"},
     {"rule": "self.from == oldSelf.from", "message": "from is immutable: make a new TransferSession", "fieldPath": ".from"},
-    {"rule": "has(self.stream) == has(oldSelf.stream)", "message": "the kind of a session is immutable: make a new TransferSession"},
+    {"rule": "has(self.forward) == has(oldSelf.forward)", "message": "the kind of a session is immutable: make a new TransferSession"},
     {"rule": "self.to.all(entry, entry.peer != self.from.peer)", "message": "a Peer cannot send to itself: name another Peer, for example to: [{peer: ranker}]", "fieldPath": ".to"},
     {"rule": "!has(self.forward) || size(self.to) == 1", "message": "a forward leads to exactly one Peer, for example to: [{peer: triton}]; make one TransferSession for each other Peer", "fieldPath": ".to"},
 ]))]
@@ -52,7 +53,8 @@ pub struct TransferSessionSpec {
     )]
     pub to: Vec<PeerReference>,
     /// A stream of tensors.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "or_null")]
+    #[schemars(with = "Option<Stream>")]
     pub stream: Option<Stream>,
     /// A TCP port of `to` that pods of `from` reach on 127.0.0.1.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -45,6 +45,11 @@ pub enum Invalid {
         "spec.selector: pod `{pod}` belongs to Peer `{peer}` already, and a pod belongs to one Peer; choose another selector, or delete Peer `{peer}` first"
     )]
     PodTaken { pod: String, peer: PeerName },
+    /// The schema cannot say so: its rules take null, which stands for an empty stream, for absent.
+    #[error(
+        "spec: a session has exactly one kind: set either stream, for example stream: {{delivery: RoundRobin}}, or forward, for example forward: {{listen: 18001, target: 8001}}"
+    )]
+    NoKind,
     #[error(transparent)]
     Schedule(#[from] ScheduleError),
     #[error("spec.nodePools.selector: {0}; an example is matchLabels: {{kubernetes.io/arch: amd64}}")]
@@ -145,13 +150,16 @@ fn benchmark(name: &str, spec: &BenchmarkSpec) -> Result<(), Invalid> {
 }
 
 fn session(name: &str, spec: &TransferSessionSpec) -> Result<(), Invalid> {
-    let TransferSessionSpec { from, to, stream: _, forward, carrier: _, cipher: _, rekey, suspend: _ } = spec;
+    let TransferSessionSpec { from, to, stream, forward, carrier: _, cipher: _, rekey, suspend: _ } = spec;
     let name_in = |field| move |source| Invalid::Name { field, source };
     let quantity_in = |field| move |source| Invalid::Quantity { field, source };
     SessionName::new(name).map_err(name_in("metadata.name"))?;
     PeerName::new(from.peer.clone()).map_err(name_in("spec.from.peer"))?;
     for entry in to {
         PeerName::new(entry.peer.clone()).map_err(name_in("spec.to[].peer"))?;
+    }
+    if stream.is_none() && forward.is_none() {
+        return Err(Invalid::NoKind);
     }
     if let Some(Forward { listen, target, per_replica: _ }) = forward {
         port("spec.forward.listen", *listen)?;

@@ -1,4 +1,4 @@
-use sealane_operator_api::TransferSessionStatus;
+use sealane_operator_api::{Stream, TransferSessionStatus};
 use sealane_sidecar_api::control::{Configuration, Forward, SessionReport};
 
 use super::{condition, message};
@@ -152,6 +152,14 @@ fn a_port_that_is_ours_is_never_told() {
         assert_eq!(condition(&status(&snapshot, "own").conditions, "Ready"), "False PortReserved");
     }
     let mut both = with(vec![forward("both", 1, 18001, false)]);
-    both.sessions[0].spec.stream = Some(Default::default());
+    both.sessions[0].spec.stream = Some(Stream { fanout: 4, ..Stream::default() });
     assert_eq!(condition(&status(&both, "both").conditions, "Ready"), "False SpecInvalid");
+}
+
+#[test]
+fn null_beside_a_forward_is_no_stream() {
+    let mut stored = serde_json::to_value(forward("inference", 1, 18001, false)).unwrap();
+    stored["spec"]["stream"] = serde_json::Value::Null;
+    let snapshot = with(vec![serde_json::from_value(stored).unwrap()]);
+    assert!(told(&snapshot, "embedder-1-uid").sessions[0].forward.is_some());
 }

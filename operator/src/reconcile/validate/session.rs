@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use sealane_operator_api::{InvalidQuantity, TransferSession, TransferSessionSpec};
+use sealane_operator_api::{InvalidQuantity, Stream, TransferSession, TransferSessionSpec};
 use sealane_types::{ForwardPort, InvalidPort, PeerName, PolicyName, Reason};
 
 use crate::desired::{Forward, Kind, Terms};
@@ -43,7 +43,10 @@ pub(super) fn check(
 }
 
 fn kind(spec: &TransferSessionSpec) -> Result<Kind, Problem> {
-    match (&spec.stream, &spec.forward) {
+    // Null, which the schema admits beside a forward, is read as an empty stream.
+    let stream =
+        spec.stream.as_ref().filter(|stream| spec.forward.is_none() || **stream != Stream::default());
+    match (stream, &spec.forward) {
         (Some(stream), None) => Ok(Kind::Stream {
             delivery: stream.delivery,
             fanout: u32::try_from(stream.fanout).map_err(|_| invalid("spec.stream.fanout is negative"))?,

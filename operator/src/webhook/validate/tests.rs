@@ -56,6 +56,20 @@ fn sessions_need_names_and_numbers() {
     assert!(complaint("TransferSession", peer).starts_with("spec.to[].peer: `B`"));
 }
 
+#[test]
+fn sessions_have_a_kind_and_null_is_an_empty_stream() {
+    let session = |stream: Option<Value>| {
+        let mut spec = json!({"from": {"peer": "a"}, "to": [{"peer": "b"}]});
+        stream.into_iter().for_each(|stream| spec["stream"] = stream);
+        spec
+    };
+    for stream in [json!({}), json!({"fanout": 4}), Value::Null] {
+        assert_eq!(ask("TransferSession", "activations", session(Some(stream))), Ok(None));
+    }
+    let complaint = complaint("TransferSession", session(None));
+    assert!(complaint.contains("exactly one kind: set either stream"), "{complaint}");
+}
+
 fn policy(document: &[u8]) -> Value {
     let key = "ab".repeat(32);
     json!({

@@ -11,6 +11,7 @@ mod faults;
 mod faults_alone;
 mod faults_long;
 mod forward;
+mod gitops;
 mod grpc;
 mod inference;
 mod inject;
