@@ -15,6 +15,7 @@ mod gitops;
 mod grpc;
 mod inference;
 mod inject;
+mod lifecycle;
 mod mixed;
 mod operator;
 mod policy;

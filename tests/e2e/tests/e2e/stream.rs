@@ -75,7 +75,8 @@ with sealane.connect() as door:
 time.sleep(600)
 "#;
 
-async fn endless(sandbox: &Sandbox) -> Result<()> {
+/// A pair that sends and takes until it is told that it is over.
+pub(crate) async fn endless(sandbox: &Sandbox) -> Result<()> {
     let pair = [("left", "node1", ENDLESS_SENDER), ("right", "node2", ENDLESS_RECEIVER)];
     started(sandbox, "Auto", &pair.map(|(app, node, program)| Workload::new(app, node, program))).await
 }
