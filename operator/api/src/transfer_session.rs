@@ -301,8 +301,11 @@ pub struct TransferSessionStatus {
     /// When the stream was complete or had failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completion_time: Option<Time>,
-    /// The latest failure that a replica reported.
+    /// The failure that a replica reports, until it is mended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
     pub last_error: Option<String>,
+    /// When that failure was reported first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_error_time: Option<Time>,
 }

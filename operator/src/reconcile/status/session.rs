@@ -4,12 +4,13 @@ mod observed;
 
 use std::collections::BTreeMap;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use sealane_operator_api::well_known::condition::{
     COMPLETE, DEGRADED, ESTABLISHED, FAILED, PEERS_ATTESTED, READY,
 };
 use sealane_operator_api::{Phase, TransferSession, TransferSessionStatus};
 use sealane_policy::Flow;
-use sealane_types::{PeerName, Reason, SessionName};
+use sealane_types::{PeerName, Reason, SessionName, UnixSeconds};
 
 use self::observed::Observed;
 use super::absence::absence;
@@ -40,6 +41,7 @@ pub(super) fn status(
     let denied = session.shape.as_ref().ok().and_then(|shape| denied(valid, name, shape));
     let findings = findings(object, &observed, ending, attested, established, denied);
     let finished = matches!(phase, Phase::Complete | Phase::Failed);
+    let (last_error, last_error_time) = last_error(&observed, &previous, phase, now).unzip();
     TransferSessionStatus {
         observed_generation: generation,
         conditions: conditions(&previous.conditions, findings, generation, now),
@@ -62,8 +64,24 @@ pub(super) fn status(
             .completion_time
             .filter(|_| finished && previous.phase == Some(phase))
             .or_else(|| finished.then(|| time(now))),
-        last_error: observed.error.map(|problem| clip(&problem)).or(previous.last_error),
+        last_error,
+        last_error_time,
     }
+}
+
+/// The failure that is reported, and since when. One that nothing reports at the moment stays until it is mended: a
+/// sidecar that tries again says nothing meanwhile.
+fn last_error(
+    observed: &Observed,
+    previous: &TransferSessionStatus,
+    phase: Phase,
+    now: UnixSeconds,
+) -> Option<(String, Time)> {
+    let over = matches!(phase, Phase::Active | Phase::Complete | Phase::Suspended);
+    let held = previous.last_error.as_ref().filter(|_| !over);
+    let text = observed.error.as_ref().map(clip).or_else(|| held.cloned())?;
+    let since = previous.last_error_time.clone().filter(|_| previous.last_error.as_ref() == Some(&text));
+    Some((text, since.unwrap_or_else(|| time(now))))
 }
 
 fn clip(problem: &Problem) -> String {

@@ -265,12 +265,40 @@ fn a_carrier_that_stands_in_says_why() {
 }
 
 #[test]
-fn the_last_error_stays_after_recovery() {
+fn an_error_stays_until_it_is_mended_and_tells_since_when() {
+    let fail = |snapshot: &mut Snapshot, word: &str| {
+        let (sidecar, word) = (&mut snapshot.sidecars[0], word.to_owned());
+        rereport(sidecar, |report| {
+            report.sessions[0] = SessionReport { connections: 0, reason: word, ..session_report() };
+        });
+    };
     let mut snapshot = snapshot();
-    rereport(&mut snapshot.sidecars[0], |report| report.sessions[0].reason = "LinkLost".to_owned());
-    let status = next(&mut snapshot, |snapshot| {
+    let first = next(&mut snapshot, |snapshot| fail(snapshot, "Unreachable"));
+    assert!(first.last_error.clone().unwrap().starts_with("Unreachable"));
+    // It tries again, and nobody has mended anything meanwhile.
+    for word in ["", "Unreachable"] {
+        let again = next(&mut snapshot, |snapshot| {
+            snapshot.now = snapshot.now.plus(60);
+            fail(snapshot, word);
+        });
+        assert_eq!((&again.last_error, &again.last_error_time), (&first.last_error, &first.last_error_time));
+    }
+    let other = next(&mut snapshot, |snapshot| fail(snapshot, "LinkLost"));
+    assert!(other.last_error.unwrap().starts_with("LinkLost"));
+    assert!(other.last_error_time > first.last_error_time);
+    let mended = next(&mut snapshot, |snapshot| {
         rereport(&mut snapshot.sidecars[0], |report| report.sessions = vec![session_report()]);
     });
-    assert!(status.last_error.unwrap().starts_with("LinkLost"));
-    assert_eq!(condition(&status.conditions, "Ready"), "True Connected");
+    assert_eq!((mended.last_error, mended.last_error_time), (None, None));
+    assert_eq!(condition(&mended.conditions, "Ready"), "True Connected");
+}
+
+#[test]
+fn an_error_of_what_ended_well_is_none() {
+    let mut snapshot = snapshot();
+    next(&mut snapshot, |snapshot| {
+        rereport(&mut snapshot.sidecars[0], |report| report.sessions[0].reason = "LinkLost".to_owned());
+    });
+    let complete = next(&mut snapshot, |snapshot| snapshot.pods[0].phase = PodPhase::Succeeded);
+    assert_eq!((complete.phase, complete.last_error), (Some(Phase::Complete), None));
 }
