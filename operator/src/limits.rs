@@ -28,8 +28,10 @@ pub const SENDING_KIB_MAX: u32 = 32 * 1024;
 pub const SENDING_TIME: Duration = Duration::from_secs(5);
 /// Addresses of one pod.
 pub const ADDRESSES_MAX: usize = 16;
-/// Sessions whose totals are kept after a sidecar's process is gone.
+/// Sessions whose totals are kept after a sidecar's process is gone, until their status has them, and such processes of one
+/// session.
 pub const RETIRED_SESSIONS_MAX: usize = 65_536;
+pub const RETIRED_PROCESSES_MAX: usize = 1024;
 /// Sessions in one report.
 pub const REPORTED_SESSIONS_MAX: usize = 1024;
 /// Replicas outside of the cluster, and Peers of which none is met, in one report.
@@ -46,6 +48,11 @@ pub const REMOTE_REPLICAS_MAX: usize = 1024;
 
 /// Replicas in one Peer's status.
 pub const STATUS_REPLICAS_MAX: usize = 50;
+/// Processes that the status of a session counts one by one.
+pub const STATUS_PROCESSES_MAX: usize = 256;
+/// How long a status counts as up to date after it was written, and how long before the end of it it is written anew.
+pub const STATUS_FRESH_SECONDS: u64 = 600;
+pub const STATUS_RENEWAL_SECONDS: u64 = 300;
 /// Counters reach a status at most this often.
 pub const COUNTERS_PERIOD: Duration = Duration::from_secs(15);
 /// Statuses of which only counters changed that are written in a second, in all namespaces together: the API server
@@ -69,4 +76,6 @@ pub const DETACHED_GRACE: Duration = Duration::from_secs(30);
 pub const EXPIRY_NOTICE_SECONDS: u64 = 24 * 60 * 60;
 
 const _: () = assert!(STATUS_REPLICAS_MAX <= 50, "the schema of Peer.status.replicas admits 50");
+const _: () = assert!(STATUS_PROCESSES_MAX <= 256, "the schema of TransferSession.status.counted admits 256");
+const _: () = assert!(STATUS_RENEWAL_SECONDS < STATUS_FRESH_SECONDS);
 const _: () = assert!(HANDSHAKE_TIME.as_millis() < REGISTER_TIME.as_millis());

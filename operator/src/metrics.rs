@@ -57,7 +57,7 @@ pub enum Verdict {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EncodeLabelValue)]
 pub enum StatusWrite {
     Written,
-    /// The object is gone, or another one has its name.
+    /// The object is gone, another one has its name, or it has changed since the status was made.
     Gone,
     Failed,
 }

@@ -4,6 +4,7 @@
 pub mod apply;
 pub mod choose;
 mod context;
+mod counted;
 pub mod gather;
 mod inherited;
 pub mod plan;

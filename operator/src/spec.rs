@@ -13,7 +13,7 @@ use sealane_policy::VerifiedPolicy;
 use sealane_types::{PeerName, PolicyName, Reason, SessionName, UnixSeconds};
 
 use crate::advice::Advice;
-use crate::control::registry::{Registered, Totals};
+use crate::control::registry::{Process, Registered, Totals};
 use crate::desired::{PolicyWire, Terms};
 use crate::external::External;
 use crate::workload::{Owner, WorkloadView};
@@ -32,8 +32,8 @@ pub struct Snapshot {
     /// Uids of pods of all namespaces that ran when this operator began to lead.
     pub inherited: Arc<BTreeSet<String>>,
     pub sidecars: Vec<Registered>,
-    /// By session uid.
-    pub retired: BTreeMap<String, Totals>,
+    /// By session uid: processes that are gone.
+    pub retired: BTreeMap<String, BTreeMap<Process, Totals>>,
     /// By TrustPolicy uid: the newest document that was verified before.
     pub held: BTreeMap<String, Arc<VerifiedPolicy>>,
     /// What Benchmarks know of the nodes.

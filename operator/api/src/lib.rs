@@ -35,8 +35,8 @@ pub use recommendation::{
     IgnoredRow, KnownTransports, Recommendation, RecommendedTransport, Transport, TransportFigure,
 };
 pub use transfer_session::{
-    CarrierChoice, CipherChoice, Forward, PeerReference, Phase, Rekey, Stream, TransferSession,
-    TransferSessionSpec, TransferSessionStatus,
+    CarrierChoice, CipherChoice, Counted, Forward, PeerReference, Phase, ProcessCount, Rekey, Stream,
+    TransferSession, TransferSessionSpec, TransferSessionStatus,
 };
 pub use trust_policy::{
     InvalidField, RootsSpec, SignatureSpec, SignedDocumentSpec, TrustPolicy, TrustPolicySpec,

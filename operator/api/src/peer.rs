@@ -162,6 +162,9 @@ pub struct PeerStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 50), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["pod"]))]
     pub replicas: Vec<ReplicaStatus>,
+    /// Until when this status is kept up to date. Past it, no operator has written it for too long.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stale_after: Option<Time>,
 }
 
 /// One replica as it reported itself.

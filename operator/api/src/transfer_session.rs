@@ -308,4 +308,38 @@ pub struct TransferSessionStatus {
     /// When that failure was reported first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_error_time: Option<Time>,
+    /// What was counted by which process: where another operator goes on. The totals above are its sum.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counted: Option<Counted>,
+    /// Until when this status is kept up to date. Past it, no operator has written it for too long.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stale_after: Option<Time>,
+}
+
+/// What processes have counted, those that are gone together and the others one by one.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Counted {
+    pub tensors: i64,
+    pub bytes: i64,
+    pub forwarded: i64,
+    /// Processes that may count on, at most 256.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 256), extend("x-kubernetes-list-type" = "atomic"))]
+    pub processes: Vec<ProcessCount>,
+}
+
+/// What one process of a sidecar has counted.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ProcessCount {
+    /// Uid of its pod.
+    #[schemars(length(max = 64))]
+    pub pod: String,
+    /// Tells it from other processes of the pod, in hex.
+    #[schemars(length(max = 32))]
+    pub incarnation: String,
+    pub tensors: i64,
+    pub bytes: i64,
+    pub forwarded: i64,
 }

@@ -184,4 +184,7 @@ pub struct TrustPolicyStatus {
     /// First moment at which the document is no longer in force.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires: Option<Time>,
+    /// Until when this status is kept up to date. Past it, no operator has written it for too long.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stale_after: Option<Time>,
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use sealane_sidecar_api::control::Report;
+use sealane_sidecar_api::control::{Report, SessionReport};
 use sealane_types::PodIdentity;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::report::Registration;
 use crate::desired::Desired;
-use crate::limits::{RETIRED_SESSIONS_MAX, SIDECARS_MAX};
+use crate::limits::{RETIRED_PROCESSES_MAX, RETIRED_SESSIONS_MAX, SIDECARS_MAX};
 
 /// Why a sidecar cannot attach here and now; another try may succeed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -53,6 +53,14 @@ pub struct Registered {
     pub detached: Option<Duration>,
 }
 
+/// One process of a pod's sidecar.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Process {
+    /// Uid of its pod.
+    pub pod: String,
+    pub incarnation: [u8; 16],
+}
+
 /// What receiving sidecars have counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Totals {
@@ -60,6 +68,34 @@ pub struct Totals {
     pub bytes: u64,
     /// TCP connections of a forward.
     pub forwarded: u64,
+}
+
+impl Totals {
+    /// As one process reports them.
+    #[must_use]
+    pub const fn of(report: &SessionReport) -> Self {
+        Self { tensors: report.tensors, bytes: report.bytes, forwarded: report.forwarded }
+    }
+
+    /// Each of both, as far as numbers go.
+    #[must_use]
+    pub const fn plus(self, other: Self) -> Self {
+        Self {
+            tensors: self.tensors.saturating_add(other.tensors),
+            bytes: self.bytes.saturating_add(other.bytes),
+            forwarded: self.forwarded.saturating_add(other.forwarded),
+        }
+    }
+
+    /// The greater of both, number by number.
+    #[must_use]
+    pub fn max(self, other: Self) -> Self {
+        Self {
+            tensors: self.tensors.max(other.tensors),
+            bytes: self.bytes.max(other.bytes),
+            forwarded: self.forwarded.max(other.forwarded),
+        }
+    }
 }
 
 /// What a report changed.
@@ -81,8 +117,9 @@ struct Inner {
     attachments: u64,
     /// By pod uid.
     sidecars: HashMap<String, Sidecar>,
-    /// By namespace and session uid: totals of processes that are gone. A sidecar speaks for its namespace only.
-    retired: HashMap<(String, String), Totals>,
+    /// By namespace and session uid: totals of processes that are gone, until a status has them. A sidecar speaks for its
+    /// namespace only.
+    retired: HashMap<(String, String), BTreeMap<Process, Totals>>,
 }
 
 #[derive(Debug)]
@@ -209,10 +246,10 @@ impl Registry {
 
     /// Totals of processes that are gone, by session uid.
     #[must_use]
-    pub fn retired(&self, namespace: &str) -> BTreeMap<String, Totals> {
+    pub fn retired(&self, namespace: &str) -> BTreeMap<String, BTreeMap<Process, Totals>> {
         let inner = self.inner();
         let here = inner.retired.iter().filter(|((of, _), _)| of == namespace);
-        here.map(|((_, uid), totals)| (uid.clone(), *totals)).collect()
+        here.map(|((_, uid), processes)| (uid.clone(), processes.clone())).collect()
     }
 
     /// Tells a sidecar its desired state if it differs from what it was told; tells whether it did.
@@ -246,9 +283,15 @@ impl Registry {
         }
     }
 
-    /// Forgets totals of sessions that are gone.
-    pub fn keep_sessions(&self, namespace: &str, keep: impl Fn(&str) -> bool) {
-        self.inner().retired.retain(|(of, uid), _| of != namespace || keep(uid));
+    /// Forgets totals of processes that are gone unless `keep` says of them, with the uid of their session, that nothing
+    /// else remembers them.
+    pub fn keep_retired(&self, namespace: &str, keep: impl Fn(&str, &Process, &Totals) -> bool) {
+        self.inner().retired.retain(|(of, uid), processes| {
+            if of == namespace {
+                processes.retain(|process, totals| keep(uid, process, totals));
+            }
+            !processes.is_empty()
+        });
     }
 
     /// Ends every stream and takes no new one: another replica leads now.
@@ -269,17 +312,19 @@ impl Registry {
 
 impl Inner {
     fn retire(&mut self, sidecar: &Sidecar) {
+        let Sidecar { identity, registration, receives, report, .. } = sidecar;
+        let process = Process { pod: identity.uid().to_owned(), incarnation: registration.incarnation };
         // Both sides count the same tensors: those of the receiving side are the ones that were taken.
-        let reported = sidecar.report.iter().flat_map(|report| &report.sessions);
-        for session in reported.filter(|session| sidecar.receives.contains(&session.uid)) {
-            let key = (sidecar.identity.namespace().to_owned(), session.uid.clone());
+        let reported = report.iter().flat_map(|report| &report.sessions);
+        for session in reported.filter(|session| receives.contains(&session.uid)) {
+            let key = (identity.namespace().to_owned(), session.uid.clone());
             if self.retired.len() >= RETIRED_SESSIONS_MAX && !self.retired.contains_key(&key) {
                 continue;
             }
-            let totals = self.retired.entry(key).or_default();
-            totals.tensors = totals.tensors.saturating_add(session.tensors);
-            totals.bytes = totals.bytes.saturating_add(session.bytes);
-            totals.forwarded = totals.forwarded.saturating_add(session.forwarded);
+            let of_session = self.retired.entry(key).or_default();
+            if of_session.len() < RETIRED_PROCESSES_MAX {
+                of_session.insert(process.clone(), Totals::of(session));
+            }
         }
     }
 }

@@ -1,13 +1,15 @@
 //! Step five: hands the plan to the streams of the sidecars.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use sealane_operator_api::TransferSessionStatus;
 use sealane_policy::VerifiedPolicy;
 
 use super::Context;
+use super::counted::Ledger;
 use super::resources::{Applied, Planned, Resources};
-use crate::spec::Valid;
+use crate::spec::{Valid, ValidSession};
 
 /// Pushes what changed, forgets what is gone, and keeps verified policies for the next verdict.
 #[must_use]
@@ -18,10 +20,23 @@ pub fn apply(context: &Context, valid: &Valid, planned: Resources<Planned>) -> R
         |uid| context.registry.remove(uid),
     );
     context.metrics.pushed(pushed);
-    let live: BTreeSet<&str> = valid.sessions.values().map(|session| session.uid.as_str()).collect();
-    context.registry.keep_sessions(&valid.snapshot.namespace, |uid| live.contains(uid));
+    let statuses = statuses(valid);
+    context.registry.keep_retired(&valid.snapshot.namespace, |session, process, totals| {
+        statuses.get(session).is_some_and(|status| !status.has(process, totals))
+    });
     context.hold(&valid.snapshot.namespace, held(valid));
     applied
+}
+
+/// By uid of a session: what its status remembers.
+fn statuses(valid: &Valid) -> BTreeMap<&str, Ledger> {
+    let none = TransferSessionStatus::default();
+    let ledger = |session: &'_ ValidSession| {
+        let object = valid.snapshot.sessions.get(session.index);
+        let status = object.and_then(|object| object.status.as_ref()).unwrap_or(&none);
+        Ledger::read(status, &BTreeMap::new())
+    };
+    valid.sessions.values().map(|session| (session.uid.as_str(), ledger(session))).collect()
 }
 
 /// The newest verified policy of each TrustPolicy: a document that fails now does not erase what was known.

@@ -2,6 +2,7 @@
 
 mod absence;
 mod external;
+mod freshness;
 mod peer;
 mod policy;
 mod replica;

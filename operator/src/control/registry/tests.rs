@@ -108,7 +108,10 @@ async fn counters_are_told_from_state() {
 #[tokio::test]
 async fn totals_survive_their_process_once() {
     let registry = Registry::default();
-    let retired = || registry.retired("demo").get("s").copied().unwrap_or_default();
+    let retired = || {
+        let of_session = registry.retired("demo").remove("s").unwrap_or_default();
+        of_session.into_values().fold(Totals::default(), Totals::plus)
+    };
     let first = registry.attach(identity("u"), registration(1)).unwrap();
     registry.push("u", &side(false));
     registry.report("u", first.id, report(5));
@@ -125,9 +128,13 @@ async fn totals_survive_their_process_once() {
     // The pod is gone, then the session.
     registry.remove("u");
     assert_eq!(retired(), Totals { tensors: 5, bytes: 50, forwarded: 1 });
-    registry.keep_sessions("other", |_| false);
+    registry.keep_retired("other", |_, _, _| false);
     assert_eq!(retired(), Totals { tensors: 5, bytes: 50, forwarded: 1 });
-    registry.keep_sessions("demo", |uid| uid != "s");
+    // A status has it, and nobody else needs to remember it.
+    registry.keep_retired("demo", |session, process, totals| {
+        assert_eq!((session, process.pod.as_str(), process.incarnation), ("s", "u", [1; 16]));
+        totals.tensors > 5
+    });
     assert_eq!(retired(), Totals::default());
 }
 

@@ -84,6 +84,8 @@ pub(super) fn status(valid: &Valid, name: &PeerName, replicas: &[Replica<'_>], s
         earliest_expiry: earliest_expiry(replicas).map(|seconds| time(UnixSeconds(seconds))),
         policy_epoch: replicas.iter().filter_map(Replica::epoch).min(),
         replicas: listed(replicas),
+        // The last step's to say.
+        stale_after: None,
     }
 }
 

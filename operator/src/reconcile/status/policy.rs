@@ -30,7 +30,15 @@ pub(super) fn status(valid: &Valid, policy: &ValidPolicy) -> (TrustPolicyStatus,
             let conditions = conditions(&previous.conditions, refused(problem), generation, now);
             let retry =
                 (problem.reason == Reason::PolicyNotYetValid.as_str()).then_some(Duration::from_secs(60));
-            (TrustPolicyStatus { observed_generation: generation, conditions, ..previous }, retry)
+            (
+                TrustPolicyStatus {
+                    observed_generation: generation,
+                    conditions,
+                    stale_after: None,
+                    ..previous
+                },
+                retry,
+            )
         }
     }
 }
@@ -48,6 +56,8 @@ fn described(
         threshold: Some(count(verified.document().authorities.threshold as usize)),
         signers: verified.signers().iter().map(ToString::to_string).collect(),
         expires: Some(time(verified.expires().unix())),
+        // The last step's to say.
+        stale_after: None,
     }
 }
 

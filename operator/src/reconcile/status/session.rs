@@ -66,6 +66,9 @@ pub(super) fn status(
             .or_else(|| finished.then(|| time(now))),
         last_error,
         last_error_time,
+        counted: observed.counted,
+        // The last step's to say.
+        stale_after: None,
     }
 }
 

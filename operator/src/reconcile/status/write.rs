@@ -6,19 +6,20 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::api::{Patch, PatchParams};
 use kube::core::NamespaceResourceScope;
 use kube::{Api, Resource};
 use sealane_operator_api::{
     Peer, PeerStatus, TransferSession, TransferSessionStatus, TrustPolicy, TrustPolicyStatus,
 };
+use sealane_types::UnixSeconds;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::{Statuses, earlier};
+use super::{Statuses, earlier, freshness};
 use crate::announce::announce;
 use crate::limits::{COUNTERS_PAUSE, DEBOUNCE, WRITES_MAX, WRITES_TIME};
 use crate::metrics::StatusWrite;
@@ -41,21 +42,48 @@ pub struct WriteError {
 trait Status: Serialize + PartialEq + Clone + Default {
     fn conditions(&self) -> &[Condition];
 
-    /// Takes the counters of another status of the same object.
-    fn with_counters_of(self, _: &Self) -> Self {
-        self
-    }
+    /// Until when it counts as up to date.
+    fn stale_after(&self) -> Option<&Time>;
+
+    fn with_stale_after(self, until: Time) -> Self;
+
+    /// Takes the counters of another status of the same object, and the time until which it counts.
+    fn with_counters_of(self, other: &Self) -> Self;
 }
 
 impl Status for PeerStatus {
     fn conditions(&self) -> &[Condition] {
         &self.conditions
     }
+
+    fn stale_after(&self) -> Option<&Time> {
+        self.stale_after.as_ref()
+    }
+
+    fn with_stale_after(self, until: Time) -> Self {
+        Self { stale_after: Some(until), ..self }
+    }
+
+    fn with_counters_of(self, other: &Self) -> Self {
+        Self { stale_after: other.stale_after.clone(), ..self }
+    }
 }
 
 impl Status for TrustPolicyStatus {
     fn conditions(&self) -> &[Condition] {
         &self.conditions
+    }
+
+    fn stale_after(&self) -> Option<&Time> {
+        self.stale_after.as_ref()
+    }
+
+    fn with_stale_after(self, until: Time) -> Self {
+        Self { stale_after: Some(until), ..self }
+    }
+
+    fn with_counters_of(self, other: &Self) -> Self {
+        Self { stale_after: other.stale_after.clone(), ..self }
     }
 }
 
@@ -64,12 +92,22 @@ impl Status for TransferSessionStatus {
         &self.conditions
     }
 
+    fn stale_after(&self) -> Option<&Time> {
+        self.stale_after.as_ref()
+    }
+
+    fn with_stale_after(self, until: Time) -> Self {
+        Self { stale_after: Some(until), ..self }
+    }
+
     fn with_counters_of(self, other: &Self) -> Self {
         Self {
             bytes_transferred: other.bytes_transferred,
             tensors_transferred: other.tensors_transferred,
             forwarded: other.forwarded,
             handshake_micros: other.handshake_micros,
+            counted: other.counted.clone(),
+            stale_after: other.stale_after.clone(),
             ..self
         }
     }
@@ -104,6 +142,7 @@ pub async fn write(
     });
     let mut pass = Pass {
         context,
+        now: snapshot.now,
         until: Instant::now() + WRITES_TIME,
         outcome: Outcome { again: again_in, failure: None },
     };
@@ -117,6 +156,7 @@ pub async fn write(
 /// One round of writing.
 struct Pass<'a> {
     context: &'a Context,
+    now: UnixSeconds,
     until: Instant,
     outcome: Outcome,
 }
@@ -127,6 +167,14 @@ struct Outcome {
 }
 
 impl Pass<'_> {
+    /// With the time until which it counts, and a look before then.
+    fn dated<S: Status>(&mut self, live: &S, wanted: S) -> S {
+        let until = freshness::stale_after(live.stale_after(), self.now);
+        let renewal = freshness::renewal(&until, self.now);
+        self.outcome.again = earlier(self.outcome.again, Some(renewal));
+        wanted.with_stale_after(until)
+    }
+
     async fn write<K, S>(&mut self, wanted: Vec<Wanted<'_, K, S>>)
     where
         K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + DeserializeOwned + Debug,
@@ -137,6 +185,7 @@ impl Pass<'_> {
         let mut changed: Vec<Change<'_, K, S>> = wanted
             .into_iter()
             .map(|(object, live, wanted)| (object, live.unwrap_or(&none), wanted))
+            .map(|(object, live, wanted)| (object, live, self.dated(live, wanted)))
             .filter(|(_, live, wanted)| *live != wanted)
             .map(|(object, live, wanted)| {
                 let only_counters = wanted.clone().with_counters_of(live) == *live;
@@ -211,7 +260,8 @@ fn uid<K: Resource>(object: &K) -> &str {
     object.meta().uid.as_deref().unwrap_or_default()
 }
 
-/// Writes one status, and an event for every condition that turned; false when the object is gone.
+/// Writes one status, and an event for every condition that turned; false when the object is gone or has changed, of which
+/// the caches hear.
 async fn object_status<K, S>(context: &Context, object: &K, live: &S, wanted: &S) -> Result<bool, WriteError>
 where
     K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + DeserializeOwned + Debug,
@@ -221,10 +271,12 @@ where
     let namespace = meta.namespace.as_deref().unwrap_or_default();
     let name = meta.name.as_deref().unwrap_or_default();
     let api: Api<K> = Api::namespaced(context.client.clone(), namespace);
-    // The uid makes the patch fail instead of making a new object when this one has been deleted meanwhile.
+    // The uid makes the patch fail instead of making a new object when this one has been deleted meanwhile. The version
+    // makes it fail when the status was made from an older one: a leader that was cut off must not undo what its successor
+    // wrote when its connection comes back.
     let patch = json!({
         "apiVersion": K::api_version(&()), "kind": K::kind(&()),
-        "metadata": {"name": name, "uid": uid}, "status": wanted,
+        "metadata": {"name": name, "uid": uid, "resourceVersion": meta.resource_version}, "status": wanted,
     });
     let written =
         api.patch_status(name, &PatchParams::apply(FIELD_MANAGER).force(), &Patch::Apply(patch)).await;
@@ -250,14 +302,75 @@ where
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::reconcile::fixture;
+    use crate::testing::{Asked, cluster, failure, list};
+    use crate::watch;
 
     #[test]
     fn counters_alone_are_told_from_the_rest() {
         let live = TransferSessionStatus { tensors_transferred: Some(1), ..Default::default() };
-        let counted = TransferSessionStatus { tensors_transferred: Some(2), ..live.clone() };
+        let counted = TransferSessionStatus {
+            tensors_transferred: Some(2),
+            counted: Some(Default::default()),
+            stale_after: Some(crate::condition::time(UnixSeconds(1))),
+            ..live.clone()
+        };
         assert_eq!(counted.clone().with_counters_of(&live), live);
         let moved = TransferSessionStatus { connections: Some(1), ..counted };
         assert_ne!(moved.with_counters_of(&live), live);
+    }
+
+    /// What becomes of the statuses of a namespace that works, and what was asked of the API server.
+    async fn written(
+        answer: impl Fn(&Asked) -> (u16, serde_json::Value) + Send + Sync + 'static,
+        change: impl FnOnce(&mut crate::spec::Snapshot),
+    ) -> (Option<Duration>, Vec<Asked>) {
+        let (client, log) = cluster(answer);
+        let (stores, _) = watch::start(&client, &Arc::default());
+        let advice = tokio::sync::watch::channel(Arc::default()).1;
+        let context = Context::new(client, stores, Arc::default(), Arc::default(), advice, "operator-0");
+        let mut snapshot = fixture::snapshot();
+        change(&mut snapshot);
+        let (valid, _, statuses) = fixture::run(snapshot);
+        let again = write(&context, &valid, statuses).await.unwrap();
+        let patches = log.lock().unwrap().iter().filter(|asked| asked.method == "PATCH").cloned().collect();
+        (again, patches)
+    }
+
+    fn versioned(snapshot: &mut crate::spec::Snapshot) {
+        snapshot.peers[0].metadata.resource_version = Some("41".to_owned());
+    }
+
+    #[tokio::test]
+    async fn a_status_is_written_over_the_version_that_it_was_made_from() {
+        let answer = |asked: &Asked| match asked.method.as_str() {
+            "PATCH" => (200, json!(fixture::peer("embedder"))),
+            _ => list(json!([])),
+        };
+        let (again, asked) = written(answer, |snapshot| {
+            versioned(snapshot);
+            snapshot.sessions.clear();
+            snapshot.policies.clear();
+        })
+        .await;
+        let patch = asked.iter().find(|asked| asked.path.contains("/peers/embedder/status")).unwrap();
+        assert_eq!(patch.body["metadata"]["resourceVersion"], "41");
+        assert_eq!(patch.body["metadata"]["uid"], "embedder-uid");
+        let until = patch.body["status"]["staleAfter"].as_str().unwrap();
+        assert_eq!(until, "2026-11-21T00:10:00Z");
+        assert!(again.is_some_and(|again| again <= Duration::from_secs(300)), "it is renewed in time");
+    }
+
+    #[tokio::test]
+    async fn a_status_of_an_older_version_is_given_up() {
+        let answer = |asked: &Asked| match asked.method.as_str() {
+            "PATCH" => failure(409, "Conflict"),
+            _ => list(json!([])),
+        };
+        let (_, asked) = written(answer, versioned).await;
+        assert!(!asked.is_empty() && asked.iter().all(|asked| asked.path.contains("/status")), "{asked:?}");
     }
 }

@@ -2,7 +2,7 @@ use sealane_operator_api::{Phase, TransferSessionStatus};
 use sealane_sidecar_api::control::SessionReport;
 
 use super::{condition, message};
-use crate::control::registry::Totals;
+use crate::control::registry::{Process, Totals};
 use crate::reconcile::fixture::{document, pod, policy, rereport, run, session_report, sidecar, snapshot};
 use crate::spec::{PodPhase, Snapshot};
 
@@ -140,17 +140,43 @@ fn failed_means_that_a_sending_pod_failed_and_none_runs() {
 }
 
 #[test]
-fn totals_never_go_back() {
+fn totals_survive_processes_and_leaders() {
     let mut snapshot = snapshot();
-    snapshot.retired.insert("session-uid".to_owned(), Totals { tensors: 10, bytes: 1000, forwarded: 0 });
-    let status = activations(snapshot.clone());
-    assert_eq!((status.tensors_transferred, status.bytes_transferred), (Some(14), Some(1400)));
-    // A new leader knows neither the retired totals nor the sidecar that is gone.
+    let before = Process { pod: "ranker-2-uid".to_owned(), incarnation: [1; 16] };
+    let counted = Totals { tensors: 10, bytes: 1000, forwarded: 0 };
+    snapshot.retired.insert("session-uid".to_owned(), [(before, counted)].into());
+    let totals = |status: &TransferSessionStatus| {
+        (status.tensors_transferred.unwrap(), status.bytes_transferred.unwrap())
+    };
+    assert_eq!(totals(&activations(snapshot.clone())), (14, 1400));
+    // A new leader knows neither what is retired nor the sidecar that has not registered again.
+    let mut away = None;
     let status = next(&mut snapshot, |snapshot| {
         snapshot.retired.clear();
-        snapshot.sidecars.remove(1);
+        away = Some(snapshot.sidecars.remove(1));
     });
-    assert_eq!((status.tensors_transferred, status.bytes_transferred), (Some(14), Some(1400)));
+    assert_eq!(totals(&status), (14, 1400));
+    // It comes back and has counted on.
+    let status = next(&mut snapshot, |snapshot| {
+        let mut back = away.take().unwrap();
+        rereport(&mut back, |report| (report.sessions[0].tensors, report.sessions[0].bytes) = (6, 600));
+        snapshot.sidecars.push(back);
+    });
+    assert_eq!(totals(&status), (16, 1600));
+    // Another process takes its place while nobody leads, and begins at zero.
+    let status = next(&mut snapshot, |snapshot| {
+        let sidecar = &mut snapshot.sidecars[1];
+        sidecar.registration.incarnation = [5; 16];
+        rereport(sidecar, |report| (report.sessions[0].tensors, report.sessions[0].bytes) = (1, 100));
+    });
+    assert_eq!(totals(&status), (17, 1700));
+    // The pod goes for good.
+    let status = next(&mut snapshot, |snapshot| {
+        snapshot.sidecars.remove(1);
+        snapshot.pods.remove(1);
+    });
+    assert_eq!(totals(&status), (17, 1700));
+    assert!(status.counted.unwrap().processes.is_empty());
 }
 
 #[test]

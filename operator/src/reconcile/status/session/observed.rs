@@ -1,14 +1,18 @@
 //! What the replicas of both sides report about one session, as one.
 
-use sealane_operator_api::TransferSessionStatus;
+use std::collections::BTreeSet;
+
+use sealane_operator_api::{Counted, TransferSessionStatus};
 use sealane_sidecar_api::control::SessionReport;
 use sealane_types::{Carrier, Cipher, PeerName, Reason};
 
 use super::super::replica::reason;
 use super::super::summary::joined;
+use crate::control::registry::{Process, Totals};
 use crate::desired::{Forward, Kind};
 use crate::limits::REMOTE_REPLICAS_MAX;
-use crate::spec::{PodView, Problem, SessionShape, Valid, ValidSession, word};
+use crate::reconcile::counted::Ledger;
+use crate::spec::{PodPhase, PodView, Problem, SessionShape, Valid, ValidSession, word};
 
 /// How AF_XDP reaches a network device, as sidecars say it.
 const CARRIER_MODES: [&str; 3] = ["ZeroCopy", "Native", "Generic"];
@@ -22,6 +26,8 @@ pub(super) struct Observed {
     pub(super) tensors: i64,
     /// TCP connections that were carried; of a forward only.
     pub(super) forwarded: Option<i64>,
+    /// The same, process by process.
+    pub(super) counted: Option<Counted>,
     pub(super) carrier: Option<String>,
     pub(super) carrier_mode: Option<String>,
     pub(super) cipher: Option<String>,
@@ -48,20 +54,17 @@ impl Observed {
             let total: u64 = dialling.iter().map(|(_, report)| u64::from(field(report))).sum();
             i32::try_from(total).unwrap_or(i32::MAX)
         };
-        let retired = valid.snapshot.retired.get(&session.uid).copied().unwrap_or_default();
-        let total = |start: u64, field: fn(&SessionReport) -> u64| {
-            let total =
-                delivered.iter().fold(start, |total, (_, report)| total.saturating_add(field(report)));
-            i64::try_from(total).unwrap_or(i64::MAX)
-        };
+        let ledger = ledger(valid, session, delivered, previous);
+        let total = ledger.total();
+        let signed = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
         let known = |word: &&str| word.parse::<Carrier>().is_ok() || word.parse::<Cipher>().is_ok();
         Self {
             connections: sum(|report| report.connections),
             desired: sum(|report| report.connections_desired),
-            bytes: total(retired.bytes, |report| report.bytes),
-            tensors: total(retired.tensors, |report| report.tensors),
-            forwarded: matches!(shape.terms.kind, Kind::Forward(_))
-                .then(|| total(retired.forwarded, |report| report.forwarded)),
+            bytes: signed(total.bytes),
+            tensors: signed(total.tensors),
+            forwarded: matches!(shape.terms.kind, Kind::Forward(_)).then(|| signed(total.forwarded)),
+            counted: Some(ledger.told()),
             carrier: joined(connected().map(|report| report.carrier.as_str()).filter(known)),
             carrier_mode: joined(
                 connected()
@@ -109,10 +112,35 @@ impl Observed {
         self.bytes = self.bytes.max(previous.bytes_transferred.unwrap_or_default());
         self.tensors = self.tensors.max(previous.tensors_transferred.unwrap_or_default());
         self.forwarded = self.forwarded.max(previous.forwarded);
+        self.counted = self.counted.or_else(|| previous.counted.clone());
         let moved = self.tensors > 0 || self.forwarded.is_some_and(|connections| connections > 0);
         self.took_place |= self.connections > 0 || moved || previous.start_time.is_some();
         self
     }
+}
+
+/// What was counted of the session, up to what is `delivered` and what is remembered of processes that are gone.
+fn ledger(
+    valid: &Valid,
+    session: &ValidSession,
+    delivered: &[(&PodView, &SessionReport)],
+    previous: &TransferSessionStatus,
+) -> Ledger {
+    let mut heard = valid.snapshot.retired.get(&session.uid).cloned().unwrap_or_default();
+    heard.extend(delivered.iter().filter_map(|(pod, report)| {
+        let incarnation = valid.sidecar_of(&pod.uid)?.registration.incarnation;
+        Some((Process { pod: pod.uid.clone(), incarnation }, Totals::of(report)))
+    }));
+    // A process may return while its pod runs and no other one has taken its place.
+    let runs = |pod: &&PodView| pod.phase == PodPhase::Live;
+    let live: BTreeSet<&str> = valid.snapshot.pods.iter().filter(runs).map(|pod| pod.uid.as_str()).collect();
+    let may_return = |process: &Process| {
+        let replaced = valid.sidecar_of(&process.pod).map(|sidecar| sidecar.registration.incarnation);
+        live.contains(process.pod.as_str()) && replaced.is_none_or(|other| other == process.incarnation)
+    };
+    let mut ledger = Ledger::read(previous, &heard);
+    ledger.hear(&heard, may_return);
+    ledger
 }
 
 /// Reports about this very session, not an earlier one of the same name, of every pod that is still there.
