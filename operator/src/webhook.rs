@@ -12,6 +12,7 @@ pub mod inject;
 mod mutate;
 mod neighbours;
 mod patch;
+mod peers;
 mod pod_shape;
 mod resources;
 mod serve;

@@ -27,7 +27,7 @@ pub enum Refusal {
     #[error("label {INJECT_LABEL} must be `true` or `false`, not `{0}`")]
     UnknownLabelValue(String),
     #[error(
-        "Peer `{peer}` cannot be read, so nobody can say whether it selects this pod: {problem}. Correct or delete that Peer; a pod labelled {INJECT_LABEL}: \"false\" is admitted without the sidecar"
+        "Peer `{peer}` cannot be read, and as far as it can, it selects this pod: {problem}. Correct or delete that Peer; a pod labelled {INJECT_LABEL}: \"false\" is admitted without the sidecar"
     )]
     UnreadablePeer { peer: String, problem: String },
     #[error(

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{LimitRange, Namespace, Pod, ResourceQuota, Service};
 use kube::api::ListParams;
-use kube::core::DeserializeGuard;
 use kube::core::admission::{AdmissionRequest, AdmissionResponse};
+use kube::core::{ApiResource, DeserializeGuard, DynamicObject};
 use kube::{Api, Client};
 use sealane_operator_api::{Attestation, Peer, TransferSession, TrustPolicy};
 use sealane_types::{PeerName, Provider};
@@ -19,10 +19,10 @@ use super::bounds::Bounds;
 use super::context::InjectionContext;
 use super::decide::{Decision, Refusal, decide, opted_out, reaches_node_agent};
 use super::inject::{Injected, inject};
+use super::peers::Peers;
 use super::pod_shape::has_cluster_dns;
 use crate::causes::Causes;
 use crate::config::Config;
-use crate::membership::PeerSelector;
 use crate::metrics::{Injection, Metrics};
 use crate::names::CONTROL_SERVICE;
 
@@ -33,8 +33,6 @@ const SESSIONS_MAX: u32 = 4096;
 /// Ports from which one is drawn for each sidecar on the host's network.
 const ADMIN_PORT_MIN: u16 = 20_000;
 const ADMIN_PORTS: u16 = 10_000;
-/// Of what is wrong with a Peer, in a refusal.
-const PROBLEM_CHARACTERS_MAX: usize = 300;
 
 /// Adds the sidecar to pods.
 pub struct Mutator {
@@ -98,16 +96,16 @@ impl Mutator {
         }
         let refused =
             |refusal: Refusal| (Injection::Refused, response.clone().deny(format!("sealane: {refusal}")));
-        let (peers, selectors) = match readable(self.peers(namespace).await?) {
-            Ok(all) => all,
-            Err(refusal) => return Ok(refused(refusal)),
-        };
-        let peer = match decide(labels, &selectors) {
+        let peers = Peers::read(self.peers(namespace).await?);
+        if let Some(refusal) = peers.claim(labels) {
+            return Ok(refused(refusal));
+        }
+        let peer = match decide(labels, peers.selectors()) {
             Decision::Leave => return Ok((Injection::Left, response)),
             Decision::Refuse(refusal) => return Ok(refused(refusal)),
             Decision::Inject(peer) => peer,
         };
-        let found = peer.as_ref().and_then(|name| named(name, &peers));
+        let found = peer.as_ref().and_then(|name| peers.named(name));
         let installed = self.config.sidecar.node_agent;
         let reached = peer
             .as_ref()
@@ -185,11 +183,9 @@ impl Mutator {
         }
     }
 
-    async fn peers(
-        &self,
-        namespace: &str,
-    ) -> Result<Vec<DeserializeGuard<Peer>>, Box<dyn Error + Send + Sync>> {
-        let api: Api<DeserializeGuard<Peer>> = Api::namespaced(self.client.clone(), namespace);
+    async fn peers(&self, namespace: &str) -> Result<Vec<DynamicObject>, Box<dyn Error + Send + Sync>> {
+        let kind = ApiResource::erase::<Peer>(&());
+        let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), namespace, &kind);
         let listed = api.list(&ListParams::default().limit(PEERS_MAX)).await?;
         if listed.metadata.continue_.is_some_and(|more| !more.is_empty()) {
             return Err(format!("namespace {namespace} has more than {PEERS_MAX} Peers").into());
@@ -246,28 +242,6 @@ fn admin_port(review: &str) -> u16 {
 fn key_secret(peer: &Peer) -> Option<&str> {
     let Attestation { provider, key_secret_ref, reattest_after: _ } = &peer.spec.attestation;
     key_secret_ref.as_ref().filter(|_| *provider == Provider::Key).map(|secret| secret.name.as_str())
-}
-
-fn named<'a>(name: &PeerName, peers: &'a [Peer]) -> Option<&'a Peer> {
-    peers.iter().find(|candidate| candidate.metadata.name.as_deref() == Some(name.as_str()))
-}
-
-/// Every listed Peer with what it selects. One that cannot be read may select any pod, which would go without its
-/// sidecar if that Peer were passed over.
-fn readable(listed: Vec<DeserializeGuard<Peer>>) -> Result<(Vec<Peer>, Vec<PeerSelector>), Refusal> {
-    let unreadable = |name: Option<String>, problem: String| Refusal::UnreadablePeer {
-        peer: name.unwrap_or_default(),
-        problem: problem.chars().take(PROBLEM_CHARACTERS_MAX).collect(),
-    };
-    let read = |DeserializeGuard(peer): DeserializeGuard<Peer>| {
-        let peer = peer.map_err(|invalid| unreadable(invalid.metadata.name, invalid.error))?;
-        let selector = PeerSelector::read(&peer)
-            .map_err(|problem| unreadable(peer.metadata.name.clone(), problem.to_string()))?;
-        Ok((peer, selector))
-    };
-    let (peers, selectors): (Vec<_>, Vec<_>) =
-        listed.into_iter().map(read).collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
-    Ok((peers, selectors.into_iter().flatten().collect()))
 }
 
 #[cfg(test)]

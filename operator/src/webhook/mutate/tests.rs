@@ -206,30 +206,49 @@ async fn more_peers_than_can_be_looked_at_admit_nobody() {
 }
 
 #[tokio::test]
-async fn a_peer_that_cannot_be_read_admits_nobody_and_is_named() {
+async fn a_peer_that_cannot_be_read_keeps_its_own_pods_out_and_no_others() {
     type Change = fn(&mut Value);
     let peer = |change: Change| {
         let mut peer = json!(fixture::peer("ranker"));
         change(&mut peer);
-        move |_: &Asked| list(json!([fixture::peer("embedder"), peer]))
-    };
-    let broken: [(Change, &str); 5] = [
-        (|peer| peer["spec"] = json!({"selector": 7}), "`ranker`"),
-        (|peer| peer["spec"]["selector"] = json!({}), "spec.selector is empty"),
-        (|peer| peer["spec"]["selector"] = json!({"matchLabels": {"a b": "c"}}), "`a b` is no label key"),
-        (|peer| peer["metadata"]["name"] = json!("Ranker"), "metadata.name"),
-        (|peer| peer["spec"]["selector"] = Value::Null, "neither selector nor external"),
-    ];
-    for (change, words) in broken {
-        for labels in [json!({"app": "ranker"}), json!({"app": "embedder"}), json!({})] {
-            let response = review(peer(change), labels.clone()).await;
-            assert!(!response.allowed && response.patch.is_none(), "{words} {labels}");
-            let message = response.result.message;
-            assert!(message.contains(words) && message.contains("Correct or delete that Peer"), "{message}");
-            assert!(message.to_lowercase().contains("peer `ranker`"), "{message}");
+        move |asked: &Asked| match asked.path.contains("/peers") {
+            true => list(json!([fixture::peer("embedder"), peer])),
+            false => failure(404, "NotFound"),
         }
-        let response = review(peer(change), json!({"sealane.dev/inject": "false"})).await;
+    };
+    // What it selects can be read, or enough of it.
+    let selecting: [(Change, &str); 4] = [
+        (|peer| peer["spec"]["attestation"] = json!({"provider": "Quantum"}), "Quantum"),
+        (|peer| peer["spec"]["trustPolicyRef"] = json!(7), "invalid type"),
+        (|peer| peer["metadata"]["name"] = json!("Ranker"), "metadata.name"),
+        (
+            |peer| {
+                peer["spec"]["selector"]["matchExpressions"] = json!([{"key": "tier", "operator": "Like"}])
+            },
+            "spec.selector",
+        ),
+    ];
+    for (change, words) in selecting {
+        let response = review(peer(change), json!({"app": "ranker", "tier": "x"})).await;
+        assert!(!response.allowed && response.patch.is_none(), "{words}");
+        let message = response.result.message;
+        assert!(message.contains(words) && message.contains("Correct or delete that Peer"), "{message}");
+        assert!(message.to_lowercase().contains("peer `ranker`"), "{message}");
+        let response = review(peer(change), json!({"app": "ranker", "sealane.dev/inject": "false"})).await;
         assert!(response.allowed && response.patch.is_none());
+    }
+    // Nothing can be read, or nothing that any pod could meet: it names no pod.
+    let nameless: [(Change, &str); 4] = [
+        (|peer| peer["spec"] = json!({"selector": 7}), "a number"),
+        (|peer| peer["spec"]["selector"] = json!({}), "all of them"),
+        (|peer| peer["spec"]["selector"] = Value::Null, "nothing"),
+        (|peer| peer["spec"]["selector"] = json!({"matchLabels": {"a b": "c"}}), "a label that is none"),
+    ];
+    for (change, words) in selecting.into_iter().chain(nameless) {
+        let response = review(peer(change), json!({"app": "embedder"})).await;
+        assert!(response.allowed && response.patch.is_some(), "{words}: {}", response.result.message);
+        let response = review(peer(change), json!({})).await;
+        assert!(response.allowed && response.patch.is_none(), "{words}: {}", response.result.message);
     }
 }
 
