@@ -31,7 +31,7 @@ pub fn apply(context: &Context, valid: &Valid, planned: Resources<Planned>) -> R
 /// By uid of a session: what its status remembers.
 fn statuses(valid: &Valid) -> BTreeMap<&str, Ledger> {
     let none = TransferSessionStatus::default();
-    let ledger = |session: &'_ ValidSession| {
+    let ledger = |session: &ValidSession| {
         let object = valid.snapshot.sessions.get(session.index);
         let status = object.and_then(|object| object.status.as_ref()).unwrap_or(&none);
         Ledger::read(status, &BTreeMap::new())

@@ -160,7 +160,7 @@ impl<'a> Tally<'a> {
 fn roots(workloads: &[WorkloadView]) -> HashMap<&str, usize> {
     let own: HashMap<&str, usize> =
         workloads.iter().enumerate().map(|(index, view)| (view.uid.as_str(), index)).collect();
-    let root = |(index, view): (usize, &'_ WorkloadView)| {
+    let root = |(index, view): (usize, &WorkloadView)| {
         view.owner.as_ref().and_then(|owner| own.get(owner.uid.as_str())).copied().unwrap_or(index)
     };
     workloads.iter().enumerate().map(|(index, view)| (view.uid.as_str(), root((index, view)))).collect()

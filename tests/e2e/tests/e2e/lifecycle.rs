@@ -35,14 +35,15 @@ async fn declared(sandbox: &Sandbox) -> Result<()> {
 }
 
 /// The workload's pod as what a Job makes.
-fn job(workload: &Workload, image: &str) -> [Value; 2] {
-    let [program, pod] = <[Value; 2]>::try_from(workload.manifests(image)).expect("a ConfigMap and a pod");
+fn job(workload: &Workload, image: &str) -> Vec<Value> {
+    let mut manifests = workload.manifests(image);
+    let pod = &manifests[1];
     let template = json!({"metadata": {"labels": pod["metadata"]["labels"]}, "spec": pod["spec"]});
-    let job = json!({
+    manifests[1] = json!({
         "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": workload.name},
         "spec": {"backoffLimit": 4, "template": template},
     });
-    [program, job]
+    manifests
 }
 
 #[tokio::test]
@@ -52,7 +53,7 @@ async fn e2e_job_that_fails_once_and_then_succeeds_is_complete() -> Result<()> {
     declared(&sandbox).await?;
     sandbox.start(&Workload::new("right", "node2", TAKE)).await?;
     let failing = Workload::new("left", "node1", SEND).file("fails", "yes");
-    sandbox.apply(job(&failing, &cluster.image).into()).await?;
+    sandbox.apply(job(&failing, &cluster.image)).await?;
     until("the Job's first pod has failed", || async {
         let job = sandbox.read("job/left").await.map_err(|error| format!("{error:#}"))?;
         let failed = job["status"]["failed"].as_u64().unwrap_or(0) > 0;
@@ -61,7 +62,7 @@ async fn e2e_job_that_fails_once_and_then_succeeds_is_complete() -> Result<()> {
     .await?;
     sandbox.because("transfersession/lane", "Failed", "False", "SendersActive").await?;
     // Whatever it makes from now on does its work.
-    let [program, _] = job(&Workload::new("left", "node1", SEND), &cluster.image);
+    let program = Workload::new("left", "node1", SEND).manifests(&cluster.image).swap_remove(0);
     sandbox.apply(vec![program]).await?;
     sandbox.because("transfersession/lane", "Complete", "True", "SendersSucceeded").await?;
     let log = sandbox.finish("right").await?;

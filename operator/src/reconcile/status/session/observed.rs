@@ -1,7 +1,5 @@
 //! What the replicas of both sides report about one session, as one.
 
-use std::collections::BTreeSet;
-
 use sealane_operator_api::{Counted, TransferSessionStatus};
 use sealane_sidecar_api::control::SessionReport;
 use sealane_types::{Carrier, Cipher, PeerName, Reason};
@@ -132,11 +130,10 @@ fn ledger(
         Some((Process { pod: pod.uid.clone(), incarnation }, Totals::of(report)))
     }));
     // A process may return while its pod runs and no other one has taken its place.
-    let runs = |pod: &&PodView| pod.phase == PodPhase::Live;
-    let live: BTreeSet<&str> = valid.snapshot.pods.iter().filter(runs).map(|pod| pod.uid.as_str()).collect();
     let may_return = |process: &Process| {
-        let replaced = valid.sidecar_of(&process.pod).map(|sidecar| sidecar.registration.incarnation);
-        live.contains(process.pod.as_str()) && replaced.is_none_or(|other| other == process.incarnation)
+        let is_its = |pod: &PodView| pod.uid == process.pod && pod.phase == PodPhase::Live;
+        let here = valid.sidecar_of(&process.pod).map(|sidecar| sidecar.registration.incarnation);
+        here.is_none_or(|here| here == process.incarnation) && valid.snapshot.pods.iter().any(is_its)
     };
     let mut ledger = Ledger::read(previous, &heard);
     ledger.hear(&heard, may_return);
