@@ -68,6 +68,8 @@ pub const WRITES_TIME: Duration = Duration::from_millis(500);
 pub const DEBOUNCE: Duration = Duration::from_millis(100);
 /// Namespaces reconciled at once.
 pub const RECONCILES_MAX: usize = 8;
+/// A new leader waits this long for what makes pods.
+pub const WORKLOADS_TIME: Duration = Duration::from_secs(30);
 /// A reconciliation that failed is tried again after this time.
 pub const RETRY: Duration = Duration::from_secs(5);
 /// How long a sidecar without a control stream counts as present: a leader change takes about this long.

@@ -20,7 +20,7 @@ use sealane_operator_api::{Peer, TransferSession, TrustPolicy};
 use self::follow::follow;
 pub use self::workloads::Workloads;
 use crate::advice::Advice;
-use crate::limits::DEBOUNCE;
+use crate::limits::{DEBOUNCE, WORKLOADS_TIME};
 use crate::queue::Queue;
 use crate::reconcile::choose::is_open;
 
@@ -45,7 +45,8 @@ impl fmt::Debug for Stores {
 }
 
 impl Stores {
-    /// Waits until every cache has been filled once.
+    /// Waits until every cache has been filled once. What makes pods is waited for only so long: a role of an earlier release
+    /// does not let the operator list it, and to lead without it is better than not to lead.
     pub async fn ready(&self) {
         // An error means that the watching future was dropped; whoever did that stops this one too.
         let _ = tokio::join!(
@@ -53,8 +54,12 @@ impl Stores {
             self.sessions.wait_until_ready(),
             self.policies.wait_until_ready(),
             self.pods.wait_until_ready(),
-            self.workloads.ready(),
         );
+        if tokio::time::timeout(WORKLOADS_TIME, self.workloads.ready()).await.is_err() {
+            tracing::error!(
+                "Deployments, ReplicaSets, StatefulSets, DaemonSets and Jobs cannot be listed; until they can, streams of Jobs are not Complete and receivers do not wait for pods that are still to be made: is the ClusterRole of this release in place?"
+            );
+        }
     }
 }
 
