@@ -3,9 +3,10 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
+use k8s_openapi::api::core::v1::Namespace;
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config};
+use kube::{Api, Client, Config};
 
 /// Whoever writes what a command of ours writes.
 pub(crate) const FIELD_MANAGER: &str = "kubectl-sealane";
@@ -61,6 +62,26 @@ impl Connection {
     }
 }
 
+/// Where nothing was found: whether that is because there is no such namespace. Whoever may not look at namespaces is not told.
+///
+/// # Errors
+/// There is none of this name.
+pub(crate) async fn demand_namespace(client: &Client, name: &str) -> Result<()> {
+    let found = Api::<Namespace>::all(client.clone()).get_metadata(name).await;
+    demand_found(name, found.as_ref().err())
+}
+
+fn demand_found(name: &str, error: Option<&kube::Error>) -> Result<()> {
+    match error {
+        Some(error) if is_absent(error) => {
+            bail!(
+                "there is no namespace {name}: name another with -n, or all of them with -A where a command has it"
+            )
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Whether the API server said that there is no such object, or no such resource.
 pub(crate) fn is_absent(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 404)
@@ -80,5 +101,25 @@ pub(crate) fn explain(error: &kube::Error, what: &str) -> anyhow::Error {
         anyhow!("this cluster does not know {what}: is Sealane installed? `kubectl sealane check` tells")
     } else {
         anyhow!("cannot read {what} from the cluster: {}", words(error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(code: u16) -> kube::Error {
+        let status = serde_json::from_value(serde_json::json!({
+            "status": "Failure", "message": "no", "reason": "no", "code": code,
+        }));
+        kube::Error::Api(status.unwrap())
+    }
+
+    #[test]
+    fn a_namespace_that_is_not_there_is_told_and_one_that_may_not_be_seen_is_believed() {
+        let absent = demand_found("typo", Some(&answer(404))).unwrap_err().to_string();
+        assert!(absent.starts_with("there is no namespace typo"), "{absent}");
+        demand_found("demo", Some(&answer(403))).unwrap();
+        demand_found("demo", None).unwrap();
     }
 }

@@ -13,6 +13,7 @@ mod check;
 mod clock;
 mod cluster;
 mod collateral;
+mod creations;
 mod explain;
 mod lifetime;
 mod output;

@@ -12,12 +12,14 @@ use kube::api::ListParams;
 use kube::{Api, Client, Resource, ResourceExt as _};
 use sealane_operator_api::well_known::condition::READY;
 use sealane_operator_api::{Peer, RecommendedTransport, TransferSession, TrustPolicy};
+use sealane_types::Reason;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use self::complaint::{Complaint, complaints};
 use crate::clock;
-use crate::cluster::{Connection, explain};
+use crate::cluster::{Connection, demand_namespace, explain};
+use crate::creations::{Failure, failures};
 use crate::lifetime::Lifetime;
 use crate::output::{self, Format, table};
 
@@ -41,6 +43,19 @@ struct Declared {
     peers: Vec<Peer>,
     sessions: Vec<TransferSession>,
     policies: Vec<TrustPolicy>,
+    /// Of workloads whose pods cannot be made.
+    failures: Vec<Failure>,
+}
+
+impl Declared {
+    const fn is_empty(&self) -> bool {
+        self.peers.is_empty() && self.sessions.is_empty() && self.policies.is_empty()
+    }
+}
+
+fn has_no_replicas(peer: &Peer) -> bool {
+    let conditions = peer.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    ready(conditions).is_some_and(|ready| ready.reason == Reason::NoReplicas.as_str())
 }
 
 pub(crate) fn run(arguments: &Arguments, connection: &Connection) -> Result<()> {
@@ -49,7 +64,14 @@ pub(crate) fn run(arguments: &Arguments, connection: &Connection) -> Result<()> 
         let peers = listed::<Peer>(&client, namespace.as_deref(), "Peers").await?;
         let sessions = listed::<TransferSession>(&client, namespace.as_deref(), "TransferSessions").await?;
         let policies = listed::<TrustPolicy>(&client, namespace.as_deref(), "TrustPolicies").await?;
-        Ok(Declared { namespace, peers, sessions, policies })
+        let mut declared = Declared { namespace, peers, sessions, policies, failures: Vec::new() };
+        if let Some(namespace) = declared.namespace.as_deref().filter(|_| declared.is_empty()) {
+            demand_namespace(&client, namespace).await?;
+        }
+        if declared.peers.iter().any(has_no_replicas) {
+            declared.failures = failures(&client, declared.namespace.as_deref(), clock::now()).await;
+        }
+        Ok(declared)
     })?;
     match arguments.output {
         Format::Text => output::print(&text(&declared)),
@@ -182,8 +204,8 @@ fn policy_row(policy: &TrustPolicy) -> Vec<String> {
 }
 
 fn text(declared: &Declared) -> String {
-    let Declared { namespace, peers, sessions, policies } = declared;
-    if peers.is_empty() && sessions.is_empty() && policies.is_empty() {
+    let Declared { namespace, peers, sessions, policies, failures: _ } = declared;
+    if declared.is_empty() {
         let place = namespace.as_ref().map_or("any namespace".to_owned(), |name| format!("namespace {name}"));
         return format!("Nothing of Sealane is declared in {place}.\n");
     }
@@ -239,7 +261,7 @@ fn text(declared: &Declared) -> String {
 }
 
 fn value(declared: &Declared) -> Value {
-    let Declared { namespace, peers, sessions, policies } = declared;
+    let Declared { namespace, peers, sessions, policies, failures: _ } = declared;
     let (unready, degraded): (Vec<_>, Vec<_>) =
         complaints(declared).into_iter().partition(|complaint| !complaint.degraded);
     let complaints = |complaints: &[Complaint]| complaints.iter().map(Complaint::value).collect::<Vec<_>>();

@@ -10,7 +10,8 @@ use super::Line;
 use super::gather::Facts;
 use super::judge::unreadable;
 use super::names::some;
-use crate::explain::remedy;
+use crate::creations::Failure;
+use crate::explain::{peer_remedy, remedies, remedy};
 
 pub(super) fn judge(facts: &Facts) -> Vec<Line> {
     let mut lines = Vec::new();
@@ -59,15 +60,28 @@ fn peer(peer: &Peer, facts: &Facts) -> Vec<Line> {
     if ready.status == "True" {
         let replicas = format!("{} of {} replicas", status.ready.unwrap_or(0), status.desired.unwrap_or(0));
         lines.push(Line::good(&what, format!("{replicas} ready")));
-    } else if [Reason::NoReplicas.as_str(), word::NOT_CONNECTED].contains(&ready.reason.as_str()) {
+    } else if ready.reason == Reason::NoReplicas.as_str() {
+        lines.push(without_replicas(&what, peer, ready, &facts.failures));
+    } else if ready.reason == word::NOT_CONNECTED {
         lines.push(Line::warning(&what, says(ready), remedy(&ready.reason)));
     } else {
-        lines.push(Line::failed(&what, says(ready), remedy(&ready.reason)));
+        lines.push(Line::failed(&what, says(ready), peer_remedy(&ready.reason)));
         lines.extend(replicas(&what, peer, &ready.reason));
     }
     lines.extend(degraded(&what, &status.conditions));
     lines.extend(behind(&what, peer, facts));
     lines
+}
+
+/// Nobody may have started its workload, which is no fault, or its pods are refused.
+fn without_replicas(what: &str, peer: &Peer, ready: &Condition, failures: &[Failure]) -> Line {
+    let remedy = peer_remedy(&ready.reason);
+    match Failure::of_namespace(failures, &peer.namespace().unwrap_or_default()) {
+        Some(failure) => {
+            Line::failed(what, format!("{}; in its namespace {}", says(ready), failure.text()), remedy)
+        }
+        None => Line::warning(what, says(ready), remedy),
+    }
 }
 
 /// Replicas that are not ready for another reason than the one that the Peer states.
@@ -89,7 +103,8 @@ fn replicas(what: &str, peer: &Peer, stated: &str) -> Vec<Line> {
 
 fn degraded(what: &str, conditions: &[Condition]) -> Option<Line> {
     let degraded = condition(conditions, DEGRADED).filter(|degraded| degraded.status == "True")?;
-    Some(Line::warning(what, format!("degraded: {}", says(degraded)), remedy(&degraded.reason)))
+    let remedy = remedies(&degraded.reason, &degraded.message);
+    Some(Line::warning(what, format!("degraded: {}", says(degraded)), remedy))
 }
 
 /// Replicas that still act by an older epoch than the one that is applied.

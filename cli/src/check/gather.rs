@@ -19,7 +19,9 @@ use sealane_operator_api::{Peer, TransferSession, TrustPolicy, well_known};
 use serde::de::DeserializeOwned;
 
 use super::probe::{self, Answer};
+use crate::clock;
 use crate::cluster::{is_absent, words};
+use crate::creations::{Failure, failures};
 
 /// A deployment of this name runs the operator; its Lease has the same name.
 const OPERATOR: &str = "sealane-operator";
@@ -53,6 +55,8 @@ pub(super) struct Facts {
     pub(super) peers: Fact<Vec<Peer>>,
     pub(super) sessions: Fact<Vec<TransferSession>>,
     pub(super) policies: Fact<Vec<TrustPolicy>>,
+    /// Of workloads whose pods cannot be made.
+    pub(super) failures: Vec<Failure>,
 }
 
 pub(super) async fn facts(client: &Client, release: &str) -> Result<Facts> {
@@ -88,6 +92,7 @@ pub(super) async fn facts(client: &Client, release: &str) -> Result<Facts> {
         peers,
         sessions: all(&Api::all(client.clone()), &everything).await,
         policies: all(&Api::all(client.clone()), &everything).await,
+        failures: failures(client, None, clock::now()).await,
     })
 }
 

@@ -35,11 +35,21 @@ fn merged(mut alike: Vec<Line>) -> Vec<Line> {
     }
     let objects: Vec<&str> = alike.iter().filter_map(|line| Some(line.what.split_once(' ')?.1)).collect();
     let shown = some(&objects);
+    let example = objects.first().copied().unwrap_or_default().to_owned();
     let count = alike.len();
+    let differ = alike.iter().any(|line| alike.first().is_some_and(|first| first.detail != line.detail));
     let first = alike.swap_remove(0);
-    let kind = first.what.split_once(' ').map_or("", |(kind, _)| kind);
-    let (what, detail) = (format!("{count} {kind}s"), format!("{} ({shown})", first.detail));
-    vec![Line { what, detail, ..first }]
+    let what = format!("{count} {}", plural(first.what.split_once(' ').map_or("", |(kind, _)| kind)));
+    // What is true of one is not said of all.
+    let said = if differ { format!("for example {example}: {}", first.detail) } else { first.detail.clone() };
+    vec![Line { what, detail: format!("{said} ({shown})"), ..first }]
+}
+
+fn plural(kind: &str) -> String {
+    match kind.strip_suffix('y') {
+        Some(stem) => format!("{stem}ies"),
+        None => format!("{kind}s"),
+    }
 }
 
 #[cfg(test)]
@@ -59,6 +69,23 @@ mod tests {
         assert_eq!(grouped[0].what, "200 sessions");
         assert!(grouped[0].detail.contains("demo/s4 and 195 more"), "{grouped:?}");
         assert_eq!(grouped[0].remedy.as_deref(), Some("sign the next epoch"));
+    }
+
+    #[test]
+    fn what_is_true_of_one_is_not_said_of_all() {
+        let policy = |index: u64| {
+            Line::good(&format!("policy t{index}/p"), format!("epoch {index}, expires in {index} days"))
+        };
+        let grouped = group((1..6).map(policy).collect());
+        let [line] = grouped.as_slice() else { panic!("{grouped:?}") };
+        assert_eq!(line.what, "5 policies");
+        assert!(line.detail.starts_with("for example t1/p: epoch 1, expires in 1 days"), "{line:?}");
+        for index in 1..6 {
+            assert!(line.detail.contains(&format!("t{index}/p")), "{line:?}");
+        }
+        let same = |index: u64| Line::good(&format!("peer t{index}/p"), "2 of 2 replicas ready");
+        let grouped = group((1..6).map(same).collect());
+        assert_eq!((grouped[0].what.as_str(), grouped[0].detail.starts_with("2 of 2")), ("5 peers", true));
     }
 
     #[test]

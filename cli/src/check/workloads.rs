@@ -3,13 +3,20 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{Namespace, Pod};
+use kube::ResourceExt as _;
 use sealane_operator_api::{Peer, well_known};
+use sealane_types::Provider;
 
 use super::Line;
 use super::gather::{Facts, opted_in};
 use super::judge::{read, unreadable};
 use super::names::{full_name, some};
 use super::selector::selects;
+
+/// How the text begins that the webhook gives to pods of a simulated installation, which ends with their Peer.
+const SIMULATED_INITDATA: &str = "sealane simulated initdata\n";
+/// The volume that the webhook gives to pods of a Peer with a key.
+const KEY_VOLUME: &str = "sealane-key";
 
 pub(super) fn judge(facts: &Facts) -> Vec<Line> {
     let what = "namespaces";
@@ -21,6 +28,44 @@ pub(super) fn judge(facts: &Facts) -> Vec<Line> {
         read(what, &facts.namespaces, |namespaces| namespaces_line(namespaces, peers)),
         read("sidecars", &facts.pods, |pods| sidecars_line(pods, peers)),
     ]
+    .into_iter()
+    .chain(facts.pods.as_ref().ok().and_then(|pods| early_line(pods, peers)))
+    .collect()
+}
+
+/// Pods that asked for a sidecar before a Peer selected them: what injection takes from the Peer is not in them.
+fn early_line(pods: &[Pod], peers: &[Peer]) -> Option<Line> {
+    let early: Vec<String> = pods
+        .iter()
+        .filter(|pod| runs(pod) && has_sidecar(pod))
+        .filter(|pod| peers.iter().any(|peer| selects_pod(peer, pod) && lacks(pod, peer)))
+        .map(full_name)
+        .collect();
+    (!early.is_empty()).then(|| {
+        Line::failed(
+            "pods before their Peer",
+            format!("made before their Peer, so that they lack what it gives them: {}", some(&early)),
+            "make them again, for example with kubectl rollout restart",
+        )
+    })
+}
+
+/// Whether a pod lacks what it would have been given as a replica of `peer`.
+fn lacks(pod: &Pod, peer: &Peer) -> bool {
+    let annotations = pod.metadata.annotations.as_ref();
+    let initdata = annotations.and_then(|all| all.get(well_known::INITDATA_ANNOTATION));
+    let of_another = initdata.is_some_and(|text| {
+        text.starts_with(SIMULATED_INITDATA) && !text.ends_with(&format!("\npeer: {}\n", peer.name_any()))
+    });
+    let volumes = pod.spec.as_ref().and_then(|spec| spec.volumes.as_ref());
+    let has_key = volumes.into_iter().flatten().any(|volume| volume.name == KEY_VOLUME);
+    let keyed = peer.spec.attestation.provider == Provider::Key;
+    of_another || (keyed && peer.spec.attestation.key_secret_ref.is_some() && !has_key)
+}
+
+fn selects_pod(peer: &Peer, pod: &Pod) -> bool {
+    let selector = peer.spec.selector.as_ref().filter(|_| peer.metadata.namespace == pod.metadata.namespace);
+    selector.is_some_and(|selector| selects(selector, pod.metadata.labels.as_ref()))
 }
 
 fn namespaces_line(namespaces: &[Namespace], peers: &[Peer]) -> Line {
@@ -76,11 +121,7 @@ fn wants_sidecar(pod: &Pod, peers: &[Peer]) -> bool {
     match labels.and_then(|labels| labels.get(well_known::INJECT_LABEL)).map(String::as_str) {
         Some("true") => true,
         Some("false") => false,
-        _ => peers.iter().any(|peer| {
-            let selector =
-                peer.spec.selector.as_ref().filter(|_| peer.metadata.namespace == pod.metadata.namespace);
-            selector.is_some_and(|selector| selects(selector, labels))
-        }),
+        _ => peers.iter().any(|peer| selects_pod(peer, pod)),
     }
 }
 
@@ -146,5 +187,26 @@ mod tests {
         assert_eq!(line(pod(asks, false, "Running")).outcome, Outcome::Failed);
         let declines = json!({"app": "a", "sealane.dev/inject": "false"});
         assert_eq!(line(pod(declines, false, "Running")).outcome, Outcome::Good);
+    }
+
+    #[test]
+    fn pods_that_were_made_before_their_peer_are_found() {
+        let with_initdata = |peer: &str| {
+            let mut pod = pod(json!({"app": "a", "sealane.dev/inject": "true"}), true, "Running");
+            let text = format!("{SIMULATED_INITDATA}namespace: demo\npeer: {peer}\n");
+            pod.metadata.annotations = Some([(well_known::INITDATA_ANNOTATION.to_owned(), text)].into());
+            pod
+        };
+        let line = early_line(&[with_initdata("")], &[peer()]).unwrap();
+        assert!(line.outcome == Outcome::Failed && line.detail.contains("demo/p"), "{line:?}");
+        assert!(early_line(&[with_initdata("other")], &[peer()]).is_some());
+        assert_eq!(early_line(&[with_initdata("a")], &[peer()]), None);
+        // An author's own initdata says nothing, and a pod that no Peer selects waits for one.
+        assert_eq!(early_line(&[pod(json!({"app": "a"}), true, "Running")], &[peer()]), None);
+        assert_eq!(early_line(&[with_initdata("")], &[]), None);
+        let mut keyed = peer();
+        keyed.spec.attestation =
+            serde_json::from_value(json!({"provider": "Key", "keySecretRef": {"name": "k"}})).unwrap();
+        assert!(early_line(&[with_initdata("a")], &[keyed]).is_some());
     }
 }

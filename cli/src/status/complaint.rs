@@ -6,8 +6,9 @@ use sealane_operator_api::well_known::condition::{DEGRADED, EXPIRING};
 use sealane_operator_api::{ReplicaStatus, word};
 use serde_json::{Value, json};
 
-use super::{Declared, ready};
-use crate::explain::remedy;
+use super::{Declared, has_no_replicas, ready};
+use crate::creations::Failure;
+use crate::explain::{peer_remedy, remedies, remedy};
 use crate::output::printable;
 
 /// One object that is not ready, or less than it could be.
@@ -19,27 +20,28 @@ pub(super) struct Complaint {
     pub(super) degraded: bool,
     reason: String,
     message: String,
+    remedy: String,
 }
 
 impl Complaint {
     pub(super) fn text(&self) -> String {
-        let Self { namespace, what, degraded: _, reason, message } = self;
+        let Self { namespace, what, degraded: _, reason, message, remedy } = self;
         let place = namespace.as_ref().map_or(String::new(), |namespace| format!("{namespace} "));
         let said = printable(&format!("{place}{what}: {reason}: {message}"));
-        format!("  {said}\n      -> {}\n", remedy(reason))
+        format!("  {said}\n      -> {remedy}\n")
     }
 
     pub(super) fn value(&self) -> Value {
-        let Self { namespace, what, degraded: _, reason, message } = self;
+        let Self { namespace, what, degraded: _, reason, message, remedy } = self;
         json!({
-            "namespace": namespace, "object": what, "reason": reason, "message": message, "remedy": remedy(reason),
+            "namespace": namespace, "object": what, "reason": reason, "message": message, "remedy": remedy,
         })
     }
 }
 
 /// Everything that somebody should look at, policies first: what they say explains much of the rest.
 pub(super) fn complaints(declared: &Declared) -> Vec<Complaint> {
-    let Declared { namespace, peers, sessions, policies } = declared;
+    let Declared { namespace, peers, sessions, policies, failures } = declared;
     // Where there is only one namespace nobody needs to be told which.
     let place = |of: Option<String>| of.filter(|_| namespace.is_none());
     let policies = policies.iter().flat_map(|policy| {
@@ -49,7 +51,15 @@ pub(super) fn complaints(declared: &Declared) -> Vec<Complaint> {
     });
     let peers = peers.iter().flat_map(|peer| {
         let status = peer.status.clone().unwrap_or_default();
-        let own = about(place(peer.namespace()), &format!("peer/{}", peer.name_any()), &status.conditions);
+        let mut own =
+            about(place(peer.namespace()), &format!("peer/{}", peer.name_any()), &status.conditions);
+        let of_namespace = Failure::of_namespace(failures, &peer.namespace().unwrap_or_default());
+        for complaint in own.iter_mut().filter(|complaint| !complaint.degraded) {
+            complaint.remedy = peer_remedy(&complaint.reason);
+            if let Some(failure) = of_namespace.filter(|_| has_no_replicas(peer)) {
+                complaint.message.push_str(&format!("; in its namespace {}", failure.text()));
+            }
+        }
         let unready = status.replicas.into_iter().filter(|replica| !replica.ready);
         own.into_iter()
             .chain(unready.map(|unready| replica(place(peer.namespace()), unready)))
@@ -70,6 +80,7 @@ fn about(namespace: Option<String>, what: &str, conditions: &[Condition]) -> Vec
         degraded,
         reason: reason.to_owned(),
         message: message.to_owned(),
+        remedy: if degraded { remedies(reason, message) } else { remedy(reason) },
     };
     let unready = match ready(conditions) {
         Some(condition) if condition.status == "True" => None,
@@ -87,11 +98,13 @@ fn about(namespace: Option<String>, what: &str, conditions: &[Condition]) -> Vec
 }
 
 fn replica(namespace: Option<String>, replica: ReplicaStatus) -> Complaint {
+    let reason = replica.reason.unwrap_or_else(|| word::NOT_REPORTED.to_owned());
     Complaint {
         namespace,
         what: format!("pod/{}", replica.pod),
         degraded: false,
-        reason: replica.reason.unwrap_or_else(|| word::NOT_REPORTED.to_owned()),
+        remedy: remedy(&reason),
+        reason,
         message: replica.message.unwrap_or_default(),
     }
 }

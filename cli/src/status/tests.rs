@@ -23,6 +23,7 @@ fn declared() -> Declared {
         peers: vec![serde_json::from_value(peer).unwrap()],
         sessions: vec![serde_json::from_value(session).unwrap()],
         policies: vec![],
+        failures: vec![],
     }
 }
 
@@ -62,8 +63,7 @@ fn json_holds_the_same() {
 
 #[test]
 fn an_empty_namespace_says_so() {
-    let empty =
-        Declared { namespace: Some("demo".to_owned()), peers: vec![], sessions: vec![], policies: vec![] };
+    let empty = Declared { peers: vec![], sessions: vec![], ..declared() };
     assert!(text(&empty).contains("Nothing of Sealane"));
 }
 
@@ -114,4 +114,28 @@ fn each_replica_says_what_it_proved_and_how_long_that_holds() {
         assert!(row.contains(cell), "{cell}: {row}");
     }
     assert!(text.contains("APPRAISED") && text.contains("COLLATERAL"), "{text}");
+}
+
+#[test]
+fn a_peer_whose_pods_cannot_be_made_says_why() {
+    let mut declared = declared();
+    let status = declared.peers[0].status.as_mut().unwrap();
+    (status.conditions[0].reason, status.replicas) = ("NoReplicas".to_owned(), vec![]);
+    declared.peers[0].metadata.namespace = Some("demo".to_owned());
+    let complaint = |declared: &Declared| value(declared)["notReady"][0].clone();
+    let alone = complaint(&declared);
+    assert!(!alone["remedy"].as_str().unwrap().contains("other side"), "{alone}");
+    declared.failures = vec![Failure {
+        namespace: "demo".to_owned(),
+        workload: "replicaset/embedder-5d8".to_owned(),
+        message: "must specify limits.cpu for: sealane".to_owned(),
+    }];
+    let told = complaint(&declared)["message"].as_str().unwrap().to_owned();
+    assert!(
+        told.contains("pods of replicaset/embedder-5d8 cannot be made: must specify limits.cpu"),
+        "{told}"
+    );
+    // Of another namespace it says nothing, and nothing of a Peer that has pods.
+    declared.failures[0].namespace = "other".to_owned();
+    assert!(!complaint(&declared).to_string().contains("cannot be made"));
 }

@@ -132,15 +132,30 @@ fn serving(node: &ActiveNode, job: &JobView) -> Standing {
             }
             None => {
                 let why = pod.map_or(Some("its Job has no pod yet"), |pod| pod.waits.as_deref());
-                let why = why.map(|why| format!("its server on node {}: {why}", job.node));
+                let why = why.map(|why| format!("{}{why}", of_server(&job.node)));
                 Standing::new(NodePhase::Running, why)
             }
         },
         JobState::Over { failure, .. } => {
             let why = failure.as_deref().unwrap_or("it ended before anything was measured");
+            let told = node.message.as_deref().and_then(|told| told.strip_prefix(&of_server(&job.node)));
+            let why = with_cause(why, pod.and_then(|pod| pod.waits.as_deref()).or(told));
             let server = node.server.as_ref().map_or(job.node.as_str(), |server| &server.node);
-            Standing::failed(format!("its server on node {server}: {why}"))
+            Standing::failed(format!("{}{why}", of_server(server)))
         }
+    }
+}
+
+fn of_server(node: &str) -> String {
+    format!("its server on node {node}: ")
+}
+
+/// A Job that ran out of time deletes its pod, and with it what the pod waited for: the status still has what it said last, which
+/// is empty once the pod ran.
+fn with_cause(failure: &str, waited: Option<&str>) -> String {
+    match waited {
+        Some(waited) => format!("{failure}; its pod did not run: {waited}"),
+        None => failure.to_owned(),
     }
 }
 
@@ -163,7 +178,10 @@ fn measuring(situation: &Situation<'_>, run: &ActiveRun, node: &ActiveNode, job:
                 return heard(run, node, said);
             }
             match failure {
-                Some(failure) => Standing::failed(failure),
+                Some(failure) => {
+                    let waits = job.pod.as_ref().and_then(|pod| pod.waits.as_deref());
+                    Standing::failed(with_cause(failure, waits.or(node.message.as_deref())))
+                }
                 None if situation.now.duration_since(*at) <= CACHE_LAG => {
                     Standing::new(NodePhase::Running, None)
                 }

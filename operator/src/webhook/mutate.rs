@@ -33,6 +33,8 @@ const SESSIONS_MAX: u32 = 4096;
 /// Ports from which one is drawn for each sidecar on the host's network.
 const ADMIN_PORT_MIN: u16 = 20_000;
 const ADMIN_PORTS: u16 = 10_000;
+/// A pod with a sidecar and no Peer.
+const EARLY: &str = "no Peer selects this pod yet, and what a Peer gives its pods is added when they are made (roots, key, the initdata of a simulated platform): make the pod again once its Peer is there, or its evidence is refused (HostDataMismatch)";
 
 /// Adds the sidecar to pods.
 pub struct Mutator {
@@ -138,8 +140,9 @@ impl Mutator {
         match inject(pod, &context) {
             Ok(Injected { patch, warnings }) => {
                 let mut response = response.with_patch(patch)?;
+                let early = peer.is_none().then(|| EARLY.to_owned());
                 let warnings: Vec<_> =
-                    warnings.into_iter().map(|warning| format!("sealane: {warning}")).collect();
+                    warnings.into_iter().chain(early).map(|warning| format!("sealane: {warning}")).collect();
                 response.warnings = (!warnings.is_empty()).then_some(warnings);
                 Ok((Injection::Injected, response))
             }

@@ -101,6 +101,11 @@ words!(
         CpuThrottled,
         /// The address of a forward cannot be listened on, and not because something else does.
         ListenFailed,
+        // Said by clients alone.
+        /// There is no sidecar at the door.
+        DoorUnreachable,
+        /// A door that was opened in another process.
+        UsedAfterFork,
     }
 );
 

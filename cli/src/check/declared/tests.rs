@@ -54,7 +54,21 @@ fn every_reason_that_a_peer_states_has_its_remedy() {
         assert_eq!(lines[0].outcome, Outcome::Failed);
         remedied(&lines[0], reason);
     }
-    assert_eq!(line("NoReplicas")[0].outcome, Outcome::Warning);
+    let waits = line("NoReplicas").remove(0);
+    assert_eq!(waits.outcome, Outcome::Warning);
+    assert!(
+        waits.remedy.is_some_and(|remedy| !remedy.contains("other side")),
+        "it is this side that has none"
+    );
+    let mut facts = healthy();
+    facts.failures = vec![Failure {
+        namespace: "demo".to_owned(),
+        workload: "statefulset/embedder".to_owned(),
+        message: "exceeded quota: q".to_owned(),
+    }];
+    let refused = peer(&peer_with(json!({"conditions": conditions(("False", "NoReplicas"), None)})), &facts);
+    assert_eq!(refused[0].outcome, Outcome::Failed);
+    assert!(refused[0].detail.ends_with("pods of statefulset/embedder cannot be made: exceeded quota: q"));
     assert_eq!(peer(&peer_with(json!(null)), &healthy())[0].outcome, Outcome::Failed);
 }
 

@@ -43,6 +43,7 @@ pub(in crate::check) fn healthy() -> Facts {
         peers: Ok(vec![]),
         sessions: Ok(vec![]),
         policies: Ok(vec![]),
+        failures: vec![],
     }
 }
 

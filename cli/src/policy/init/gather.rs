@@ -14,7 +14,7 @@ use sealane_types::{
 };
 
 use super::flags::KeyFlag;
-use crate::cluster::{Connection, explain};
+use crate::cluster::{Connection, demand_namespace, explain};
 use crate::source::Source;
 
 /// ConfigMap of a simulated installation.
@@ -70,6 +70,9 @@ pub(super) fn everything(
         let list = ListParams::default();
         let peers = Api::<Peer>::namespaced(client.clone(), &namespace).list(&list).await;
         let peers = peers.map_err(|error| explain(&error, "Peers"))?.items;
+        if peers.is_empty() {
+            demand_namespace(&client, &namespace).await?;
+        }
         let sessions = Api::<TransferSession>::namespaced(client.clone(), &namespace).list(&list).await;
         let sessions = sessions.map_err(|error| explain(&error, "TransferSessions"))?.items;
         let name = match name {

@@ -78,6 +78,26 @@ fn nodes_that_leave_and_pods_that_vanish_end_their_part() {
 }
 
 #[test]
+fn what_a_pod_waited_for_is_told_although_its_job_deleted_it() {
+    let unscheduled = || Some("Unschedulable: 0/2 nodes are available: 2 Insufficient cpu.".to_owned());
+    let mut world = World::new(pools_by_label());
+    world.step();
+    world.step();
+    world.jobs[0].pod = Some(MeasuringPod { waits: unscheduled(), said: None, address: None });
+    world.step();
+    world.end("a", None, Some("DeadlineExceeded: Job was active longer than specified deadline"));
+    world.jobs[0].pod = None;
+    let Step::Advance(Advance { nodes, .. }) = world.step() else { panic!() };
+    let message = nodes[0].message.clone().unwrap();
+    for part in ["DeadlineExceeded", "2 Insufficient cpu"] {
+        assert!(message.contains(part), "{message}");
+    }
+    // One that ran and took too long waited for nothing.
+    let (_, message) = fate(|world| world.end("a", None, Some("DeadlineExceeded: too long")));
+    assert_eq!(message, "DeadlineExceeded: too long");
+}
+
+#[test]
 fn a_run_of_which_a_node_failed_has_failed_and_leaves_the_figures_of_before() {
     let mut world = World::new(pools_by_label());
     world.whole_run(4.0);

@@ -162,6 +162,15 @@ async fn a_pod_that_cannot_look_up_the_operator_is_given_its_address() {
     assert!(response.warnings.is_none() && !asked.iter().any(|path| path.contains("/services/")));
 }
 
+#[tokio::test]
+async fn a_pod_that_is_made_before_its_peer_is_warned_of() {
+    let asks = json!({"app": "other", "sealane.dev/inject": "true"});
+    let response = review(demo(true), asks).await;
+    assert!(response.allowed && patch(&response).contains("SEALANE_CONTROL_CA"));
+    assert!(response.warnings.unwrap()[0].contains("make the pod again once its Peer is there"));
+    assert_eq!(review(demo(true), json!({"app": "embedder"})).await.warnings, None);
+}
+
 #[test]
 fn ports_for_metrics_are_spread_and_below_those_that_kernels_give_away() {
     let ports: std::collections::BTreeSet<u16> =
