@@ -10,6 +10,7 @@ use sealane_protocol::handshake::{Floor, Suite};
 use sealane_protocol::keys::{Kem, Random, RandomFailed, StaticKey};
 use sealane_types::{Cipher, PeerName, PodIdentity};
 use tokio::sync::{Notify, watch};
+use tokio_util::task::TaskTracker;
 
 use crate::desired;
 use crate::evidence::judge::Judge;
@@ -65,6 +66,8 @@ pub(crate) struct Context {
     pub(crate) judge: Arc<Judge>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) tracer: Tracer,
+    /// Connections that are not over yet, until they said goodbye.
+    pub(crate) connections: TaskTracker,
     /// Seconds after which the sides of a session prove themselves again, as configured.
     pub(crate) reattest: AtomicU64,
     /// The Peer that this pod belongs to, as configured.
@@ -288,6 +291,7 @@ pub(crate) mod tests {
             judge: Arc::new(Judge::new(collateral, metrics.proofs.clone())),
             metrics,
             tracer: Tracer::default(),
+            connections: TaskTracker::new(),
             reattest: AtomicU64::new(desired::REATTEST_SECONDS),
             peer: watch::channel(peer.map(|peer| peer.parse().unwrap())).1,
             places: Places::new(1),

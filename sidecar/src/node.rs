@@ -14,6 +14,7 @@ use sealane_protocol::keys::{MlKem768, RandomFailed, StaticKey};
 use sealane_types::{InvalidName, Namespace, PeerName, Provider};
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, watch};
+use tokio_util::task::TaskTracker;
 
 use crate::admin::Health;
 use crate::collateral::{CollateralKeeper, Directory};
@@ -46,8 +47,10 @@ use crate::session::silences::Silences;
 use crate::throttling::Throttling;
 use crate::trace::{TraceError, Tracer};
 
-/// How long the last report and the last close frames may take.
+/// How long the last report may take, and the last spans.
 const FAREWELL: Duration = Duration::from_millis(500);
+/// How long connections may say goodbye after the time to drain is over; each of them gives up after a second.
+const GOODBYES: Duration = Duration::from_secs(3);
 /// Policies taken at one time from replicas that have proved nothing yet, of some megabytes each.
 const PLACES: usize = 8;
 /// The same, from addresses that the configuration does not name.
@@ -153,6 +156,7 @@ impl Node {
             policy: Arc::clone(&policy),
             prover: Prover::start(config.pod.clone(), own_static, metrics.proofs.clone()),
             judge: Arc::new(Judge::new(Arc::clone(&collateral), metrics.proofs.clone())),
+            connections: TaskTracker::new(),
             tracer: Tracer::start(
                 config.traces.as_ref(),
                 &config.pod,
@@ -284,14 +288,18 @@ impl Node {
                 tokio::time::sleep(DRAIN_LOOK).await;
             }
         };
-        if tokio::time::timeout(self.drain, idle).await.is_err() {
+        let deadline = tokio::time::Instant::now() + self.drain;
+        if tokio::time::timeout_at(deadline, idle).await.is_err() {
             tracing::warn!("the drain deadline passed with tensors or forwarded connections under way");
         }
         self.shared.reporter.finish();
         self.shared.context.tickets.close();
         router.close(sealane_types::Reason::Draining, "the sidecar is shutting down");
+        let connections = &self.shared.context.connections;
+        connections.close();
         // Connections say goodbye and the last report goes out meanwhile; nobody is waited for any longer.
-        tokio::time::sleep(FAREWELL).await;
+        let goodbyes = tokio::time::timeout_at(deadline + GOODBYES, connections.wait());
+        let _ = tokio::join!(goodbyes, tokio::time::sleep(FAREWELL));
         let _ = tokio::time::timeout(FAREWELL, self.shared.context.tracer.flush()).await;
     }
 }

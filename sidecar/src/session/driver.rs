@@ -48,12 +48,14 @@ pub(crate) fn drive<'a>(
 ) -> impl Future<Output = Ended> + 'a {
     // Out here, because an async function keeps room for its arguments beside what they are moved into, for as long as the
     // connection lives.
+    let open = context.connections.token();
     let mut driver = Driver::new(context, wire, connection, traffic, turn);
     async move {
         driver.run(&stop).await;
         driver.traffic.over();
         // Room for it is needed once, at the end.
         Box::pin(driver.farewell()).await;
+        drop(open);
         driver.finish()
     }
 }

@@ -147,7 +147,9 @@ fn ended_for_a_reason(sidecar: &Sidecar) -> bool {
 /// Keeps one connection busy without pause, and expects `end` to stop it: bytes for which the receiver gave credit need
 /// nothing more from anybody. The first sidecar that `end` leaves has to hear of it; silence would end the connection, too.
 async fn stops_while_busy(end: impl FnOnce(Sidecar, Sidecar) -> Vec<Sidecar>) {
-    let (from, to) = pair();
+    // A machine that is slow may take its time to say goodbye.
+    let to = Plan { drain: LIMIT, ..Plan::receiver() }.start();
+    let from = Plan::sender(&[to.address]).start();
     let (lane, events) = sender(&from.lanes).await;
     passing_on(events);
     let arena = Arc::new(Void::default());
