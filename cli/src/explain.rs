@@ -99,7 +99,8 @@ mod tests {
     fn a_peer_without_pods_is_not_told_to_start_another() {
         let of_peer = peer_remedy("NoReplicas");
         assert!(of_peer.contains("FailedCreate") && !of_peer.contains("other side"), "{of_peer}");
-        assert!(remedy("NoReplicas").contains("other side") && !remedy("NoReplicas").contains("**"));
+        let remedy_of_any = remedy("NoReplicas");
+        assert!(remedy_of_any.contains("for a session or a lane") && !remedy_of_any.contains("**"));
         let text = text(&explain("NoReplicas").unwrap());
         assert!(text.contains("-> of a Peer: ") && !text.contains("**"), "{text}");
         assert_eq!(peer_remedy("PolicyExpired"), remedy("PolicyExpired"));

@@ -166,7 +166,7 @@ pub struct Replica {
     /// empty outside of the cluster
     #[prost(string, tag = "2")]
     pub uid: ::prost::alloc::string::String,
-    /// IP literals, checked against status.podIPs by the operator
+    /// IP literals, checked against status.podIPs by the operator; none: whoever is connected stays so, and nobody dials
     #[prost(string, repeated, tag = "3")]
     pub addresses: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     #[prost(uint32, tag = "4")]

@@ -150,6 +150,7 @@ async fn e2e_fault_node_of_the_leading_operator_is_cut_off() -> Result<()> {
 }
 
 /// Until another operator leads, and what is declared then has come to every sidecar.
+#[expect(clippy::print_stdout, reason = "how long it took is for people to see")]
 async fn without_the_leader(sandbox: &Sandbox, load: &Load<'_>) -> Result<()> {
     let began = Instant::now();
     until("another operator leads", || async {
