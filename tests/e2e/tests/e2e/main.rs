@@ -1,5 +1,6 @@
-//! The tests that need a cluster, as one program. `cargo xtask test` picks those that run alone by a part of their
-//! whole names (`chart_`, `operator_`, `node_`, `scale_`), so no module has such a part in its own name.
+//! The tests that need a cluster, as one program. `.config/nextest.toml` picks those that run alone, or one at a
+//! time, by a part of their whole names (`chart_`, `operator_`, `node_`, `scale_`), so no module has such a part in its own
+//! name.
 
 mod admit;
 mod af_xdp;
