@@ -29,7 +29,7 @@ use crate::evidence::own::{Appraisal, Own};
 use crate::evidence::prover::{NoEvidence, Prover};
 use crate::evidence::{Platforms, ProviderInput};
 use crate::gauges::Gauges;
-use crate::handoff::{Lanes, Sessions, lanes};
+use crate::handoff::{LaneError, Lanes, Sessions, lanes};
 use crate::link::endpoint::Endpoint;
 use crate::link::gate::Gate;
 use crate::link::ports::Ports;
@@ -283,8 +283,15 @@ impl Node {
         self.draining.send_replace(true);
         let router = &self.shared.router;
         router.drain();
+        let (reason, message) = (sealane_types::Reason::Draining, "the sidecar is shutting down");
         let idle = async {
             while !router.is_idle() {
+                tokio::time::sleep(DRAIN_LOOK).await;
+            }
+            // Applications exit right after their last tensor. Its sender waits for the word that it was taken, which
+            // may still be in the door's socket.
+            router.stop_receiving(&LaneError::closed(reason, message));
+            while !router.is_acknowledged() {
                 tokio::time::sleep(DRAIN_LOOK).await;
             }
         };
@@ -294,7 +301,7 @@ impl Node {
         }
         self.shared.reporter.finish();
         self.shared.context.tickets.close();
-        router.close(sealane_types::Reason::Draining, "the sidecar is shutting down");
+        router.close(reason, message);
         let connections = &self.shared.context.connections;
         connections.close();
         // Connections say goodbye and the last report goes out meanwhile; nobody is waited for any longer.

@@ -13,7 +13,7 @@ use tokio::sync::{mpsc, watch};
 use self::side::{Side, Stream};
 use crate::context::Context;
 use crate::desired::{Direction, Session, SessionKey};
-use crate::handoff::{LaneRequest, SessionKind};
+use crate::handoff::{LaneError, LaneRequest, SessionKind};
 use crate::session::inbound::{Accepting, FindSession};
 use crate::session::incoming::Receiving;
 use crate::session::readiness::{Observed, Readiness};
@@ -127,6 +127,16 @@ impl Router {
     /// Whether no session has anything left to finish.
     pub(crate) fn is_idle(&self) -> bool {
         self.lock().sessions.values().all(|entry| entry.side.is_idle())
+    }
+
+    /// Ends receiving lanes, whose clients may still take what they were given. Connections stay to tell senders of it.
+    pub(crate) fn stop_receiving(&self, error: &LaneError) {
+        self.lock().sessions.values().for_each(|entry| entry.side.stop_receiving(error));
+    }
+
+    /// Whether no remote waits to hear what became of a tensor that arrived here.
+    pub(crate) fn is_acknowledged(&self) -> bool {
+        self.lock().sessions.values().all(|entry| entry.side.is_acknowledged())
     }
 
     pub(crate) fn observe(&self) -> Vec<Observed> {

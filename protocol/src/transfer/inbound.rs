@@ -305,6 +305,15 @@ impl Inbound {
         due.then_some(Reply::Ended(attachment.stream))
     }
 
+    /// Whether the sender was told of all that was taken, and of the end if the application has seen it. Without a
+    /// connection there is nobody to tell.
+    #[must_use]
+    pub fn is_acknowledged(&self) -> bool {
+        self.attachment.as_ref().is_none_or(|attachment| {
+            attachment.taken_due.is_empty() && !(attachment.ended_due && self.end_seen)
+        })
+    }
+
     /// Whether it arrived before and a repeat of it would be dropped.
     #[must_use]
     pub fn knows(&self, sequence: Sequence) -> bool {

@@ -435,3 +435,24 @@ fn a_stream_whose_end_was_seen_takes_nothing_new() {
     assert_eq!(inbound.on_tensor(&header(0, 0)), Ok(Announced::Repeat));
     assert_eq!(inbound.on_tensor(&header(1, 0)), Err(InboundError::AfterEnd));
 }
+
+#[test]
+fn what_was_taken_and_the_end_are_acknowledged_once_they_were_told() {
+    let mut inbound = inbound();
+    inbound.on_tensor(&header(0, 0)).unwrap();
+    replies(&mut inbound);
+    assert!(inbound.is_acknowledged(), "the application has it");
+    inbound.taken(Sequence(0));
+    assert!(!inbound.is_acknowledged());
+    assert!(replies(&mut inbound).contains(&Reply::Taken(vec![Sequence(0)])));
+    assert!(inbound.is_acknowledged());
+    inbound.on_end(&end(1, 0)).unwrap();
+    assert!(inbound.is_acknowledged(), "the application has not seen the end");
+    inbound.end_seen();
+    assert!(!inbound.is_acknowledged());
+    assert_eq!(replies(&mut inbound), [Reply::Ended(STREAM)]);
+    assert!(inbound.is_acknowledged());
+    inbound.end_seen();
+    inbound.detach();
+    assert!(inbound.is_acknowledged(), "nobody is there to tell");
+}

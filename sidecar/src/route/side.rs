@@ -88,6 +88,21 @@ impl Side {
         }
     }
 
+    /// Ends receiving lanes, whose clients may still take what they were given. Connections stay to tell senders of it.
+    pub(super) fn stop_receiving(&self, error: &LaneError) {
+        if let Self::Receiving(receiving) = self {
+            receiving.refuse(error);
+        }
+    }
+
+    /// Whether no remote waits to hear what became of a tensor that arrived here.
+    pub(super) fn is_acknowledged(&self) -> bool {
+        match self {
+            Self::Receiving(receiving) => receiving.is_acknowledged(),
+            Self::Sending(_) | Self::Listening(_) | Self::Serving(_) => true,
+        }
+    }
+
     pub(super) fn observe(&self) -> Observed {
         match self {
             Self::Sending(sending) => sending.observe(),

@@ -137,6 +137,12 @@ impl Receiving {
         self.tell();
     }
 
+    /// Whether no sender waits to hear of a tensor that a client was given. A client that went away is done with all of
+    /// them once its lane's task has read what it still said.
+    pub(crate) fn is_acknowledged(&self) -> bool {
+        self.lock().hub.is_acknowledged()
+    }
+
     pub(crate) fn readiness(&self) -> Readiness {
         if let Some(refused) = self.forbidden() {
             return refused;
@@ -298,13 +304,15 @@ impl Receiving {
 
     /// A client's application has taken these.
     fn taken(&self, receiver: ReceiverId, deliveries: &[DeliveryId]) {
-        let taken = self.lock().hub.taken(receiver, deliveries);
         let (mut tensors, mut bytes) = (0, 0);
-        for delivered in &taken {
+        // Under one lock, so that `is_acknowledged` finds each of them with its client or among the answers.
+        let mut inner = self.lock();
+        for delivered in inner.hub.taken(receiver, deliveries) {
             tensors += delivered.tensors;
             bytes += delivered.length;
             delivered.stream.taken(delivered.sequence);
         }
+        drop(inner);
         self.count(tensors, bytes);
     }
 
@@ -319,11 +327,10 @@ impl Receiving {
         if let Some(reason) = inner.hub.failure(receiver) {
             life.fail(reason);
         }
-        let untaken = inner.hub.leave(receiver);
-        drop(inner);
-        for delivered in untaken {
+        for delivered in inner.hub.leave(receiver) {
             delivered.stream.lost(delivered.sequence);
         }
+        drop(inner);
         self.grant();
     }
 

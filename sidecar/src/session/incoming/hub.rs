@@ -333,6 +333,12 @@ impl Hub {
         }
     }
 
+    /// Whether clients are done with every tensor that they were given, and the senders know.
+    pub(super) fn is_acknowledged(&self) -> bool {
+        self.receivers.values().all(|receiver| receiver.delivered.is_empty())
+            && self.senders.values().all(|sender| sender.is_acknowledged())
+    }
+
     /// Ends the lanes with an error; connections stay.
     pub(super) fn fail(&mut self, error: &LaneError) {
         for receiver in self.receivers.values_mut().filter(|receiver| !receiver.ended) {

@@ -168,6 +168,11 @@ impl Sender {
         self.streams.values().any(|stream| !stream.is_over())
     }
 
+    /// Whether it was told what became of everything that clients are done with.
+    pub(super) fn is_acknowledged(&self) -> bool {
+        self.streams.values().all(|stream| stream.is_acknowledged())
+    }
+
     /// Whether it closed a stream.
     pub(super) fn has_ended(&self) -> bool {
         self.streams.values().any(|stream| stream.has_ended())

@@ -330,6 +330,13 @@ impl Stream {
         }
     }
 
+    /// Whether the sender was told what became of everything that clients are done with.
+    pub(super) fn is_acknowledged(&self) -> bool {
+        let inner = self.lock();
+        let is_credit = |answer: &Answer| matches!(answer, Answer::Plain(Reply::Credit(_)));
+        inner.inbound.is_acknowledged() && inner.owed.iter().all(is_credit)
+    }
+
     #[cfg(test)]
     pub(super) fn remembered_as_lost(&self) -> usize {
         self.lock().lost.len()

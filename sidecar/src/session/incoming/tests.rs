@@ -441,6 +441,32 @@ async fn what_was_delivered_can_be_taken_after_the_end() {
 }
 
 #[tokio::test]
+async fn senders_are_told_of_the_last_tensor_of_a_client_that_exits_at_once() {
+    for client_takes in [true, false] {
+        let receiving = receiving();
+        let mut remote = Wire::connect(&receiving);
+        let mut client = Client::open(&receiving, 1 << 20).await;
+        remote.opens(1, 1).unwrap();
+        remote.hears(1);
+        assert!(receiving.is_acknowledged(), "nothing arrived");
+        remote.puts(1, 0, b"last").unwrap();
+        let Some(Turn::Tensor(delivery)) = client.deliveries.next().await else { panic!("no tensor") };
+        if client_takes {
+            client.lane.taken(&[delivery.id]);
+        }
+        drop(client);
+        receiving.refuse(&LaneError::closed(Reason::Draining, "the sidecar is shutting down"));
+        assert!(!receiving.is_acknowledged(), "the lane's task has not heard of it");
+        settled().await;
+        assert!(!receiving.is_acknowledged(), "the sender has not heard of it");
+        let taken = Answer::Plain(Reply::Taken(vec![Sequence(0)]));
+        let told = if client_takes { taken } else { lost(0) };
+        assert!(remote.hears(1).contains(&told));
+        assert!(receiving.is_acknowledged());
+    }
+}
+
+#[tokio::test]
 async fn tensors_without_bytes_do_not_overtake_one_that_a_cut_interrupts() {
     let receiving = receiving();
     let mut client = Client::open(&receiving, 1 << 20).await;
