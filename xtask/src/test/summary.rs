@@ -16,6 +16,8 @@ const SLOWEST: usize = 15;
 const SKIPS_SHOWN: usize = 3;
 /// Lines of one failure's output that the summary repeats.
 const MESSAGE_LINES: usize = 6;
+/// Of these, how many from the front if there are more.
+const FIRST_LINES: usize = 2;
 /// Failures whose output it repeats, so that a red run ends with all names.
 const MESSAGES_MAX: usize = 8;
 
@@ -144,12 +146,21 @@ impl Findings {
     }
 }
 
-/// The lines of a failure that say most: from the panic on, or the last ones.
+/// The lines of a failure that say most: from the panic on, or the last ones. Of a program's log within an error, the
+/// last lines say why it failed.
 pub(super) fn message(output: &str) -> String {
     let lines: Vec<_> = output.lines().filter(|line| !line.trim().is_empty()).collect();
     let begin = lines.iter().position(|line| line.contains("panicked at") || line.starts_with("Error:"));
     let begin = begin.unwrap_or(lines.len().saturating_sub(MESSAGE_LINES));
-    lines.iter().skip(begin).take(MESSAGE_LINES).map(|line| format!("    {line}\n")).collect()
+    let told = &lines[begin..];
+    let is_backtrace =
+        |line: &&str| line.starts_with("Stack backtrace") || line.starts_with("note: run with");
+    let told = &told[..told.iter().position(is_backtrace).unwrap_or(told.len())];
+    let left_out = told.len().saturating_sub(MESSAGE_LINES);
+    let (first, rest) = told.split_at(told.len().min(FIRST_LINES));
+    let indented = |line: &&str| format!("    {line}\n");
+    let gap = (left_out > 0).then(|| format!("    … {left_out} lines …\n"));
+    first.iter().map(indented).chain(gap).chain(rest.iter().skip(left_out).map(indented)).collect()
 }
 
 /// For XML, without the control characters that it cannot hold.
@@ -181,6 +192,16 @@ mod tests {
         let output = "running\nthread 'x' panicked at a.rs:1:\nassertion failed\n\nnote: more".to_owned();
         let told = message(&output);
         assert_eq!(told, "    thread 'x' panicked at a.rs:1:\n    assertion failed\n    note: more\n");
+    }
+
+    #[test]
+    fn an_error_with_a_log_in_it_is_told_with_its_last_lines() {
+        let trace: String = (0..9).map(|line| format!("  frame {line}\n")).collect();
+        let output =
+            format!("Error: pod/a failed:\n{trace}sealane.Timeout: closing\n\nStack backtrace:\n   0: main");
+        let told = message(&output);
+        assert!(told.starts_with("    Error: pod/a failed:\n      frame 0\n    … 5 lines …\n"), "{told}");
+        assert!(told.ends_with("frame 8\n    sealane.Timeout: closing\n"), "{told}");
     }
 
     #[test]
