@@ -108,13 +108,9 @@ async fn terms(
 ) -> anyhow::Result<()> {
     loop {
         tokio::select! {
-            won = leading.wait_for(|leading| *leading) => if won.is_err() { bail!("the lease is not watched any more") },
+            biased;
             () = stop.cancelled() => return Ok(()),
-        }
-        // What the watcher believes may be old; a term that begins takes the label from everybody else.
-        if !matches!(lease::holds(&leader.client, &leader.config).await, Ok(true)) {
-            tokio::time::sleep(TERM_PAUSE).await;
-            continue;
+            won = leading.wait_for(|leading| *leading) => if won.is_err() { bail!("the lease is not watched any more") },
         }
         tracing::info!("this replica leads");
         leader.metrics.leading(true);
@@ -127,7 +123,6 @@ async fn terms(
         let lost = async {
             tokio::select! {
                 _ = leading.wait_for(|leading| !leading) => term.cancel(),
-                () = lease::unproven(&leader.client, &leader.config, lease::PROOF_PERIOD) => term.cancel(),
                 () = term.cancelled() => {}
             }
         };

@@ -128,14 +128,15 @@ async fn e2e_fault_node_of_the_leading_operator_is_cut_off() -> Result<()> {
     let cluster = &sandbox.cluster;
     until("the leader is on node2, and another operator on node1", || async {
         let (one, two) = (operators(&sandbox, "node1").await?, operators(&sandbox, "node2").await?);
-        let others = match (one.as_slice(), two.as_slice()) {
+        let moves = match (one.as_slice(), two.as_slice()) {
             ([(false, _)], [(true, _)]) => return Ok(()),
-            // The scheduler may put both on one node, and the one on node1 may lead.
-            ([first, ..], _) => first,
-            ([], [first, ..]) => first,
-            ([], []) => return Err("no operator runs".to_owned()),
+            // The leader is on node1, or both are on one node: those that are left lead, and the new one goes where
+            // none is.
+            ([(true, leader)], [_]) | ([(_, leader), _], []) => leader,
+            ([], [_, (_, other)]) => other,
+            _ => return Err(format!("on node1 {one:?}, on node2 {two:?}")),
         };
-        let deleted = cluster.kubectl(&["-n", RELEASE, "delete", "pod", &others.1, "--wait"]).await;
+        let deleted = cluster.kubectl(&["-n", RELEASE, "delete", "pod", moves, "--wait"]).await;
         Err(deleted.unwrap_or_else(|error| format!("{error:#}")))
     })
     .await?;
