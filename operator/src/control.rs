@@ -6,8 +6,10 @@
 
 pub mod authenticate;
 pub mod convert;
+mod feed;
 mod outgoing;
 pub mod registry;
+mod rendered;
 pub mod report;
 mod server;
 pub mod token;

@@ -24,6 +24,8 @@ pub const REGISTER_TIME: Duration = Duration::from_secs(10);
 pub const SIDECAR_MESSAGE_BYTES_MAX: usize = 1 << 20;
 /// Configurations that are encoded and not sent yet, in all streams together.
 pub const SENDING_KIB_MAX: u32 = 32 * 1024;
+/// Changes towards one desired state that are kept encoded, each from another one: sidecars that are told slowly are few.
+pub const RENDERED_CHANGES_MAX: usize = 4;
 /// A sidecar that has not read its configuration by then gives its place to others.
 pub const SENDING_TIME: Duration = Duration::from_secs(5);
 /// Addresses of one pod.

@@ -81,6 +81,7 @@ fn register() -> Register {
         data_port: 14710,
         static_key: vec![1; 32],
         incarnation: vec![2; 16],
+        features: Vec::new(),
     }
 }
 

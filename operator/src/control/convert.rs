@@ -1,6 +1,7 @@
 //! From desired state to the messages of the control channel. Only this file and its siblings see protobuf.
 
 use sealane_sidecar_api::control::{Configuration, Forward, Policy, Remote, Replica, Session};
+use sealane_sidecar_api::delta;
 use sealane_types::Reason;
 
 use crate::desired::{self, Desired, Kind};
@@ -8,10 +9,12 @@ use crate::desired::{self, Desired, Kind};
 /// The message that tells a sidecar its desired state.
 #[must_use]
 pub fn configuration(desired: &Desired, generation: u64) -> Configuration {
+    let features = vec![delta::FEATURE.to_owned()];
     match desired {
         Desired::NoPeer => Configuration {
             generation,
             reason: Reason::PeerUnknown.as_str().to_owned(),
+            features,
             ..Configuration::default()
         },
         Desired::Member(desired::Membership { peer, provider, reattest_seconds, policy, sessions }) => {
@@ -27,6 +30,7 @@ pub fn configuration(desired: &Desired, generation: u64) -> Configuration {
                     roots: wire.roots.clone(),
                 }),
                 sessions: sessions.iter().map(session).collect(),
+                features,
             }
         }
     }

@@ -1,16 +1,15 @@
-//! What is on its way to sidecars. A configuration carries the whole policy, and a change of it goes to everybody at one
-//! moment: what is encoded and not sent yet is bounded, whatever the number of sidecars.
+//! What is on its way to sidecars. A change of the policy goes to all of them at one moment, and to those of an older release
+//! the whole: what is encoded and not sent yet is bounded, whatever the number of sidecars.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::Stream;
-use sealane_sidecar_api::control::{FromOperator, from_operator};
+use sealane_sidecar_api::control::FromOperator;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tonic::Status;
 
-use super::convert::configuration;
-use super::registry::{Outgoing, Told};
-use crate::desired::{Desired, Session};
+use super::feed::Feed;
+use super::registry::Outgoing;
 use crate::limits::{SENDING_KIB_MAX, SENDING_TIME};
 
 /// Room for messages that are being sent, in KiB.
@@ -25,8 +24,8 @@ impl Default for Room {
 
 impl Room {
     /// Waits for room; none when the room was closed, which nobody does.
-    async fn enter(&self, desired: &Desired) -> Option<Place> {
-        let kib = u32::try_from(encoded_bytes(desired) / 1024).unwrap_or(u32::MAX).clamp(1, SENDING_KIB_MAX);
+    async fn enter(&self, bytes: usize) -> Option<Place> {
+        let kib = u32::try_from(bytes / 1024).unwrap_or(u32::MAX).clamp(1, SENDING_KIB_MAX);
         let permit = Arc::clone(&self.0).acquire_many_owned(kib).await.ok()?;
         Some(Place(Arc::new(Mutex::new(Some(permit)))))
     }
@@ -53,64 +52,51 @@ impl Drop for Place {
     }
 }
 
-/// The configurations of one sidecar: always the newest there is when there is room for it.
+/// The configurations of one sidecar: always the newest there is when there is room for it, as changes if it understands
+/// them.
 pub(super) fn configurations(
     outgoing: Outgoing,
     room: Room,
+    deltas: bool,
 ) -> impl Stream<Item = Result<FromOperator, Status>> + Send {
-    futures::stream::unfold((outgoing, room, None::<Place>), |(mut outgoing, room, sent)| async move {
+    let state = (outgoing, room, Feed::new(deltas), None::<Place>);
+    futures::stream::unfold(state, |(mut outgoing, room, mut feed, sent)| async move {
         drop(sent);
         loop {
-            outgoing.changed().await.ok()?;
-            let Some(Told { desired, .. }) = outgoing.borrow().clone() else { continue };
-            let place = room.enter(&desired).await?;
-            let Some(Told { generation, desired }) = outgoing.borrow_and_update().clone() else { continue };
+            if !feed.is_under_way() {
+                outgoing.changed().await.ok()?;
+            }
+            let Some(told) = outgoing.borrow().clone() else { continue };
+            let place = room.enter(feed.next_bytes(&told)).await?;
+            let told = if feed.is_under_way() { Some(told) } else { outgoing.borrow_and_update().clone() };
+            let Some(message) = told.and_then(|told| feed.next(&told)) else { continue };
             place.leave_in_time();
-            let message = from_operator::Message::Configuration(configuration(&desired, generation));
-            return Some((Ok(FromOperator { message: Some(message) }), (outgoing, room, Some(place))));
+            return Some((Ok(FromOperator { message: Some(message) }), (outgoing, room, feed, Some(place))));
         }
     })
-}
-
-/// About how long the message is.
-fn encoded_bytes(desired: &Desired) -> usize {
-    const SESSION: usize = 256;
-    const REPLICA: usize = 192;
-    let Desired::Member(member) = desired else { return SESSION };
-    let policy = member.policy.as_ref().map_or(0, |(_, wire)| wire.chain.len() + wire.roots.len());
-    let session = |session: &Session| {
-        let replicas: usize = session.remotes.iter().map(|(_, replicas)| replicas.len()).sum();
-        SESSION + replicas * REPLICA
-    };
-    policy + member.sessions.iter().map(session).sum::<usize>()
 }
 
 #[cfg(test)]
 mod tests {
     use futures::{FutureExt, StreamExt};
-    use sealane_types::{PeerName, PolicyName, Provider};
+    use sealane_sidecar_api::control::from_operator;
     use tokio::sync::watch;
 
+    use super::super::registry::Told;
+    use super::super::rendered::Renderings;
+    use super::super::rendered::tests::with_chain;
     use super::*;
-    use crate::desired::{Membership, PolicyWire};
 
     /// A configuration that takes `kib`.
     fn told(generation: u64, kib: u32) -> Option<Told> {
-        let chain = "x".repeat(kib as usize * 1024);
-        let wire = Arc::new(PolicyWire { chain, roots: String::new() });
-        let membership = Membership {
-            peer: PeerName::new("embedder").unwrap(),
-            provider: Provider::Auto,
-            reattest_seconds: 600,
-            policy: Some((PolicyName::new("demo").unwrap(), wire)),
-            sessions: Arc::default(),
-        };
-        Some(Told { generation, desired: Desired::Member(membership) })
+        let desired = with_chain(&"x".repeat(kib as usize * 1024));
+        Some(Told { generation, asked: 0, rendered: Renderings::default().of("demo", &desired) })
     }
 
     fn generation(item: Option<Option<Result<FromOperator, Status>>>) -> Option<u64> {
         match item??.unwrap().message? {
             from_operator::Message::Configuration(configuration) => Some(configuration.generation),
+            from_operator::Message::Delta(delta) => Some(delta.generation),
             from_operator::Message::Refusal(_) => None,
         }
     }
@@ -119,9 +105,9 @@ mod tests {
     async fn what_is_on_its_way_is_bounded_and_the_newest_goes_next() {
         let room = Room::default();
         let (first, outgoing) = watch::channel(None);
-        let mut one = Box::pin(configurations(outgoing, room.clone()));
+        let mut one = Box::pin(configurations(outgoing, room.clone(), false));
         let (second, outgoing) = watch::channel(None);
-        let mut other = Box::pin(configurations(outgoing, room));
+        let mut other = Box::pin(configurations(outgoing, room, false));
         first.send_replace(told(1, SENDING_KIB_MAX));
         second.send_replace(told(1, SENDING_KIB_MAX));
         assert_eq!(generation(one.next().now_or_never()), Some(1));
@@ -134,7 +120,7 @@ mod tests {
     #[tokio::test]
     async fn a_configuration_larger_than_the_room_goes_alone() {
         let (sender, outgoing) = watch::channel(None);
-        let mut stream = Box::pin(configurations(outgoing, Room::default()));
+        let mut stream = Box::pin(configurations(outgoing, Room::default(), false));
         sender.send_replace(told(1, SENDING_KIB_MAX + 9));
         assert_eq!(generation(stream.next().now_or_never()), Some(1));
         drop(sender);

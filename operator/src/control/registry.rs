@@ -10,6 +10,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::rendered::{Rendered, Renderings};
 use super::report::Registration;
 use crate::desired::Desired;
 use crate::limits::{RETIRED_PROCESSES_MAX, RETIRED_SESSIONS_MAX, SIDECARS_MAX};
@@ -27,10 +28,12 @@ pub enum AttachError {
 pub type Outgoing = watch::Receiver<Option<Told>>;
 
 /// A desired state and its number on this stream.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Told {
     pub generation: u64,
-    pub desired: Desired,
+    /// How often the sidecar has asked for the whole.
+    pub asked: u64,
+    pub rendered: Arc<Rendered>,
 }
 
 /// One open control stream.
@@ -115,6 +118,7 @@ pub struct Registry {
 struct Inner {
     closed: bool,
     attachments: u64,
+    renderings: Renderings,
     /// By pod uid.
     sidecars: HashMap<String, Sidecar>,
     /// By namespace and session uid: totals of processes that are gone, until a status has them. A sidecar speaks for its
@@ -255,24 +259,35 @@ impl Registry {
     /// Tells a sidecar its desired state if it differs from what it was told; tells whether it did.
     pub fn push(&self, uid: &str, desired: &Desired) -> bool {
         let mut inner = self.inner();
-        let Some(Sidecar { stream: Some(stream), receives, .. }) = inner.sidecars.get_mut(uid) else {
+        let Inner { sidecars, renderings, .. } = &mut *inner;
+        let Some(Sidecar { identity, stream: Some(stream), receives, .. }) = sidecars.get_mut(uid) else {
             return false;
         };
+        let rendered = renderings.of(identity.namespace(), desired);
         let Stream { outgoing, pending, .. } = stream;
         let pushed = outgoing.send_if_modified(|told| {
-            let generation = match told {
-                Some(told) if told.desired == *desired => return false,
-                Some(told) => told.generation + 1,
-                None => 1,
+            let (generation, asked) = match told {
+                Some(told) if Arc::ptr_eq(&told.rendered, &rendered) => return false,
+                Some(told) => (told.generation + 1, told.asked),
+                None => (1, 0),
             };
             *pending = Some((generation, Instant::now()));
-            *told = Some(Told { generation, desired: desired.clone() });
+            *told = Some(Told { generation, asked, rendered });
             true
         });
         if pushed {
             *receives = desired.received().map(str::to_owned).collect();
         }
         pushed
+    }
+
+    /// The sidecar does not hold what the last change was based on: it is to be sent the whole.
+    pub fn resend(&self, uid: &str, attachment: u64) {
+        let mut inner = self.inner();
+        let sidecar = inner.sidecars.get_mut(uid).filter(|sidecar| sidecar.attachment == attachment);
+        if let Some(stream) = sidecar.and_then(|sidecar| sidecar.stream.as_ref()) {
+            stream.outgoing.send_if_modified(|told| told.as_mut().map(|told| told.asked += 1).is_some());
+        }
     }
 
     /// Forgets a pod that is gone, but not what it transferred.

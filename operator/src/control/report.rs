@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use sealane_sidecar_api::control::{ExternalReport, Register, Report, SessionReport};
+use sealane_sidecar_api::delta;
 use sealane_types::PodIdentity;
 
 use crate::limits::{
@@ -36,14 +37,26 @@ pub struct Registration {
     pub data_port: u16,
     pub static_key: [u8; 32],
     pub incarnation: [u8; 16],
+    /// It takes configurations as changes.
+    pub deltas: bool,
 }
 
 impl Registration {
     /// # Errors
     /// [`ReportError`] when a field is out of bounds or the pod is another than the token's.
     pub fn new(register: Register, identity: &PodIdentity) -> Result<Self, ReportError> {
-        let Register { version, namespace, pod, uid, node, addresses, data_port, static_key, incarnation } =
-            register;
+        let Register {
+            version,
+            namespace,
+            pod,
+            uid,
+            node,
+            addresses,
+            data_port,
+            static_key,
+            incarnation,
+            features,
+        } = register;
         let stated = format!("{namespace}/{pod}/{uid}");
         if stated != identity.as_str() {
             let stated = stated.chars().take(REPORTED_WORD_BYTES_MAX).collect();
@@ -51,6 +64,7 @@ impl Registration {
         }
         word("version", &version)?;
         word("node", &node)?;
+        words("features", &features)?;
         let exactly = |field, expected| move |_| ReportError::Length { field, expected };
         if addresses.len() > ADDRESSES_MAX {
             return Err(ReportError::TooMany { field: "addresses", max: ADDRESSES_MAX });
@@ -64,6 +78,7 @@ impl Registration {
             data_port: u16::try_from(data_port).ok().filter(|port| *port > 0).ok_or(ReportError::Port)?,
             static_key: static_key.as_slice().try_into().map_err(exactly("static_key", 32))?,
             incarnation: incarnation.as_slice().try_into().map_err(exactly("incarnation", 16))?,
+            deltas: features.iter().any(|feature| feature == delta::FEATURE),
         })
     }
 }
@@ -173,6 +188,7 @@ mod tests {
             data_port: 14710,
             static_key: vec![1; 32],
             incarnation: vec![2; 16],
+            features: Vec::new(),
         }
     }
 
@@ -208,6 +224,20 @@ mod tests {
             ReportError::TooMany { .. }
         ));
         assert!(matches!(refused(|register| register.node = "x".repeat(257)), ReportError::TooLong { .. }));
+        let many = refused(|register| register.features = vec!["delta".to_owned(); 65]);
+        assert!(matches!(many, ReportError::TooMany { field: "features", .. }));
+    }
+
+    #[test]
+    fn a_feature_counts_where_it_is_known_and_announced() {
+        let identity = PodIdentity::new("demo", "embedder-0", "6b5e").unwrap();
+        for (features, deltas) in
+            [(vec![], false), (vec!["another"], false), (vec!["another", "delta"], true)]
+        {
+            let features = features.into_iter().map(str::to_owned).collect();
+            let registration = Registration::new(Register { features, ..register() }, &identity).unwrap();
+            assert_eq!(registration.deltas, deltas);
+        }
     }
 
     #[test]

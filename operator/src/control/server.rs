@@ -61,20 +61,21 @@ impl<C: Cluster> Server<C> {
         Self { authenticator: Authenticator::new(cluster), registry, queue, metrics, room: Room::default() }
     }
 
-    /// Authenticates and registers: the beginning of every stream.
+    /// Authenticates and registers: the beginning of every stream. Tells also whether the sidecar understands changes.
     async fn open(
         &self,
         header: Option<&str>,
         messages: &mut Streaming<FromSidecar>,
-    ) -> Result<(PodIdentity, Attachment), Turned> {
+    ) -> Result<(PodIdentity, Attachment, bool), Turned> {
         let identity = self.authenticator.authenticate(header).await.map_err(Turned::from)?;
         let register = first_message(messages).await?;
         let registration = Registration::new(register, &identity).map_err(Turned::away)?;
+        let deltas = registration.deltas;
         let attachment = self
             .registry
             .attach(identity.clone(), registration)
             .map_err(|error| Turned::Status(Status::unavailable(error.to_string())))?;
-        Ok((identity, attachment))
+        Ok((identity, attachment, deltas))
     }
 
     /// Reads reports until the stream ends, in a task of its own.
@@ -94,9 +95,18 @@ impl<C: Cluster> Server<C> {
                     () = ended.cancelled() => break,
                     message = messages.message() => message,
                 };
-                let Ok(Some(FromSidecar { message: Some(from_sidecar::Message::Report(report)) })) = message
-                else {
-                    break;
+                let report = match message {
+                    Ok(Some(FromSidecar { message: Some(from_sidecar::Message::Report(report)) })) => report,
+                    Ok(Some(FromSidecar { message: Some(from_sidecar::Message::Resend(_)) })) => {
+                        registry.resend(identity.uid(), id);
+                        continue;
+                    }
+                    // A newer sidecar may say what this operator does not know.
+                    Ok(Some(FromSidecar { message: None })) => continue,
+                    Ok(Some(FromSidecar { message: Some(from_sidecar::Message::Register(_)) }) | None)
+                    | Err(_) => {
+                        break;
+                    }
                 };
                 let report = match bounded(report) {
                     Ok(report) => report,
@@ -178,7 +188,7 @@ impl<C: Cluster> Control for Server<C> {
         let header = request.metadata().get("authorization").and_then(|value| value.to_str().ok());
         let header = header.map(str::to_owned);
         let mut messages = request.into_inner();
-        let (identity, attachment) = match self.open(header.as_deref(), &mut messages).await {
+        let (identity, attachment, deltas) = match self.open(header.as_deref(), &mut messages).await {
             Ok(opened) => opened,
             Err(turned) => {
                 self.metrics.registered(Outcome::Failure);
@@ -197,6 +207,6 @@ impl<C: Cluster> Control for Server<C> {
         self.queue.request(identity.namespace(), DEBOUNCE);
         let Attachment { id, outgoing, ended } = attachment;
         self.listen(identity, id, ended, messages);
-        Ok(Response::new(Box::pin(configurations(outgoing, self.room.clone()))))
+        Ok(Response::new(Box::pin(configurations(outgoing, self.room.clone(), deltas))))
     }
 }

@@ -119,6 +119,7 @@ pub(super) fn sidecar(pod: &PodView) -> Registered {
             data_port: 14710,
             static_key: [7; 32],
             incarnation: [9; 16],
+            deltas: true,
         },
         report: Some(Arc::new(report())),
         detached: None,

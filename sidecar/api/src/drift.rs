@@ -52,13 +52,15 @@ fn rust(proto: &str, output: &str, descriptors: &FileDescriptorSet) -> Vec<u8> {
 
 fn builder(proto: &str) -> Builder {
     let builder = tonic_prost_build::configure();
-    if proto != "door.proto" {
-        return builder;
+    match proto {
+        // Encoded once, and shared by all sidecars to which it goes.
+        "control.proto" => builder.bytes(".sealane.control.v1.Delta.changes"),
+        // Tensor bytes stay where they were received.
+        "door.proto" => builder
+            .bytes(".sealane.door.v1")
+            .extern_path(".sealane.door.v1.PutTensor", "crate::put_tensor::PutTensor"),
+        _ => builder,
     }
-    // Tensor bytes stay where they were received.
-    builder
-        .bytes(".sealane.door.v1")
-        .extern_path(".sealane.door.v1.PutTensor", "crate::put_tensor::PutTensor")
 }
 
 /// The descriptors that the door's reflection tells: names and types. The comments are for readers of the file.

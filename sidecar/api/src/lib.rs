@@ -3,8 +3,10 @@
 //! named as modules: rustfmt then leaves them as they were written.
 //!
 //! Invariant: nothing here is trusted by its receiver. Deliberately absent: behaviour, apart from the decoder of
-//! [`put_tensor`], which keeps no more of a list than its receiver would look at.
+//! [`put_tensor`], which keeps no more of a list than its receiver would look at, and [`delta`], which both ends of the
+//! control channel have to do alike.
 
+pub mod delta;
 #[cfg(test)]
 mod drift;
 pub mod put_tensor;

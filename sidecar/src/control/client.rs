@@ -8,6 +8,7 @@ use sealane_sidecar_api::control as wire;
 use sealane_sidecar_api::control::control_client::ControlClient;
 use sealane_sidecar_api::control::from_operator::Message as FromOperator;
 use sealane_sidecar_api::control::from_sidecar::Message as FromSidecar;
+use sealane_sidecar_api::delta::{self, Follower};
 use sealane_types::Reason;
 use tokio::sync::mpsc;
 use tokio::time::{Sleep, sleep};
@@ -111,6 +112,7 @@ impl Client {
             data_port: data_port.into(),
             static_key: context.static_key.public().to_vec(),
             incarnation: context.process().0.to_vec(),
+            features: vec![delta::FEATURE.to_owned()],
         };
         let token = control.token.clone();
         Ok(Self { endpoint, address, token, register, shared, store, backoff: BACKOFF_MIN })
@@ -174,12 +176,18 @@ impl Client {
         let mut sent = wire::Report::default();
         let mut counters = tokio::time::interval(COUNTERS_INTERVAL);
         let mut due: Option<Pin<Box<Sleep>>> = None;
+        // Of this stream: what another one told is no base here.
+        let mut follower = Follower::default();
         loop {
             tokio::select! {
                 message = stream.message() => match message.map_err(Box::new)? {
-                    Some(message) => self.receive(message)?,
+                    Some(message) => self.receive(message, &mut follower)?,
                     None => return Err(StreamError::Closed),
                 },
+                Ok(place) = outgoing.reserve(), if follower.wants_whole() => {
+                    place.send(wire::FromSidecar { message: Some(FromSidecar::Resend(wire::Resend {})) });
+                    follower.asked();
+                }
                 () = changed.notified(), if due.is_none() => {
                     let wait = if reporter.is_finished() { Duration::ZERO } else { DEBOUNCE };
                     due = Some(Box::pin(sleep(wait)));
@@ -201,34 +209,24 @@ impl Client {
         }
     }
 
-    fn receive(&mut self, message: wire::FromOperator) -> Result<(), StreamError> {
+    fn receive(&mut self, message: wire::FromOperator, follower: &mut Follower) -> Result<(), StreamError> {
         match message.message {
             Some(FromOperator::Configuration(configuration)) => {
-                self.backoff = BACKOFF_MIN;
-                let generation = configuration.generation;
-                let mut span = self
-                    .shared
-                    .context()
-                    .tracer
-                    .open("configuration", || vec![trace::number("sealane.generation", generation)]);
-                match convert::desired(configuration) {
-                    Ok(desired) => {
-                        tracing::info!(
-                            generation,
-                            sessions = desired.sessions.len(),
-                            "configuration received"
-                        );
-                        self.store.save(&desired);
-                        self.shared.apply(desired);
-                        self.count("applied");
-                    }
+                follower.forget();
+                self.configure(configuration);
+                Ok(())
+            }
+            Some(FromOperator::Delta(delta)) => {
+                let generation = delta.generation;
+                match follower.take(delta) {
+                    Ok(Some(configuration)) => self.configure(configuration),
+                    Ok(None) => {}
                     Err(error) => {
-                        tracing::error!(
+                        tracing::warn!(
                             generation,
-                            "a configuration was refused, the one before stays: {error}"
+                            "a change of the configuration was refused, the one before stays: {error}"
                         );
                         self.count("refused");
-                        span.fail(Reason::FrameMalformed);
                     }
                 }
                 Ok(())
@@ -238,6 +236,30 @@ impl Client {
             }
             // A newer operator may say what this sidecar does not know.
             None => Ok(()),
+        }
+    }
+
+    /// Follows a configuration if it converts.
+    fn configure(&mut self, configuration: wire::Configuration) {
+        self.backoff = BACKOFF_MIN;
+        let generation = configuration.generation;
+        let mut span = self
+            .shared
+            .context()
+            .tracer
+            .open("configuration", || vec![trace::number("sealane.generation", generation)]);
+        match convert::desired(configuration) {
+            Ok(desired) => {
+                tracing::info!(generation, sessions = desired.sessions.len(), "configuration received");
+                self.store.save(&desired);
+                self.shared.apply(desired);
+                self.count("applied");
+            }
+            Err(error) => {
+                tracing::error!(generation, "a configuration was refused, the one before stays: {error}");
+                self.count("refused");
+                span.fail(Reason::FrameMalformed);
+            }
         }
     }
 

@@ -51,8 +51,17 @@ pub enum ConvertError {
 /// # Errors
 /// [`ConvertError`] names the field.
 pub fn desired(configuration: wire::Configuration) -> Result<Desired, ConvertError> {
-    let wire::Configuration { generation, peer, reason, provider, policy, sessions, reattest_seconds } =
-        configuration;
+    let wire::Configuration {
+        generation,
+        peer,
+        reason,
+        provider,
+        policy,
+        sessions,
+        reattest_seconds,
+        // An operator that sends changes understands what answers them; nothing else has to be known of it.
+        features: _,
+    } = configuration;
     at_most(sessions.len(), SESSIONS_MAX, "sessions")?;
     let peer = match peer.as_str() {
         "" => None,

@@ -57,6 +57,9 @@ impl Control for Operator {
                 match message.message {
                     Some(FromSidecar::Register(register)) => heard.registered.push(register),
                     Some(FromSidecar::Report(report)) => heard.report = report,
+                    Some(FromSidecar::Resend(_)) => {
+                        panic!("an operator that sends no changes is asked nothing")
+                    }
                     None => panic!("an empty message"),
                 }
             }

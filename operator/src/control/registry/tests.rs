@@ -16,6 +16,7 @@ fn registration(incarnation: u8) -> Registration {
         data_port: 14710,
         static_key: [1; 32],
         incarnation: [incarnation; 16],
+        deltas: true,
     }
 }
 
@@ -76,8 +77,24 @@ async fn only_changes_are_pushed_and_the_newest_wins() {
     assert!(registry.push("u", &member("b")));
     attachment.outgoing.changed().await.unwrap();
     let told = attachment.outgoing.borrow_and_update().clone().unwrap();
-    assert_eq!((told.desired, told.generation), (member("b"), 2));
+    assert_eq!((told.rendered.desired(), told.generation), (&member("b"), 2));
     assert!(!registry.push("unknown", &member("a")));
+}
+
+#[tokio::test]
+async fn what_is_asked_for_goes_to_the_stream_that_asks() {
+    let registry = Registry::default();
+    let mut first = registry.attach(identity("u"), registration(1)).unwrap();
+    registry.resend("u", first.id);
+    assert!(!first.outgoing.has_changed().unwrap(), "it was told nothing yet");
+    registry.push("u", &member("a"));
+    first.outgoing.mark_unchanged();
+    registry.resend("u", first.id + 1);
+    assert!(!first.outgoing.has_changed().unwrap());
+    registry.resend("u", first.id);
+    let told = first.outgoing.borrow_and_update().clone().unwrap();
+    assert_eq!((told.asked, told.generation), (1, 1));
+    assert!(!registry.push("u", &member("a")), "what is to be told is the same");
 }
 
 #[tokio::test]

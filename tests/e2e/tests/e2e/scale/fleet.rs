@@ -307,6 +307,7 @@ impl Sidecar {
             data_port: 14710,
             static_key: vec![7; 32],
             incarnation,
+            features: Vec::new(),
         }
     }
 }
