@@ -9,23 +9,22 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
-use base64::Engine;
-use base64::prelude::BASE64_STANDARD;
 use prost::Message;
 use sealane_sidecar_api::control::control_client::ControlClient;
 use sealane_sidecar_api::control::{
-    Configuration, EvidenceReport, FromSidecar, PolicyReport, Register, Report, SessionReport, from_operator,
-    from_sidecar,
+    EvidenceReport, FromSidecar, PolicyReport, Register, Report, SessionReport, from_operator, from_sidecar,
 };
+use sealane_sidecar_api::delta::FEATURE;
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::{Certificate, ClientTlsConfig, Endpoint};
 use tonic::{Code, Request};
 
+use super::state::{State, States, Stream, digest};
 use super::world::World;
 
 /// Names the file with the plan to the program that is the fleet.
@@ -34,6 +33,11 @@ pub(crate) const VARIABLE: &str = "SEALANE_FLEET";
 const COUNTERS: Duration = Duration::from_secs(15);
 const AGAIN: Duration = Duration::from_millis(500);
 const PATIENCE: Duration = Duration::from_secs(300);
+/// What each sidecar adds to both: this program and the cluster share a machine.
+const AGAIN_OF_EACH: Duration = Duration::from_micros(100);
+const PATIENCE_OF_EACH: Duration = Duration::from_millis(60);
+/// Sidecars that connect and register at one time; the others have not started yet.
+const ATTACHING: usize = 256;
 const NAME: &str = "sealane-control.sealane-system.svc";
 /// What the sidecar accepts.
 const MESSAGE_BYTES_MAX: usize = 16 << 20;
@@ -79,7 +83,7 @@ pub(crate) struct Seen {
     pub(crate) pod: String,
     pub(crate) sessions: usize,
     pub(crate) replicas: usize,
-    /// Of the newest configuration.
+    /// Of the messages that told the newest configuration.
     pub(crate) bytes: u64,
     /// When the number of sessions and replicas last changed.
     pub(crate) complete: Option<Moment>,
@@ -95,29 +99,16 @@ impl Seen {
         self.policy == Some(digest(document))
     }
 
-    fn take(&mut self, configuration: &Configuration, bytes: u64) {
-        let replicas = configuration.sessions.iter().flat_map(|session| &session.remotes);
-        let (sessions, replicas) =
-            (configuration.sessions.len(), replicas.map(|remote| remote.replicas.len()).sum());
+    fn take(&mut self, state: &State, bytes: u64) {
+        let (sessions, replicas) = (state.told.sessions.len(), state.replicas);
         if (self.sessions, self.replicas) != (sessions, replicas) {
             self.complete = Some(Moment::now());
         }
         (self.sessions, self.replicas, self.bytes) = (sessions, replicas, bytes);
-        let policy = configuration.policy.as_ref().map(|policy| {
-            let chain: serde_json::Value = serde_json::from_str(&policy.chain).unwrap_or_default();
-            digest(chain["document"].as_str().unwrap_or_default())
-        });
-        if self.policy != policy {
-            (self.policy, self.policy_since) = (policy, Moment::now());
+        if self.policy != state.policy {
+            (self.policy, self.policy_since) = (state.policy, Moment::now());
         }
     }
-}
-
-fn digest(text: &str) -> u64 {
-    use std::hash::{DefaultHasher, Hash, Hasher};
-    let mut hasher = DefaultHasher::new();
-    text.hash(&mut hasher);
-    hasher.finish()
 }
 
 /// The fleet as the test holds it.
@@ -125,6 +116,7 @@ pub(crate) struct Fleet {
     child: Child,
     says: ChildStdin,
     hears: Lines<BufReader<ChildStdout>>,
+    sidecars: u32,
     _plan: TempDir,
 }
 
@@ -136,7 +128,21 @@ impl Fleet {
         let own = std::env::current_exe()?;
         let variable = format!("{VARIABLE}={}", file.display());
         let own = own.to_string_lossy();
-        let words = ["env", &variable, &own, "scale::scale_fleet", "--exact", "--ignored", "--nocapture"];
+        // A descriptor for each sidecar, where this may be asked for.
+        let open = "ulimit -n 65536; exec \"$@\"";
+        let words = [
+            "sh",
+            "-c",
+            open,
+            "fleet",
+            "env",
+            &variable,
+            &own,
+            "scale::scale_fleet",
+            "--exact",
+            "--ignored",
+            "--nocapture",
+        ];
         let (program, arguments) = world.cluster().on_node("node1", &words)?;
         let mut child = Command::new(program)
             .args(arguments)
@@ -146,7 +152,8 @@ impl Fleet {
             .spawn()?;
         let says = child.stdin.take().context("no way to speak to the fleet")?;
         let hears = BufReader::new(child.stdout.take().context("no way to hear the fleet")?).lines();
-        Ok(Self { child, says, hears, _plan: folder })
+        let sidecars = u32::try_from(world.pods)?;
+        Ok(Self { child, says, hears, sidecars, _plan: folder })
     }
 
     pub(crate) async fn say(&mut self, word: &str) -> Result<()> {
@@ -167,16 +174,17 @@ impl Fleet {
     /// Waits until every sidecar has seen what is asked for.
     pub(crate) async fn wait(&mut self, done: impl Fn(&[Seen]) -> bool) -> Result<Vec<Seen>> {
         let began = std::time::Instant::now();
+        let patience = PATIENCE + PATIENCE_OF_EACH * self.sidecars;
         loop {
             let seen = self.snapshot().await?;
             if done(&seen) {
                 return Ok(seen);
             }
-            if began.elapsed() > PATIENCE {
+            if began.elapsed() > patience {
                 let example = seen.iter().find(|sidecar| !done(std::slice::from_ref(sidecar)));
-                bail!("not within {PATIENCE:?}; for example {example:?}");
+                bail!("not within {patience:?}; for example {example:?}");
             }
-            tokio::time::sleep(AGAIN).await;
+            tokio::time::sleep(AGAIN + AGAIN_OF_EACH * self.sidecars).await;
         }
     }
 
@@ -192,6 +200,7 @@ pub(crate) async fn run(file: &Path) -> Result<()> {
     let plan: Plan = serde_json::from_slice(&std::fs::read(file)?)?;
     let counting = Arc::new(AtomicBool::new(false));
     let all = Arc::new(Mutex::new(vec![Seen::default(); plan.members.len()]));
+    let (states, attaching) = (Arc::<States>::default(), Arc::new(Semaphore::new(ATTACHING)));
     let tls =
         ClientTlsConfig::new().ca_certificate(Certificate::from_pem(&plan.authorities)).domain_name(NAME);
     let endpoint = Endpoint::from_shared(plan.address)?.tls_config(tls)?;
@@ -202,6 +211,8 @@ pub(crate) async fn run(file: &Path) -> Result<()> {
             endpoint: endpoint.clone(),
             all: Arc::clone(&all),
             counting: Arc::clone(&counting),
+            states: Arc::clone(&states),
+            attaching: Arc::clone(&attaching),
         };
         tokio::spawn(sidecar.live());
     }
@@ -233,6 +244,8 @@ struct Sidecar {
     endpoint: Endpoint,
     all: Arc<Mutex<Vec<Seen>>>,
     counting: Arc<AtomicBool>,
+    states: Arc<States>,
+    attaching: Arc<Semaphore>,
 }
 
 impl Sidecar {
@@ -254,6 +267,7 @@ impl Sidecar {
     }
 
     async fn attach(&self) -> Result<()> {
+        let place = self.attaching.acquire().await?;
         let channel = self.endpoint.connect().await?;
         let (says, messages) = mpsc::channel(4);
         says.send(FromSidecar { message: Some(from_sidecar::Message::Register(self.register())) }).await?;
@@ -265,19 +279,20 @@ impl Sidecar {
             Err(status) if status.code() == Code::Unavailable => bail!("not the leader: {status}"),
             Err(status) => return Err(status.into()),
         };
+        drop(place);
         // Sidecars do not all count at one moment.
         let first = tokio::time::Instant::now() + COUNTERS.mul_f64((self.index % 100) as f64 / 100.0);
         let mut counters = tokio::time::interval_at(first, COUNTERS);
-        let (mut told, mut epoch, mut rounds) = (Configuration::default(), 0, 0_u64);
+        let (mut stream, mut generation, mut bytes, mut rounds) = (Stream::default(), 0, 0, 0_u64);
         loop {
             tokio::select! {
                 message = hears.message() => {
                     let Some(message) = message?.and_then(|message| message.message) else { return Ok(()) };
-                    let from_operator::Message::Configuration(configuration) = message else { bail!("refused: {message:?}") };
-                    let bytes = configuration.encoded_len() as u64;
-                    self.note(|seen| seen.take(&configuration, bytes));
-                    epoch = epoch_of(&configuration).unwrap_or(0);
-                    told = configuration;
+                    let from_operator::Message::Delta(delta) = message else { bail!("no change: {message:?}") };
+                    bytes += delta.encoded_len() as u64;
+                    let Some(state) = stream.take(&delta, &self.states)? else { continue };
+                    self.note(|seen| seen.take(&state, bytes));
+                    (generation, bytes) = (delta.generation, 0);
                 }
                 _ = counters.tick() => {
                     if !self.counting.load(Ordering::Relaxed) {
@@ -286,10 +301,9 @@ impl Sidecar {
                     rounds += 1;
                 }
             }
-            says.send(FromSidecar {
-                message: Some(from_sidecar::Message::Report(report(&told, epoch, rounds))),
-            })
-            .await?;
+            let Some(state) = &stream.state else { continue };
+            let report = report(state, generation, rounds);
+            says.send(FromSidecar { message: Some(from_sidecar::Message::Report(report)) }).await?;
         }
     }
 
@@ -307,20 +321,14 @@ impl Sidecar {
             data_port: 14710,
             static_key: vec![7; 32],
             incarnation,
-            features: Vec::new(),
+            features: vec![FEATURE.to_owned()],
         }
     }
 }
 
-fn epoch_of(configuration: &Configuration) -> Option<u64> {
-    let chain: serde_json::Value = serde_json::from_str(&configuration.policy.as_ref()?.chain).ok()?;
-    let document = BASE64_STANDARD.decode(chain["document"].as_str()?).ok()?;
-    let document: serde_json::Value = serde_json::from_slice(&document).ok()?;
-    document["epoch"].as_u64()
-}
-
 /// Everything is well, and every session is connected to everybody.
-fn report(told: &Configuration, epoch: u64, rounds: u64) -> Report {
+fn report(state: &State, generation: u64, rounds: u64) -> Report {
+    let State { told, epoch, .. } = state;
     let sessions = told.sessions.iter().map(|session| {
         let replicas: usize = session.remotes.iter().map(|remote| remote.replicas.len()).sum();
         let connections = u32::try_from(replicas).unwrap_or(u32::MAX);
@@ -340,10 +348,10 @@ fn report(told: &Configuration, epoch: u64, rounds: u64) -> Report {
     });
     Report {
         externals: Vec::new(),
-        generation: told.generation,
+        generation,
         policy: Some(PolicyReport {
             verified: told.policy.is_some(),
-            epoch,
+            epoch: *epoch,
             root_source: "Injected".to_owned(),
             ..PolicyReport::default()
         }),

@@ -16,7 +16,9 @@ use serde_json::{Value, json};
 use super::fleet::{Member, Moment, Plan, Seen};
 
 pub(crate) const PEERS: usize = 200;
-pub(crate) const PODS: usize = 500;
+/// Pods unless [`VARIABLE`] names another number: what FULL=1 has time for.
+const PODS: usize = 500;
+pub(crate) const VARIABLE: &str = "SEALANE_SCALE_PODS";
 /// Each Peer sends to the ten that follow it.
 const SESSIONS_OF_PEER: usize = 10;
 pub(crate) const SESSIONS: usize = PEERS * SESSIONS_OF_PEER;
@@ -30,6 +32,7 @@ pub(crate) struct World<'a> {
     cluster: &'a Cluster,
     client: Client,
     pub(crate) plan: Plan,
+    pub(crate) pods: usize,
     /// Milliseconds until a pod was admitted, injected and stored.
     pub(crate) admissions: Vec<u64>,
     epoch: AtomicU64,
@@ -50,8 +53,27 @@ fn peer(index: usize) -> String {
     format!("p{:03}", index % PEERS)
 }
 
-fn replicas_of(index: usize) -> usize {
-    (0..PODS).filter(|pod| pod % PEERS == index % PEERS).count()
+/// How many pods there are, each with a sidecar.
+pub(crate) fn pods() -> Result<usize> {
+    match std::env::var(VARIABLE) {
+        Ok(number) => number.parse().with_context(|| format!("{VARIABLE} is `{number}`, which is no number")),
+        Err(_) => Ok(PODS),
+    }
+}
+
+/// A pod of the Peer with this index, before admission.
+pub(crate) fn pod(name: &str, index: usize) -> Result<Pod> {
+    Ok(serde_json::from_value(json!({
+        "metadata": {"name": name, "labels": {"peer": peer(index)}},
+        "spec": {
+            "nodeName": NODE, "tolerations": [{"operator": "Exists"}],
+            "securityContext": {"runAsNonRoot": true, "runAsUser": 1000, "seccompProfile": {"type": "RuntimeDefault"}},
+            "containers": [{
+                "name": "app", "image": "none",
+                "securityContext": {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}},
+            }],
+        },
+    }))?)
 }
 
 impl<'a> World<'a> {
@@ -59,8 +81,15 @@ impl<'a> World<'a> {
         let sandbox = cluster.sandbox(TEST).await?;
         let client = Client::try_default().await.context("KUBECONFIG does not lead to a cluster")?;
         let plan = Plan { address: String::new(), authorities: String::new(), members: Vec::new() };
-        let mut world =
-            Self { sandbox, cluster, client, plan, admissions: Vec::new(), epoch: AtomicU64::new(1) };
+        let mut world = Self {
+            sandbox,
+            cluster,
+            client,
+            plan,
+            pods: pods()?,
+            admissions: Vec::new(),
+            epoch: AtomicU64::new(1),
+        };
         world.declare().await?;
         world.make_node().await?;
         world.make_pods().await?;
@@ -146,7 +175,7 @@ impl<'a> World<'a> {
             accounts.get("default").await.map(|_| ()).map_err(|error| error.to_string())
         })
         .await?;
-        let made = futures::stream::iter(0..PODS)
+        let made = futures::stream::iter(0..self.pods)
             .map(|index| self.make_pod(index, &accounts))
             .buffer_unordered(REQUESTS)
             .try_collect::<Vec<(Member, u64)>>()
@@ -157,21 +186,10 @@ impl<'a> World<'a> {
 
     /// A pod that was admitted and injected, and says that it runs; and its token.
     async fn make_pod(&self, index: usize, accounts: &Api<ServiceAccount>) -> Result<(Member, u64)> {
-        let pods: Api<Pod> = Api::namespaced(self.client.clone(), &self.sandbox.name);
+        let pods = self.pod_api();
         let (name, address) = (format!("pod-{index}"), format!("10.200.{}.{}", index / 250, index % 250 + 1));
-        let pod = json!({
-            "metadata": {"name": name, "labels": {"peer": peer(index)}},
-            "spec": {
-                "nodeName": NODE, "tolerations": [{"operator": "Exists"}],
-                "securityContext": {"runAsNonRoot": true, "runAsUser": 1000, "seccompProfile": {"type": "RuntimeDefault"}},
-                "containers": [{
-                    "name": "app", "image": "none",
-                    "securityContext": {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}},
-                }],
-            },
-        });
         let began = Moment::now();
-        let pod = serde_json::from_value(pod)?;
+        let pod = pod(&name, index)?;
         // A busy machine lets a webhook miss its five seconds; controllers try again too.
         let stored = until("a pod is admitted", || async {
             pods.create(&PostParams::default(), &pod).await.map_err(|error| error.to_string())
@@ -195,6 +213,10 @@ impl<'a> World<'a> {
         Ok((Member { namespace, pod: name, uid, node: NODE.to_owned(), address, token }, admitted))
     }
 
+    pub(crate) fn pod_api(&self) -> Api<Pod> {
+        Api::namespaced(self.client.clone(), &self.sandbox.name)
+    }
+
     async fn find_operator(&mut self) -> Result<()> {
         let services: Api<Service> = Api::namespaced(self.client.clone(), "sealane-system");
         let service = services.get("sealane-control").await?.spec.context("a Service without spec")?;
@@ -206,13 +228,17 @@ impl<'a> World<'a> {
         Ok(())
     }
 
+    fn replicas_of(&self, index: usize) -> usize {
+        self.pods / PEERS + usize::from(index % PEERS < self.pods % PEERS)
+    }
+
     /// Whether a sidecar was told everything: both sides of its Peer's sessions, and every replica of the other.
     pub(crate) fn is_complete(&self, seen: &Seen) -> bool {
         let Some(index) = seen.pod.strip_prefix("pod-").and_then(|index| index.parse::<usize>().ok()) else {
             return false;
         };
         let others = (1..=SESSIONS_OF_PEER).flat_map(|step| [index + step, index + PEERS - step]);
-        let replicas: usize = others.map(replicas_of).sum();
+        let replicas: usize = others.map(|other| self.replicas_of(other)).sum();
         seen.sessions == 2 * SESSIONS_OF_PEER && seen.replicas == replicas && seen.policy.is_some()
     }
 }
