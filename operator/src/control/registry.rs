@@ -1,6 +1,7 @@
 //! The sidecars that are attached, what they reported, and what they were told. Bounded; lost with leadership.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -112,6 +113,8 @@ pub enum Change {
 #[derive(Debug, Default)]
 pub struct Registry {
     inner: Mutex<Inner>,
+    /// Open streams: every sidecar that comes or goes asks for their number.
+    open: Arc<AtomicUsize>,
 }
 
 #[derive(Debug, Default)]
@@ -144,10 +147,19 @@ struct Stream {
     ended: CancellationToken,
     /// The newest state that was told and is not reported to be in effect, and since when.
     pending: Option<(u64, Instant)>,
+    open: Arc<AtomicUsize>,
+}
+
+impl Stream {
+    fn open(outgoing: watch::Sender<Option<Told>>, ended: CancellationToken, open: Arc<AtomicUsize>) -> Self {
+        open.fetch_add(1, Ordering::Relaxed);
+        Self { outgoing, ended, pending: None, open }
+    }
 }
 
 impl Drop for Stream {
     fn drop(&mut self) {
+        self.open.fetch_sub(1, Ordering::Relaxed);
         self.ended.cancel();
     }
 }
@@ -174,7 +186,7 @@ impl Registry {
         let id = inner.attachments;
         let (sender, outgoing) = watch::channel(None);
         let ended = CancellationToken::new();
-        let stream = Stream { outgoing: sender, ended: ended.clone(), pending: None };
+        let stream = Stream::open(sender, ended.clone(), Arc::clone(&self.open));
         let held = inner.sidecars.remove(&uid);
         let (continued, replaced): (Vec<_>, Vec<_>) =
             held.into_iter().partition(|held| held.registration.incarnation == registration.incarnation);
@@ -317,7 +329,7 @@ impl Registry {
     /// Sidecars with an open stream.
     #[must_use]
     pub fn attached(&self) -> usize {
-        self.inner().sidecars.values().filter(|sidecar| sidecar.stream.is_some()).count()
+        self.open.load(Ordering::Relaxed)
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
