@@ -11,19 +11,36 @@ use k8s_openapi::api::core::v1::Pod;
 use sealane_operator::certificates::{Material, Resolver};
 use sealane_operator::control::authenticate::Cluster;
 use sealane_operator::control::{Registry, Server, serve};
-use sealane_operator::desired::Desired;
+use sealane_operator::desired::{Desired, Membership, PolicyWire};
 use sealane_operator::queue::Queue;
 use sealane_operator::tls::TlsListener;
 use sealane_sidecar_api::control::control_client::ControlClient;
 use sealane_sidecar_api::control::{
-    Configuration, FromOperator, FromSidecar, Register, Report, SessionReport, from_operator, from_sidecar,
+    Configuration, FromOperator, FromSidecar, Register, Report, Resend, SessionReport, from_operator,
+    from_sidecar,
 };
+use sealane_sidecar_api::delta::{FEATURE, Follower};
 use serde_json::json;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint};
 use tonic::{Code, Request, Status, Streaming};
+
+/// The messages of the release before changes, as they were generated.
+#[allow(
+    missing_debug_implementations,
+    unreachable_pub,
+    clippy::all,
+    clippy::use_self,
+    clippy::large_futures,
+    clippy::allow_attributes_without_reason,
+    dead_code,
+    reason = "generated code"
+)]
+mod older {
+    include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../sidecar/api/src/generated/older.rs"));
+}
 
 const NAME: &str = "sealane-control.sealane-system.svc";
 
@@ -193,4 +210,87 @@ async fn a_client_that_trusts_another_authority_is_not_served() {
     let now = time::OffsetDateTime::now_utc();
     running.authorities = Material::advance(None, &[NAME.to_owned()], now).unwrap().0.bundle();
     assert!(running.channel().await.is_err());
+}
+
+/// A replica of a Peer under a policy with this chain.
+fn member(chain: &str) -> Desired {
+    let wire = PolicyWire { chain: chain.to_owned(), roots: String::new() };
+    Desired::Member(Membership {
+        peer: "embedder".parse().unwrap(),
+        provider: sealane_types::Provider::Auto,
+        reattest_seconds: 600,
+        policy: Some(("demo".parse().unwrap(), Arc::new(wire))),
+        sessions: Arc::default(),
+    })
+}
+
+#[tokio::test]
+async fn a_sidecar_that_announces_it_is_told_changes_and_the_whole_when_it_asks() {
+    let running = start().await;
+    let register = Register { features: vec![FEATURE.to_owned()], ..register() };
+    let mut sidecar = running.attach("good", from_sidecar::Message::Register(register)).await.unwrap();
+    let mut follower = Follower::default();
+    let mut told = Vec::new();
+    for (round, chain) in [(0, "1"), (1, "2"), (2, "3"), (3, "3")] {
+        if round == 2 {
+            // It loses what the next change is based on.
+            follower.forget();
+        }
+        if round < 3 {
+            running.registry.push("6b5e", &member(chain));
+        } else {
+            assert!(follower.wants_whole());
+            let message = Some(from_sidecar::Message::Resend(Resend {}));
+            sidecar.says.send(FromSidecar { message }).await.unwrap();
+            follower.asked();
+        }
+        let Some(from_operator::Message::Delta(delta)) = sidecar.hear().await else { panic!("no change") };
+        let whole = delta.base.is_empty();
+        let taken = follower.take(delta).ok().flatten();
+        told.push((whole, taken.and_then(|taken| Some((taken.generation, taken.policy?.chain)))));
+    }
+    let text = |text: &str| text.to_owned();
+    assert_eq!(
+        told,
+        [
+            (true, Some((1, text("1")))),
+            (false, Some((2, text("2")))),
+            (false, None),
+            (true, Some((3, text("3"))))
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_sidecar_of_an_older_release_is_told_the_whole_each_time() {
+    let running = start().await;
+    let Register {
+        version, namespace, pod, uid, node, addresses, data_port, static_key, incarnation, ..
+    } = register();
+    let register =
+        older::Register { version, namespace, pod, uid, node, addresses, data_port, static_key, incarnation };
+    let (says, messages) = mpsc::channel(4);
+    let message = Some(older::from_sidecar::Message::Register(register));
+    says.send(older::FromSidecar { message }).await.unwrap();
+    let mut request = Request::new(ReceiverStream::new(messages));
+    request.metadata_mut().insert("authorization", "Bearer good".parse().unwrap());
+    let mut client = older::control_client::ControlClient::new(running.channel().await.unwrap());
+    let mut hears = client.attach(request).await.unwrap().into_inner();
+    for (generation, chain) in [(1, "1"), (2, "2")] {
+        running.registry.push("6b5e", &member(chain));
+        let heard = tokio::time::timeout(Duration::from_secs(120), hears.message()).await.unwrap();
+        let Some(older::from_operator::Message::Configuration(told)) = heard.unwrap().unwrap().message else {
+            panic!("not the whole")
+        };
+        assert_eq!((told.generation, told.peer.as_str()), (generation, "embedder"));
+        assert_eq!(told.policy.unwrap().chain, chain);
+    }
+    // What it says is heard as before.
+    let report = older::Report { generation: 2, finished: true, ..Default::default() };
+    says.send(older::FromSidecar { message: Some(older::from_sidecar::Message::Report(report)) })
+        .await
+        .unwrap();
+    while running.registry.in_namespace("demo")[0].report.is_none() {
+        running.queue.next(&std::collections::BTreeSet::new()).await;
+    }
 }

@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::Stream;
+use prost::Message as _;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use sealane_sidecar::config::Control as Channel;
 use sealane_sidecar_api::control as wire;
-use sealane_sidecar_api::control::control_server::{Control, ControlServer};
 use sealane_sidecar_api::control::from_operator::Message as FromOperator;
 use sealane_sidecar_api::control::from_sidecar::Message as FromSidecar;
 use tokio::net::TcpListener;
@@ -25,7 +25,22 @@ use crate::device::metric;
 use crate::key::{KeyFile, key, listing, under};
 use crate::support::{Plan, Sidecar, document, loopback, roots, signed, until, within};
 
-const TOKEN: &str = "a token of this test";
+pub(crate) const TOKEN: &str = "a token of this test";
+
+/// The messages of the release before changes, as they were generated.
+#[allow(
+    missing_debug_implementations,
+    unreachable_pub,
+    clippy::all,
+    clippy::use_self,
+    clippy::large_futures,
+    clippy::allow_attributes_without_reason,
+    dead_code,
+    reason = "generated code"
+)]
+mod older {
+    include!(concat!(env!("CARGO_MANIFEST_DIR"), "/api/src/generated/older.rs"));
+}
 
 /// What the operator has heard.
 #[derive(Debug, Default)]
@@ -34,6 +49,8 @@ struct Heard {
     report: wire::Report,
 }
 
+/// An operator of the release before changes: it has only the messages of that release, and so do all tests of this file and
+/// those that use it.
 #[derive(Debug)]
 struct Operator {
     heard: Arc<Mutex<Heard>>,
@@ -41,12 +58,12 @@ struct Operator {
 }
 
 #[tonic::async_trait]
-impl Control for Operator {
-    type AttachStream = Pin<Box<dyn Stream<Item = Result<wire::FromOperator, Status>> + Send>>;
+impl older::control_server::Control for Operator {
+    type AttachStream = Pin<Box<dyn Stream<Item = Result<older::FromOperator, Status>> + Send>>;
 
     async fn attach(
         &self,
-        request: Request<Streaming<wire::FromSidecar>>,
+        request: Request<Streaming<older::FromSidecar>>,
     ) -> Result<Response<Self::AttachStream>, Status> {
         assert_eq!(request.metadata().get("authorization").unwrap(), &format!("Bearer {TOKEN}"));
         let mut messages = request.into_inner();
@@ -54,18 +71,17 @@ impl Control for Operator {
         tokio::spawn(async move {
             while let Some(Ok(message)) = messages.next().await {
                 let mut heard = heard.lock().unwrap();
+                let message = wire::FromSidecar::decode(message.encode_to_vec().as_slice()).unwrap();
                 match message.message {
                     Some(FromSidecar::Register(register)) => heard.registered.push(register),
                     Some(FromSidecar::Report(report)) => heard.report = report,
-                    Some(FromSidecar::Resend(_)) => {
-                        panic!("an operator that sends no changes is asked nothing")
-                    }
-                    None => panic!("an empty message"),
+                    Some(FromSidecar::Resend(_)) | None => panic!("what an older operator does not know"),
                 }
             }
         });
         let configurations = WatchStream::new(self.configuration.clone()).map(|configuration| {
-            Ok(wire::FromOperator { message: Some(FromOperator::Configuration(configuration)) })
+            let message = wire::FromOperator { message: Some(FromOperator::Configuration(configuration)) };
+            Ok(older::FromOperator::decode(message.encode_to_vec().as_slice()).unwrap())
         });
         Ok(Response::new(Box::pin(configurations)))
     }
@@ -85,9 +101,7 @@ pub(crate) struct Cluster {
 
 impl Cluster {
     pub(crate) async fn start(configuration: wire::Configuration) -> Self {
-        let mut params = CertificateParams::new(vec![]).unwrap();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+        let authority = authority();
         let heard = Arc::default();
         let configuration = watch::Sender::new(configuration);
         // Nobody dials from its host, whose ports stay free while it is away.
@@ -133,16 +147,29 @@ fn serve(
     heard: &Arc<Mutex<Heard>>,
     configuration: &watch::Sender<wire::Configuration>,
 ) -> tokio::task::JoinHandle<()> {
+    let tls = tls(&listener, authority);
+    let operator = Operator { heard: Arc::clone(heard), configuration: configuration.subscribe() };
+    let service = older::control_server::ControlServer::new(operator);
+    tokio::spawn(async move {
+        let server = Server::builder().tls_config(tls).unwrap().add_service(service);
+        server.serve_with_incoming(TcpListenerStream::new(listener)).await.unwrap();
+    })
+}
+
+/// For the address of `listener` and for [`NAME`].
+pub(crate) fn tls(listener: &TcpListener, authority: &CertifiedIssuer<'static, KeyPair>) -> ServerTlsConfig {
     let key = KeyPair::generate().unwrap();
     let host = listener.local_addr().unwrap().ip().to_string();
     let leaf =
         CertificateParams::new(vec![host, NAME.to_owned()]).unwrap().signed_by(&key, authority).unwrap();
-    let tls = ServerTlsConfig::new().identity(Identity::from_pem(leaf.pem(), key.serialize_pem()));
-    let operator = Operator { heard: Arc::clone(heard), configuration: configuration.subscribe() };
-    tokio::spawn(async move {
-        let server = Server::builder().tls_config(tls).unwrap().add_service(ControlServer::new(operator));
-        server.serve_with_incoming(TcpListenerStream::new(listener)).await.unwrap();
-    })
+    ServerTlsConfig::new().identity(Identity::from_pem(leaf.pem(), key.serialize_pem()))
+}
+
+/// Who signs what operators show.
+pub(crate) fn authority() -> CertifiedIssuer<'static, KeyPair> {
+    let mut params = CertificateParams::new(vec![]).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
 }
 
 pub(crate) fn configuration(to: SocketAddr) -> wire::Configuration {

@@ -7,6 +7,7 @@ mod client;
 mod collateral;
 mod control;
 mod datagrams;
+mod deltas;
 mod device;
 mod faults;
 mod file;
