@@ -163,6 +163,15 @@ fn a_follower_without_the_base_asks_once_and_takes_the_whole() {
 }
 
 #[test]
+fn a_change_of_another_base_is_refused() {
+    let (first, second, third) = (sequence(&long(1)), sequence(&long(2)), sequence(&long(3)));
+    let mut follower = Follower::default();
+    follow(&mut follower, messages(None, &first, 1)).unwrap();
+    let refused = follower.take(messages(Some(&second), &third, 2).remove(0));
+    assert_eq!(refused, Err(DeltaError::Base));
+}
+
+#[test]
 fn a_wrong_whole_is_not_asked_for_again() {
     let mut follower = Follower::default();
     let mut whole = messages(None, &sequence(&Configuration::default()), 1);
