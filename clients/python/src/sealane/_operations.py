@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -24,6 +25,8 @@ GRACE_SECONDS = 2.0
 PATIENCE_SECONDS = 86_400.0
 #: Pause before a lane is asked for again that could not be restored.
 RETRY_SECONDS = 0.2
+#: As Kubernetes names objects (RFC 1123 subdomain).
+_SESSION = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?")
 
 
 def open_lane(core: Core, lane: AnyLane, timeout: Optional[float]) -> Operation[None]:
@@ -402,9 +405,14 @@ def check_name(name: str) -> bytes:
 
 
 def check_session(session: str) -> str:
-    """The name of a TransferSession; ValueError when it cannot be one."""
-    if not session or len(session.encode()) > _wire.SESSION_BYTES_MAX:
-        raise ValueError("a session's name has 1 to 253 bytes: the metadata.name of a TransferSession")
+    """The name of a TransferSession; TypeError or ValueError when it cannot be one."""
+    if not isinstance(session, str):
+        raise TypeError(f"a session's name is a str, not {session!r:.64}, a {type(session).__name__}")
+    if len(session) > _wire.SESSION_BYTES_MAX or not _SESSION.fullmatch(session):
+        raise ValueError(
+            f"`{session[:64]}` cannot name a session: give the metadata.name of a TransferSession of this namespace, 1 to "
+            f"{_wire.SESSION_BYTES_MAX} lower-case letters, digits, `-` and `.`"
+        )
     return session
 
 

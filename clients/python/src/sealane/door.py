@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Any, Optional, Union
 
-from . import _arrays, _dtypes, _operations
+from . import _arrays, _dtypes, _operations, _wire
 from ._core import Core
 from ._lanes import ReceivingLane, SendingLane
 from ._runs import Described
@@ -250,11 +251,29 @@ def prepare(core: Core, lane: SendingLane, arrays: Sequence[Any], names: Optiona
 
 def layout(shape: Union[int, Sequence[int]], dtype: Any) -> tuple[tuple[int, ...], _dtypes.Dtype, int]:
     """Dimensions, element type and bytes of an array to be made."""
-    dimensions = (shape,) if isinstance(shape, int) else tuple(shape)
+    dimensions = _dimensions(shape)
     if any(dimension < 0 for dimension in dimensions):
-        raise ValueError("a dimension is negative")
+        raise ValueError(f"a dimension of {dimensions} is negative")
+    if len(dimensions) > _wire.RANK_MAX:
+        raise ValueError(f"a tensor has at most {_wire.RANK_MAX} dimensions, this one {len(dimensions)}")
     element = _dtypes.of(dtype)
     return dimensions, element, _arrays.nbytes(element, dimensions)
+
+
+def _dimensions(shape: Union[int, Sequence[int]]) -> tuple[int, ...]:
+    """Integers of any kind, numpy's as well. A float is none, however round: it would be a slip."""
+    try:
+        given: tuple[Any, ...] = tuple(shape)  # type: ignore[arg-type]
+    except TypeError:
+        given = (shape,)
+    dimensions = []
+    for number, dimension in enumerate(given):
+        try:
+            dimensions.append(operator.index(dimension))
+        except TypeError:
+            what = f"dimension {number} is {dimension!r}, a {type(dimension).__name__}"
+            raise TypeError(f"{what}: dimensions are integers (n // 2, not n / 2)") from None
+    return tuple(dimensions)
 
 
 def array_over(window: Any, dimensions: tuple[int, ...], dtype: Any, element: _dtypes.Dtype) -> Any:

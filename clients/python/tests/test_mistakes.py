@@ -1,0 +1,88 @@
+"""A call that cannot be right is an error of that call: the lane, the door and the other lanes go on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import numpy
+import pytest
+from loopback import SECONDS, Loopback
+
+import sealane
+import sealane.aio
+
+NO_SESSIONS = ["", "Activations", "demo/activations", "a_b", "-a", "a-", "a.", "größe", "x" * 254, "a b", "a\n"]
+
+
+@pytest.fixture
+def lane(shared: Loopback, session: str) -> Iterator[sealane.Sender]:
+    """A lane beside which mistakes are made. Afterwards it still carries."""
+    with shared.connect() as taking, shared.connect() as door:
+        receiver, sender = taking.receiver(session, timeout=SECONDS), door.sender(session, timeout=SECONDS)
+        yield sender
+        for size in (1, 10, 100_000):
+            sender.put(numpy.full(size, size), timeout=SECONDS)
+            tensor = receiver.take(timeout=SECONDS)
+            assert tensor is not None and (tensor.numpy() == size).all() and tensor.shape == (size,)
+            del tensor
+        sender.close(timeout=SECONDS)
+
+
+def door_of(sender: sealane.Sender) -> sealane.Door:
+    return sealane.Door(sender._core)
+
+
+@pytest.mark.parametrize("name", NO_SESSIONS, ids=range(len(NO_SESSIONS)))
+def test_what_names_no_session(lane: sealane.Sender, name: str) -> None:
+    door = door_of(lane)
+    for opening in (door.sender, door.receiver):
+        with pytest.raises(ValueError, match="cannot name a session"):
+            opening(name, timeout=SECONDS)
+
+
+@pytest.mark.parametrize("name", NO_SESSIONS, ids=range(len(NO_SESSIONS)))
+def test_what_names_no_session_for_asyncio(shared: Loopback, session: str, name: str) -> None:
+    async def test() -> None:
+        async with sealane.aio.connect(shared.path) as door:
+            sender = await door.sender(session, timeout=SECONDS)
+            for opening in (door.sender, door.receiver):
+                with pytest.raises(ValueError, match="cannot name a session"):
+                    await opening(name, timeout=SECONDS)
+            assert await sender.put(1, timeout=SECONDS) == 0
+            await sender.abandon()
+
+    asyncio.run(asyncio.wait_for(test(), 2 * SECONDS))
+
+
+def test_longest_and_shortest_names(shared: Loopback) -> None:
+    with shared.connect() as door:
+        for name in ("a", "0", "x" * 253, "a-b.c-d"):
+            door.sender(name, timeout=SECONDS).abandon()
+
+
+@pytest.mark.parametrize(
+    ("shape", "error", "words"),
+    [
+        ((2.5, 4), TypeError, "dimension 0 is 2.5"),
+        ((2, 4.0), TypeError, "dimension 1 is 4.0"),
+        (3.0, TypeError, "dimension 0 is 3.0"),
+        ((2, "4"), TypeError, "dimension 1 is '4'"),
+        ((2, None), TypeError, "dimension 1 is None"),
+        ((numpy.float64(2), 4), TypeError, "dimension 0"),
+        ((2, -4), ValueError, "negative"),
+        ((1,) * 33, ValueError, "32 dimensions"),
+    ],
+    ids=range(8),
+)
+def test_what_is_no_shape(lane: sealane.Sender, shape: Any, error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        lane.empty(shape, timeout=SECONDS)
+
+
+def test_integers_of_any_kind_make_a_shape(lane: sealane.Sender) -> None:
+    for shape in (numpy.int64(3), (numpy.int32(3),), numpy.array([3]), [numpy.uint8(3)], range(3, 4)):
+        assert lane.empty(shape, timeout=SECONDS).shape == (3,)
+    assert lane.empty((), timeout=SECONDS).shape == ()
+    assert lane.empty((numpy.int64(2), 0), timeout=SECONDS).shape == (2, 0)
