@@ -74,10 +74,14 @@ def until_untaken(sender: sealane.Sender, count: int) -> None:
 
 def until_arrived(receiver: sealane.Receiver, count: int) -> None:
     """Waits until so many tensors lie in the client, whole, and the application has not taken them."""
-    lane, core = receiver._lane, core_of(receiver)
-    with core.lock:
-        arrived = core.changed.wait_for(lambda: len(lane.ready_items) >= count, SECONDS)
-        assert arrived, f"{len(lane.ready_items)} arrived"
+
+    def arrived() -> bool:
+        core_of(receiver).look()
+        return len(receiver._lane.ready_items) >= count
+
+    for _ in polls(f"{count} tensors in the client"):
+        if under_lock(receiver, arrived):
+            return
 
 
 def until_readable(core: Core) -> None:

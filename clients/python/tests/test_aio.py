@@ -1,6 +1,7 @@
 """The asyncio mirror, on the same operations."""
 
 import asyncio
+import threading
 from collections.abc import Coroutine
 from typing import Any, Callable
 
@@ -136,6 +137,56 @@ def test_errors_and_timeouts(shared: Loopback, session: str, monkeypatch: pytest
             with pytest.raises(TypeError):
                 await sender.put(object())
             await sender.abandon()
+
+    run(test())
+
+
+def test_a_cancelled_put_keeps_its_place_until_its_copy_is_done(
+    shared: Loopback, session: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread that copies cannot be cancelled: what is put meanwhile lies elsewhere."""
+    copying, go_on, done = threading.Event(), threading.Event(), threading.Event()
+    copyto = numpy.copyto
+
+    def slowly(target: Any, array: Any) -> None:
+        if array.flat[0] != 1:
+            copyto(target, array)
+            return
+        copying.set()
+        assert go_on.wait(SECONDS)
+        copyto(target, array)
+        done.set()
+
+    monkeypatch.setattr(numpy, "copyto", slowly)
+    size = 2 * sealane.aio.INLINE_BYTES_MAX
+
+    async def test() -> None:
+        loop = asyncio.get_running_loop()
+        async with sealane.aio.connect(shared.path) as door:
+            sender = await door.sender(session)
+            first = asyncio.create_task(sender.put(numpy.full(size, 1, "u1"), "first"))
+            assert await loop.run_in_executor(None, copying.wait, SECONDS)
+            first.cancel()
+            await asyncio.gather(first, return_exceptions=True)
+            assert first.cancelled()
+            await sender.put(numpy.full(size, 2, "u1"), "second")
+            go_on.set()
+            assert await loop.run_in_executor(None, done.wait, SECONDS)
+            # Only now does anything read what was put.
+            receiver = await door.receiver(session)
+            tensor = await receiver.take(timeout=SECONDS)
+            assert tensor is not None and tensor.name == "second"
+            assert (tensor.numpy() == 2).all(), "the copy of a cancelled put overwrote another tensor"
+            await sender.put(numpy.full(size, 3, "u1"))
+            tensor = await receiver.take(timeout=SECONDS)
+            assert tensor is not None and (tensor.numpy() == 3).all()
+            await sender.close(timeout=SECONDS)
+
+            def free() -> bool:
+                sender._lane.arena.collect()
+                return not sender._lane.arena.reservations
+
+            await until(lambda: under_lock(sender, free))
 
     run(test())
 

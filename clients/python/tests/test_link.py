@@ -86,14 +86,15 @@ class Ends:
 def test_what_was_owed_has_been_told_although_another_thread_is_at_it() -> None:
     ends = Ends()
     held, go_on = threading.Event(), threading.Event()
-    send = ends.link.send
+    connection = ends.link.connection
 
-    def slowly(packet: bytes) -> None:
-        held.set()
-        assert go_on.wait(SECONDS)
-        send(packet)
+    class Slow:
+        def send(self, packet: bytes, flags: int) -> int:
+            held.set()
+            assert go_on.wait(SECONDS)
+            return connection.send(packet, flags)
 
-    ends.link.send = slowly  # type: ignore[method-assign]
+    ends.link.connection = Slow()  # type: ignore[assignment]
     ends.link.took((1, 2), urgent=False)
     flushing = threading.Thread(target=ends.link.flush)
     flushing.start()
@@ -103,7 +104,7 @@ def test_what_was_owed_has_been_told_although_another_thread_is_at_it() -> None:
 
     def close() -> None:
         ends.link.tell()
-        send(_wire.close(1))
+        connection.send(_wire.close(1))
 
     closing = threading.Thread(target=close)
     closing.start()
@@ -117,7 +118,7 @@ def test_a_link_that_is_closed_while_it_waits_for_room_is_lost() -> None:
     ends = Ends()
     ends.link.connection.close()
     with pytest.raises(_link.LinkLost):
-        ends.link._await_room()
+        ends.link._await_room(BlockingIOError())
 
 
 def test_a_sidecar_that_reads_nothing_is_given_up_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,15 +133,16 @@ def test_a_sidecar_that_reads_nothing_is_given_up_for_all(monkeypatch: pytest.Mo
 
 def test_what_was_not_sent_is_sent_later() -> None:
     ends = Ends()
-    send = ends.link.send
+    connection = ends.link.connection
 
-    def interrupted(_: bytes) -> None:
-        raise KeyboardInterrupt
+    class Interrupted:
+        def send(self, packet: bytes, flags: int) -> int:
+            raise KeyboardInterrupt
 
-    ends.link.send = interrupted  # type: ignore[method-assign]
+    ends.link.connection = Interrupted()  # type: ignore[assignment]
     with pytest.raises(KeyboardInterrupt):
         ends.link.took((1, 2), urgent=True)
-    ends.link.send = send  # type: ignore[method-assign]
+    ends.link.connection = connection
     ends.link.release((1, 2), urgent=True)
     assert ends.heard(2) == [(TOOK, 0, 1, [2]), (RELEASE, 0, 1, [2])]
 

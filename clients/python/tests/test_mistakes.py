@@ -12,6 +12,7 @@ from loopback import SECONDS, Loopback
 
 import sealane
 import sealane.aio
+from sealane import _core
 
 NO_SESSIONS = ["", "Activations", "demo/activations", "a_b", "-a", "a-", "a.", "größe", "x" * 254, "a b", "a\n"]
 
@@ -86,3 +87,69 @@ def test_integers_of_any_kind_make_a_shape(lane: sealane.Sender) -> None:
         assert lane.empty(shape, timeout=SECONDS).shape == (3,)
     assert lane.empty((), timeout=SECONDS).shape == ()
     assert lane.empty((numpy.int64(2), 0), timeout=SECONDS).shape == (2, 0)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda lane: lane.put(object(), timeout=SECONDS),
+        lambda lane: lane.put(numpy.zeros(2), name="x" * 256, timeout=SECONDS),
+        lambda lane: lane.put(numpy.zeros(2), name=7, timeout=SECONDS),
+        lambda lane: lane.put(numpy.zeros((1,) * 33), timeout=SECONDS),
+        lambda lane: lane.put(numpy.zeros(300_000), timeout="soon"),
+        lambda lane: lane.put_many([1, 2], names=["one"], timeout=SECONDS),
+        lambda lane: lane.put_many([1, object()], timeout=SECONDS),
+        lambda lane: lane.empty(3, "float31", timeout=SECONDS),
+        lambda lane: door_of(lane).sender("other", timeout="soon"),
+        lambda lane: door_of(lane).sender(7),
+        lambda lane: door_of(lane).receiver(b"other"),
+        lambda lane: lane.put(numpy.zeros(2), name=None, timeout=SECONDS),
+        lambda lane: lane.put_many([1, 2], names=["one", b"two"], timeout=SECONDS),
+    ],
+    ids=range(13),
+)
+def test_what_cannot_be_put_or_opened(lane: sealane.Sender, call: Any) -> None:
+    with pytest.raises((TypeError, ValueError)):
+        call(lane)
+
+
+def test_a_tensor_that_is_too_large(lane: sealane.Sender) -> None:
+    with pytest.raises(sealane.Refused, match="in parts, or .*sealane.dev/memory-limit") as raised:
+        lane.empty((1 << 20, 1 << 20), timeout=SECONDS)
+    assert raised.value.reason == "LimitExceeded"
+
+
+def test_one_lane_too_many(shared: Loopback, session: str) -> None:
+    with shared.connect() as door:
+        lanes = [door.sender(f"{session}-{n}", timeout=SECONDS) for n in range(_core.LANES_MAX)]
+        for opening in (door.sender, door.receiver):
+            with pytest.raises(sealane.Refused, match="at most 64 lanes") as raised:
+                opening(session, timeout=SECONDS)
+            assert raised.value.reason == "LimitExceeded"
+        for n, lane in enumerate(lanes):
+            assert lane.put(n, timeout=SECONDS) == 0
+        lanes.pop().abandon()
+        for lane in lanes:
+            lane.abandon()
+
+
+def test_lanes_of_which_views_are_left_count(shared: Loopback, session: str) -> None:
+    """The sidecar counts them as well, and would otherwise have to say so."""
+    with shared.connect() as putting, shared.connect() as door:
+        views = []
+        for n in range(3):
+            receiver = door.receiver(f"{session}-{n}", timeout=SECONDS)
+            sender = putting.sender(f"{session}-{n}", timeout=SECONDS)
+            sender.put(n, timeout=SECONDS)
+            tensor = receiver.take(timeout=SECONDS)
+            assert tensor is not None
+            views.append(tensor.numpy())
+            del tensor
+            receiver.close(timeout=SECONDS)
+            sender.abandon()
+        lanes = [door.sender(f"{session}-x{n}", timeout=SECONDS) for n in range(_core.LANES_MAX - 3)]
+        with pytest.raises(sealane.Refused, match="views"):
+            door.sender(session, timeout=SECONDS)
+        assert [int(view) for view in views] == [0, 1, 2]
+        for lane in lanes:
+            lane.abandon()

@@ -172,6 +172,7 @@ def test_a_run_that_is_dropped_in_the_middle_breaks_no_rule(shared: Loopback, se
             core.forget(receiver._lane)
             receiver._lane.begun = None
         gc.collect()
+        under_lock(taking, core.tell)
         assert link is not None and not link.held and not link.begun
         beside.put(7, timeout=SECONDS)
         assert [int(tensor.numpy()) for tensor in taken(other, 1)] == [7]

@@ -1,4 +1,8 @@
-"""Memory shared with the sidecar: segments, and the places of tensors in them."""
+"""Memory shared with the sidecar: segments, and the places of tensors in them.
+
+A place has no count of its users. Whoever writes there, or has bytes there that the sidecar reads, keeps the `Slot`; the
+place is free again when the last of them has let go, whatever ended him: a return, a cancellation, a signal.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +11,9 @@ import mmap
 import os
 import weakref
 from collections import deque
+from collections.abc import Iterable
 from functools import lru_cache
-from typing import Any, Optional
+from typing import TYPE_CHECKING, Any, Optional
 
 #: Slots start at multiples of this: a cache line, and what vector loads like.
 SLOT_ALIGNMENT = 64
@@ -91,33 +96,51 @@ class Extents:
         else:
             self.free.insert(index, (offset, size))
 
+    def keep(self, held: Iterable[tuple[int, int]]) -> None:
+        """Everything is free but what is held, whatever was thought before."""
+        free, end = [], 0
+        for offset, size in sorted(held):
+            if offset > end:
+                free.append((end, offset - end))
+            end = offset + size
+        if end < self.size:
+            free.append((end, self.size - end))
+        self.free = free
+
 
 class Slot:
-    """A place in a put segment. It is free again when no tensor in it is under way and the application, if it was lent
-    the place as an array, has let go of it."""
+    """A place in a put segment, for as long as this object lives."""
 
-    __slots__ = ("address", "arena", "flying", "lent", "offset", "reserved", "segment")
+    __slots__ = ("__weakref__", "arena", "offset", "reservation", "reserved", "segment")
 
     def __init__(self, arena: PutArena, segment: Segment, offset: int, reserved: int) -> None:
         self.arena = arena
         self.segment = segment
         self.offset = offset
         self.reserved = reserved
-        self.flying = 0
-        self.lent = False
-        self.address = 0
+        self.reservation: Reservation
 
     def bytes(self, size: int) -> memoryview:
         return self.segment.bytes(self.offset, size)
 
-    def settle(self) -> None:
-        """One tensor in it is no longer under way."""
-        self.flying -= 1
-        self.free_if_idle()
 
-    def free_if_idle(self) -> None:
-        if self.flying == 0 and not self.lent:
-            self.arena.give(self)
+if TYPE_CHECKING:
+    SlotReference = weakref.ref[Slot]
+else:
+    SlotReference = weakref.ref
+
+
+class Reservation(SlotReference):
+    """What is left of a slot that is gone: its place, which the arena has to free.
+
+    Slots go anywhere, in any thread and inside the lock as well, so that is only noted then. Built-in code alone does it:
+    where no byte code runs, no signal comes between."""
+
+    __slots__ = ("extents", "offset", "reserved")
+
+    extents: Extents
+    offset: int
+    reserved: int
 
 
 class PutArena:
@@ -125,9 +148,16 @@ class PutArena:
 
     def __init__(self) -> None:
         self.parts: dict[int, tuple[Segment, Extents]] = {}
-        self.lent: dict[int, Slot] = {}
-        #: Lent slots whose last array is gone: finalizers run anywhere, even inside the lock, so they only note it.
-        self.returned: deque[Slot] = deque()
+        #: Of all slots that live, and of those that are gone and not freed yet.
+        self.reservations: set[Reservation] = set()
+        #: Windows that the application was lent, by address.
+        self.lent: dict[int, weakref.ref[Any]] = {}
+        #: Those that are gone.
+        self.unlent: deque[weakref.ref[Any]] = deque()
+        #: Of slots that are gone.
+        self.returned: deque[Reservation] = deque()
+        #: Segments in which nothing lay yet: somebody waits for them.
+        self.fresh: set[int] = set()
         #: Size of the segment that was asked for and not answered yet.
         self.wanted: Optional[int] = None
         #: Why the last wish for a segment was refused, and the monotonic time when to ask again.
@@ -135,6 +165,8 @@ class PutArena:
         self.ask_again = 0.0
         #: Since when there was a surplus.
         self._surplus_since: Optional[float] = None
+        #: A change of the books is under way, or was cut short.
+        self._torn = False
 
     @property
     def total(self) -> int:
@@ -143,59 +175,90 @@ class PutArena:
     def add(self, segment: Segment) -> None:
         self.wanted = None
         self.refusal = None
+        self.fresh.add(segment.number)
         self.parts[segment.number] = (segment, Extents(segment.size))
 
     def take(self, size: int) -> Optional[Slot]:
         """A slot for `size` bytes (not 0), or None when no gap is large enough."""
-        if self.returned:
+        if self.returned or self.unlent or self._torn:
             self.collect()
         reserved = round_up(size, SLOT_ALIGNMENT)
+        self._torn = True
+        slot = self._reserve(reserved)
+        self._torn = False
+        return slot
+
+    def _reserve(self, reserved: int) -> Optional[Slot]:
         for segment, extents in self.parts.values():
             offset = extents.take(reserved)
             if offset is not None:
-                return Slot(self, segment, offset, reserved)
+                slot = Slot(self, segment, offset, reserved)
+                reservation = slot.reservation = Reservation(slot, self.returned.append)
+                reservation.extents, reservation.offset, reservation.reserved = extents, offset, reserved
+                self.reservations.add(reservation)
+                self.fresh.discard(segment.number)
+                return slot
         return None
 
     def collect(self) -> None:
+        """Frees the places of slots that are gone."""
+        if self._torn:
+            self._mend()
+        self._torn = True
         while self.returned:
-            slot = self.returned.popleft()
-            slot.lent = False
-            self.lent.pop(slot.address, None)
-            slot.free_if_idle()
+            reservation = self.returned.popleft()
+            if reservation in self.reservations:
+                self.reservations.discard(reservation)
+                reservation.extents.give(reservation.offset, reservation.reserved)
+        if self.unlent:
+            self.unlent.clear()
+            self.lent = {address: window for address, window in self.lent.items() if window() is not None}
+        self._torn = False
 
-    def give(self, slot: Slot) -> None:
-        part = self.parts.get(slot.segment.number)
-        if part is not None and part[0] is slot.segment:
-            part[1].give(slot.offset, slot.reserved)
+    def _mend(self) -> None:
+        """Does the books again from the slots that live."""
+        # None of them goes while this runs.
+        slots = [slot for slot in (reservation() for reservation in self.reservations) if slot is not None]
+        self.returned.clear()
+        self.reservations = {slot.reservation for slot in slots}
+        for segment, extents in self.parts.values():
+            extents.keep((slot.offset, slot.reserved) for slot in slots if slot.segment is segment)
 
     def lend(self, slot: Slot, size: int) -> Any:
-        """A window for the application; the slot comes back when the last array over it is gone."""
+        """A window for the application. Every array over it keeps it, and it keeps the slot."""
         window = slot.segment.window(slot.offset, size)
-        slot.lent = True
-        slot.address = ctypes.addressof(window)
-        self.lent[slot.address] = slot
-        weakref.finalize(window, self.returned.append, slot).atexit = False
+        window.slot = slot
+        self.lent[ctypes.addressof(window)] = weakref.ref(window, self.unlent.append)
         return window
 
     def lent_at(self, address: int, size: int) -> Optional[Slot]:
         """The lent slot that begins at `address` and holds `size` bytes."""
-        slot = self.lent.get(address)
+        reference = self.lent.get(address)
+        window = reference() if reference is not None else None
+        slot: Optional[Slot] = window.slot if window is not None else None
         return slot if slot is not None and size <= slot.reserved else None
 
-    def idle(self) -> list[int]:
-        """Takes out the segments that hold nothing, and names them."""
+    def _idle(self) -> list[int]:
         self.collect()
-        numbers = [number for number, (_, extents) in self.parts.items() if extents.all_free()]
+        return [number for number, (_, extents) in self.parts.items() if extents.all_free()]
+
+    def _remove(self, numbers: list[int]) -> None:
         for number in numbers:
+            self.fresh.discard(number)
             del self.parts[number]
+
+    def idle(self, fresh: bool = True) -> list[int]:
+        """Takes out the segments that hold nothing, and names them; without `fresh`, only those that held something."""
+        numbers = [number for number in self._idle() if fresh or number not in self.fresh]
+        self._remove(numbers)
         return numbers
 
     def surplus(self, usual: int, now: float) -> list[int]:
         """Takes out idle segments beside one of usual size, once they have been idle for a while, and names them."""
-        self.collect()
-        idle = [number for number, (_, extents) in self.parts.items() if extents.all_free()]
+        idle = self._idle()
         if len(idle) == len(self.parts):
-            keep = next((number for number in idle if self.parts[number][0].size <= usual), None)
+            sizes = {number: self.parts[number][0].size for number in idle}
+            keep = max((number for number in idle if sizes[number] <= usual), key=sizes.__getitem__, default=None)
             idle = [number for number in idle if number != keep]
         if not idle:
             self._surplus_since = None
@@ -205,8 +268,7 @@ class PutArena:
         if now - self._surplus_since < IDLE_SECONDS:
             return []
         self._surplus_since = None
-        for number in idle:
-            del self.parts[number]
+        self._remove(idle)
         return idle
 
     def wish(self, size: int, usual: int, most: int) -> Optional[int]:

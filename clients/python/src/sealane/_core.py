@@ -3,6 +3,10 @@
 Operations are generators that run under the lock: they yield `WAIT` when they need news from the sidecar, or a
 function to run without the lock. `Core.run` drives them for threads, `aio` drives the same ones for asyncio.
 Whoever waits reads the socket for everybody; the watching thread sleeps until the connection breaks.
+
+A signal may raise between any two byte codes of the main thread. So the lock is held by `with` alone, what an operation
+leaves behind is noted and not undone by it, and a change that was cut short (`torn`) ends the lanes: nothing is worse
+than a sidecar that believes other things than its client.
 """
 
 from __future__ import annotations
@@ -13,13 +17,16 @@ import sys
 import threading
 import time
 import weakref
+from collections import deque
 from collections.abc import Generator
+from contextlib import suppress
 from typing import Any, Callable, Final, NamedTuple, Optional, TypeVar, Union
 
 from . import _dispatch, _wire
+from ._arena import PutArena
 from ._lanes import AnyLane, SendingLane
-from ._link import Link, LinkLost
-from .errors import Closed, NotReady, SealaneError, Timeout
+from ._link import STUCK_SECONDS, Link, LinkLost
+from .errors import Closed, NotReady, Refused, SealaneError, Timeout
 
 T = TypeVar("T")
 
@@ -43,7 +50,11 @@ Operation = Generator[Step, None, T]
 TICK_SECONDS = 0.1
 #: Longest sleep of a thread that waits for news: another may have taken them in before it fell asleep.
 SLICE_SECONDS = 0.1
+#: When the thread that sleeps at the socket does not count any more: it was interrupted before it could say so.
+READING_SECONDS = 1.0
 CONNECT_SECONDS = 5.0
+#: Of one client (`DOOR.md`).
+LANES_MAX = 64
 #: How often something is done without a look at what the sidecar says.
 UNLOOKED_MAX = 16
 PAUSE_SECONDS = (0.02, 1.0)
@@ -55,13 +66,34 @@ class Expired(Exception):
     """Thrown into an operation whose time is over."""
 
 
+class _Sleeper:
+    """A thread that waits until another has news."""
+
+    def __init__(self) -> None:
+        self._asleep = threading.Lock()
+        self._asleep.acquire()
+
+    def wake(self) -> None:
+        """Under the door's lock."""
+        if self._asleep.locked():
+            self._asleep.release()
+
+    def sleep(self, seconds: float) -> None:
+        self._asleep.acquire(timeout=seconds)
+
+
 class Core:
     def __init__(self, path: str) -> None:
         self.path = path
         self.lock = threading.Lock()
-        self.changed = threading.Condition(self.lock)
-        #: Called under the lock with every news; asyncio waits through these.
+        #: Called once, under the lock, with the next news.
         self.listeners: set[Callable[[], None]] = set()
+        #: What client and sidecar know of each other changes, or did when an exception cut that short.
+        self.torn = False
+        #: Lanes that did not open and are to be dropped.
+        self.unwanted: deque[AnyLane] = deque()
+        #: Put segments of lanes that are over, in which something still lies.
+        self.left: list[PutArena] = []
         self.link: Optional[Link] = None
         self.problem: Optional[SealaneError] = None
         self.fatal: Optional[SealaneError] = None
@@ -70,7 +102,10 @@ class Core:
         self.lanes: set[AnyLane] = set()
         self.numbered: dict[int, AnyLane] = {}
         self.last_number = 0
-        self._reading = False
+        #: Lanes to which the sidecar owes an answer to their wish for memory.
+        self.wanting: set[int] = set()
+        #: Until when a thread sleeps at the socket at most; 0 when none does.
+        self._reading = 0.0
         self._losing = False
         self._unlooked = 0
         self._wake_read, self._wake_write = os.pipe()
@@ -104,6 +139,8 @@ class Core:
         sidecar sends nothing on once its news fit into the socket no more."""
         self.check_usable()
         with self.lock:
+            if self.torn or self.unwanted:
+                self.recover()
             self._unlooked += 1
             if self._unlooked >= UNLOOKED_MAX:
                 self.look()
@@ -114,31 +151,52 @@ class Core:
         `look_first`, news is read only when the operation needs some."""
         self.check_usable()
         deadline = None if timeout is None else time.monotonic() + timeout
-        with self.lock:
-            try:
-                if look_first:
-                    self.look()
-                step, expired = operation.send(None), False
-                while True:
-                    if not isinstance(step, _Wait):
-                        self._unlocked(step.run)
-                    elif deadline is not None and time.monotonic() >= deadline:
-                        if expired:
-                            step = operation.throw(Expired())
-                            continue
-                        # What lies unread may be what was waited for.
-                        expired = True
-                        self.look()
-                    else:
-                        self.wait(deadline)
-                    step = operation.send(None)
-            except StopIteration as stop:
-                value: T = stop.value
-                return value
-            except Expired:
-                raise self.timeout(what) from None
-            finally:
-                operation.close()
+        step: Optional[Step] = None
+        look, expired, late = look_first, False, False
+        try:
+            while True:
+                with self.lock:
+                    step = self.advance(operation, look, expired)
+                look = expired = False
+                if not isinstance(step, _Wait):
+                    step.run()
+                elif deadline is not None and time.monotonic() >= deadline:
+                    # What lies unread may be what was waited for.
+                    look, expired, late = not late, late, True
+                else:
+                    self.wait(deadline)
+        except StopIteration as stop:
+            value: T = stop.value
+            return value
+        except Expired:
+            raise self.timeout(what) from None
+        finally:
+            # Who keeps an exception keeps what this frame holds, and with it a place in shared memory.
+            step = None
+            operation.close()
+            self.drop_unwanted()
+
+    def advance(self, operation: Operation[Any], look: bool, expired: bool) -> Step:
+        """Under the lock: runs an operation until it needs something."""
+        if self.torn or self.unwanted:
+            self.recover()
+        if look:
+            self.look()
+        return operation.throw(Expired()) if expired else operation.send(None)
+
+    def recover(self) -> None:
+        """Deals with what calls have left behind that an exception cut short."""
+        if self.torn:
+            self.fail(Closed("an exception cut a call of this door short; connect again", "CallInterrupted"))
+            self.torn = False
+        while self.unwanted:
+            self.abandon(self.unwanted[0])
+            self.unwanted.popleft()
+
+    def drop_unwanted(self) -> None:
+        if self.unwanted:
+            with self.lock:
+                self.recover()
 
     def timeout(self, what: str) -> Timeout:
         if self.link is None and self.problem is not None:
@@ -151,37 +209,52 @@ class Core:
         if self.closing:
             raise Closed("the door is closed")
 
-    def _unlocked(self, work: Callable[[], Any]) -> None:
-        self.lock.release()
-        try:
-            work()
-        finally:
-            self.lock.acquire()
-
     def wait(self, deadline: Optional[float]) -> None:
         """Waits for news, for a slice of time at most. The first to come reads the socket, others wait for it."""
-        seconds = SLICE_SECONDS
-        if deadline is not None:
-            seconds = min(seconds, max(0.0, deadline - time.monotonic()))
-        link = self.link
-        if link is None or self._reading:
-            self.changed.wait(seconds)
+        now = time.monotonic()
+        seconds = SLICE_SECONDS if deadline is None else min(SLICE_SECONDS, max(0.0, deadline - now))
+        with self.lock:
+            link = None if self._reading > now else self.link
+            if link is not None:
+                self.tell()
+                if self._reading:
+                    link.forget_waiting()
+                self._reading = now + READING_SECONDS
+        if link is None:
+            self._sleep_until_news(seconds)
             return
-        self.tell()
         try:
-            self._reading = True
-            self._unlocked(lambda: link.wait(seconds))
+            link.wait(seconds)
+        except BaseException:
+            with self.lock:
+                self._end_reading()
+            raise
+        with self.lock:
+            self._end_reading()
+            # One packet: what it brought may be what was waited for, and to look for another costs as much as it.
+            self.drain(1)
+
+    def _end_reading(self) -> None:
+        """Another thread has to read now, whether or not there was news."""
+        self._reading = 0.0
+        self.notify()
+
+    def _sleep_until_news(self, seconds: float) -> None:
+        sleeper = _Sleeper()
+        with self.lock:
+            if self._reading == 0.0 and self.link is not None:
+                # Who read has ended meanwhile.
+                return
+            self.listeners.add(sleeper.wake)
+        try:
+            sleeper.sleep(seconds)
         finally:
-            self._reading = False
-            # Somebody else has to read now, whether or not there was news.
-            self.changed.notify_all()
-        # One packet: what it brought may be what was waited for, and to look for another costs as much as it.
-        self.drain(1)
+            with self.lock:
+                self.listeners.discard(sleeper.wake)
 
     def notify(self) -> None:
-        self.changed.notify_all()
-        for listener in tuple(self.listeners):
-            listener()
+        while self.listeners:
+            self.listeners.pop()()
 
     # ---- the connection ------------------------------------------------------------------------------------
 
@@ -189,24 +262,32 @@ class Core:
         """Takes in what the sidecar has said, but leaves it to a thread that waits for it: asleep at the socket, that
         would not notice that somebody else took it."""
         self._unlooked = 0
-        if self._reading:
+        if self._reading > time.monotonic():
             self.tell()
         else:
             self.drain()
 
     def drain(self, most: Optional[int] = None) -> None:
         """Takes in everything that the sidecar has said, and tells it what it is owed; or `most` packets alone."""
+        if self.torn:
+            self.recover()
         packets = 0
         try:
             while self.link is not None and packets != most:
-                packet = self.link.receive()
+                link = self.link
+                packet = link.peek()
                 if packet is None:
                     break
                 packets += 1
-                _dispatch.dispatch(self, self.link, packet)
+                self.torn = True
+                link.inbox.popleft()
+                _dispatch.dispatch(self, link, packet)
+                self.torn = False
         except LinkLost:
+            self.torn = False
             self._detach()
         except _wire.WireError as error:
+            self.torn = False
             self.fail(SealaneError(f"the sidecar speaks another language: {error}", "FrameMalformed"))
         if packets:
             self.notify()
@@ -235,52 +316,122 @@ class Core:
         if self._losing:
             return
         self._losing = True
+        # What a lost connection was told does not matter any more.
+        torn, self.torn = self.torn, False
         try:
             self.drain(sys.maxsize)
         finally:
             self._losing = False
         self._detach()
+        self.torn = torn
 
     def _detach(self) -> None:
-        if self.link is None:
+        link = self.link
+        if link is None:
             return
-        self.link.close()
-        self.link = None
-        self.numbered.clear()
+        if link.stuck:
+            # It lives, and frees the memory from which another would get what was not taken.
+            self.fail(Closed(f"the sidecar has read nothing for {STUCK_SECONDS:.0f} s; connect again", "Stalled"))
+            return
+        link.close()
+        self._forget_link()
         for lane in self.lanes:
             lane.detach()
         self.wake_watcher()
         self.notify()
 
     def fail(self, error: SealaneError) -> None:
-        """The sidecar wants nothing to do with this client."""
+        """Nothing can be done with this door any more."""
         self.fatal = error
         for lane in self.lanes:
             lane.end(error)
-        self._detach()
+        self._leave()
+        self.wake_watcher()
+        self.notify()
+
+    def _leave(self) -> None:
+        """Leaves the sidecar; the connection itself stays open until the last view is gone."""
+        link = self.link
+        if link is None:
+            return
+        if link.held and not link.stuck:
+            # The connection outlives the lanes, so the sidecar has to be told of their end.
+            with suppress(LinkLost):
+                link.leave_lanes(self.numbered)
+        link.leave()
+        self._forget_link()
+
+    def _forget_link(self) -> None:
+        self.link = None
+        self.numbered.clear()
+        self.wanting.clear()
+        self.left.clear()
 
     def add(self, lane: AnyLane) -> None:
         if not self.lanes:
             self.wake_watcher()
         self.lanes.add(lane)
 
+    def check_lanes(self) -> None:
+        """Raises when no further lane may be opened."""
+        held = {lane for lane, _ in self.link.held} - {0} if self.link is not None else set()
+        if len(held.union(self.numbered)) >= LANES_MAX:
+            raise Refused(
+                f"a door has at most {LANES_MAX} lanes, those counted that are over while views of their tensors are left; "
+                "close some, or connect once more",
+                "LimitExceeded",
+            )
+
     def announce(self, lane: AnyLane, seconds: float) -> None:
         """Asks the sidecar for the lane, if there is a connection; else the watcher does once there is."""
         if self.link is None:
             lane.resuming = True
             return
+        timeout_ms = int(min(seconds * 1000, _wire.TIMEOUT_MS_MAX))
+        self.torn = True
         self.last_number += 1
         lane.number = self.last_number
         self.numbered[lane.number] = lane
-        self.send(lane.open_packet(min(int(seconds * 1000), _wire.TIMEOUT_MS_MAX)))
+        self.send(lane.open_packet(timeout_ms))
+        self.torn = False
+
+    def abandon(self, lane: AnyLane) -> None:
+        """Drops a lane without an end; its other side sees an interruption."""
+        if lane not in self.lanes:
+            return
+        if lane.number:
+            self.send(_wire.close(lane.number, abandon=True))
+        lane.end()
+        self.forget(lane)
 
     def forget(self, lane: AnyLane) -> None:
         """The lane is over."""
         self.lanes.discard(lane)
         self.numbered.pop(lane.number, None)
         if isinstance(lane, SendingLane):
-            for number in lane.arena.idle():
-                self.send(_wire.drop(number))
+            self.give_back(lane.arena)
+            if lane.arena.parts and self.link is not None:
+                self.left.append(lane.arena)
+        elif self.link is not None:
+            self.link.forget_segments(lane.number)
+
+    def give_back(self, arena: PutArena, fresh: bool = True) -> None:
+        """Gives memory in which nothing lies back to the pod; segments that somebody waits for only when `fresh`."""
+        torn, self.torn = self.torn, True
+        for number in arena.idle(fresh):
+            self.send(_wire.drop(number))
+        self.torn = torn
+
+    def give_back_idle(self) -> None:
+        """Gives back what lies idle in any lane, but segments that somebody waits for."""
+        for lane in self.lanes:
+            if isinstance(lane, SendingLane):
+                self.give_back(lane.arena, fresh=False)
+
+    def put_bytes(self) -> int:
+        """Bytes of all put segments of this door, those counted that it asked for."""
+        arenas = [lane.arena for lane in self.lanes if isinstance(lane, SendingLane)]
+        return sum(arena.total + (arena.wanted or 0) for arena in (*arenas, *self.left))
 
     # ---- watching ------------------------------------------------------------------------------------------
 
@@ -307,6 +458,7 @@ class Core:
             if self._wake_read in woken:
                 os.read(self._wake_read, 4096)
             with self.lock:
+                self.recover()
                 if self.link is link and not self.closing:
                     self.look()
                     self._trim()
@@ -314,13 +466,20 @@ class Core:
             self._close_pipe()
 
     def _trim(self) -> None:
-        """Gives back memory of lanes that have been idle for a while, all but one usual segment."""
+        """Gives back memory of lanes that are over, and of lanes that have been idle for a while all but one usual
+        segment."""
         if self.link is None:
             return
-        for lane in self.lanes:
-            if isinstance(lane, SendingLane):
-                for number in lane.arena.surplus(self.link.welcome.segment_bytes, time.monotonic()):
-                    self.send(_wire.drop(number))
+        arenas = [lane.arena for lane in self.lanes if isinstance(lane, SendingLane)]
+        if any(arena.returned or arena.refusal is not None for arena in arenas):
+            # A place that became free by itself, and the time to ask for memory again, are news that nobody brings.
+            self.notify()
+        for arena in arenas:
+            for number in arena.surplus(self.link.welcome.segment_bytes, time.monotonic()):
+                self.send(_wire.drop(number))
+        for arena in self.left:
+            self.give_back(arena)
+        self.left = [arena for arena in self.left if arena.parts]
 
     def _close_pipe(self) -> None:
         for descriptor in (self._wake_read, self._wake_write):
@@ -356,19 +515,22 @@ class Core:
                 link.close()
                 return
             self.link = link
-            self._resume(link)
+            running = self._resume(link)
+        while running and self.link is link and not self.closing:
+            self.wait(None)
+            with self.lock:
+                running = [operation for operation in running if self._step(operation)]
+                self.notify()
 
-    def _resume(self, link: Link) -> None:
-        """Restores every lane, side by side: one that waits for its peer keeps no other waiting."""
+    def _resume(self, link: Link) -> list[Operation[None]]:
+        """What restores the lanes, side by side: one that waits for its peer keeps no other waiting."""
         from . import _operations
 
         running = [_operations.resume(self, lane, link) for lane in self.lanes if not lane.over]
+        # Before anybody else uses the lanes.
+        running = [operation for operation in running if self._step(operation)]
         self.notify()
-        while running and self.link is link and not self.closing:
-            running = [operation for operation in running if self._step(operation)]
-            self.notify()
-            if running:
-                self.wait(None)
+        return running
 
     def _step(self, operation: Operation[None]) -> bool:
         try:
@@ -388,16 +550,13 @@ class Core:
     def close(self) -> None:
         """Leaves the sidecar; the connection itself stays open until the last view is gone."""
         if self.forked:
-            # Whoever held the lock is in the parent.
             return
         with self.lock:
-            if self.closing:
-                return
+            self.recover()
             self.closing = True
             # What was taken last would go to somebody else again.
             self.tell()
-            if self.link is not None:
-                self.link.leave()
+            self._leave()
             for lane in self.lanes:
                 lane.end()
             self.wake_watcher()
@@ -413,6 +572,8 @@ def _after_fork() -> None:
     """A child has its parent's doors without the threads that watch them."""
     for core in tuple(_cores):
         core.forked = True
+        # Whoever held it is in the parent.
+        core.lock = threading.Lock()
         core.fatal = Closed("this door was opened before a fork; connect again in the new process", "UsedAfterFork")
 
 

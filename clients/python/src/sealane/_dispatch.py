@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from typing import TYPE_CHECKING, Optional
@@ -34,6 +35,8 @@ def dispatch(core: Core, link: Link, packet: Packet) -> None:
         _failed(core, message)
     elif isinstance(message, _wire.Dropped):
         link.takes.pop(message.segment, None)
+    elif isinstance(message, _wire.NoSegment):
+        _no_segment(core, message)
     elif isinstance(message, _wire.Welcome):
         raise _wire.WireError("a second WELCOME")
     else:
@@ -45,16 +48,60 @@ def dispatch(core: Core, link: Link, packet: Packet) -> None:
 
 
 def _segment(core: Core, link: Link, message: _wire.SegmentMade, descriptor: Optional[int]) -> None:
-    if descriptor is None:
-        raise _wire.WireError("SEGMENT without a descriptor")
-    segment = Segment(message.segment, descriptor, message.size)
     lane = core.numbered.get(message.lane)
-    if message.take:
-        link.takes[segment.number] = segment
-    elif isinstance(lane, SendingLane):
+    if not message.take:
+        core.wanting.discard(message.lane)
+    if lane is None or isinstance(lane, ReceivingLane) is not message.take:
+        # The lane is over.
+        if descriptor is not None:
+            os.close(descriptor)
+        if not message.take:
+            core.send(_wire.drop(message.segment))
+        return
+    try:
+        segment = _mapped(message, descriptor)
+    except OSError as error:
+        _unmapped(core, lane, message, error)
+        return
+    if isinstance(lane, SendingLane):
         lane.arena.add(segment)
     else:
-        core.send(_wire.drop(segment.number))
+        link.takes[segment.number] = message.lane, segment
+
+
+def _mapped(message: _wire.SegmentMade, descriptor: Optional[int]) -> Segment:
+    if descriptor is None:
+        # The kernel drops what a process has no room for.
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+    return Segment(message.segment, descriptor, message.size)
+
+
+def _unmapped(core: Core, lane: AnyLane, message: _wire.SegmentMade, error: OSError) -> None:
+    """This process has no room for more descriptors or mappings. A lane that puts can wait for some."""
+    why = f"{message.size} bytes of shared memory cannot be mapped into this process: {error.strerror}"
+    if isinstance(lane, SendingLane):
+        core.send(_wire.drop(message.segment))
+        _refuse_memory(lane, why, "LimitExceeded")
+        return
+    lane.error = Closed(why, "LimitExceeded")
+    core.abandon(lane)
+
+
+def _no_segment(core: Core, message: _wire.NoSegment) -> None:
+    if message.lane == 0:
+        # Other clients of the pod want memory.
+        core.give_back_idle()
+        return
+    core.wanting.discard(message.lane)
+    lane = core.numbered.get(message.lane)
+    if isinstance(lane, SendingLane):
+        _refuse_memory(lane, message.message, message.reason)
+
+
+def _refuse_memory(lane: SendingLane, why: str, reason: str) -> None:
+    lane.arena.wanted = None
+    lane.arena.refusal = why, reason
+    lane.arena.ask_again = time.monotonic() + _MEMORY_PAUSE_SECONDS
 
 
 def _failed(core: Core, message: _wire.Failed) -> None:
@@ -91,10 +138,6 @@ def _sending(core: Core, lane: SendingLane, message: _wire.Message) -> None:
     elif isinstance(message, _wire.UncertainRanges):
         lane.settle(message.ranges)
         lane.failures.extend(Uncertain(first, last) for first, last in message.ranges)
-    elif isinstance(message, _wire.NoSegment):
-        lane.arena.wanted = None
-        lane.arena.refusal = (message.message, message.reason)
-        lane.arena.ask_again = time.monotonic() + _MEMORY_PAUSE_SECONDS
     elif isinstance(message, _wire.ClosedLane):
         lane.end()
         core.forget(lane)
@@ -114,6 +157,7 @@ def _receiving(core: Core, lane: ReceivingLane, link: Link, message: _wire.Messa
         lane.ready_items.append(Interrupted(message.sender))
     elif isinstance(message, _wire.Ended):
         lane.ended = True
+        link.forget_segments(message.lane)
     elif isinstance(message, _wire.ClosedLane):
         lane.end()
         core.forget(lane)
@@ -122,7 +166,7 @@ def _receiving(core: Core, lane: ReceivingLane, link: Link, message: _wire.Messa
 
 
 def _arrived(lane: ReceivingLane, link: Link, number: int, entry: _wire.Entry) -> Arrived:
-    segment = link.takes.get(entry.segment) if entry.length else None
+    _, segment = link.takes.get(entry.segment, (0, None)) if entry.length else (0, None)
     if entry.length and (segment is None or entry.offset + entry.length > segment.size):
         raise _wire.WireError("a delivery does not lie within a segment")
     sender = lane.senders.get(entry.sender)

@@ -49,19 +49,11 @@ class Pending:
         for index, part in enumerate(parts):
             part.slot = self.slot
             part.offset = self.offset + index * length
-        if self.slot is not None:
-            self.slot.flying += self.count - 1
         return parts
 
     def bytes(self) -> memoryview:
         assert self.slot is not None
         return self.slot.segment.bytes(self.slot.offset + self.offset, self.length)
-
-    def settle(self) -> None:
-        """It is not under way any more."""
-        if self.slot is not None:
-            self.slot.settle()
-            self.slot = None
 
 
 class Lane:
@@ -90,6 +82,11 @@ class Lane:
         if self.over:
             raise Closed(f"the lane `{self.session}` is closed")
 
+    @property
+    def owes_error(self) -> bool:
+        """Closing has to tell the application that the lane ended otherwise."""
+        return False
+
     def end(self, error: Optional[SealaneError] = None) -> None:
         self.over = True
         self.opened = False
@@ -117,19 +114,30 @@ class SendingLane(Lane):
         #: What to raise at the next call, once each.
         self.failures: deque[Uncertain] = deque()
         self.closing = False
+        #: The application gave it up, or was told by `close` what ended it.
+        self.closed = False
+
+    @property
+    def owes_error(self) -> bool:
+        return self.over and self.error is not None and not self.closed
+
+    def close_ended(self) -> None:
+        """Closes a lane that is over: raises what ended it, once."""
+        self.raise_failure()
+        owes, self.closed = self.owes_error, True
+        if owes:
+            self.check()
 
     def open_packet(self, timeout_ms: int) -> bytes:
         base = next(iter(self.untaken), self.next)
         resume = self.next > 0
         return _wire.open_sender(self.number, self.session, self.incarnation, base, timeout_ms, resume)
 
-    def add(self, pending: Pending) -> bytes:
-        """Numbers what is put next; its entry."""
-        entry = pending.entry(self.next)
+    def add(self, pending: Pending) -> None:
+        """Numbers what is put next."""
         self.untaken[self.next] = pending
         self.under_way += pending.count
         self.next += pending.count
-        return entry
 
     def assign(self, sequence: int, tensors: int, replicas: bytes) -> None:
         """Where the sidecar sends a tensor or a whole run. What it shares out among replicas it names by its parts."""
@@ -165,10 +173,8 @@ class SendingLane(Lane):
             count = self.under_way
             error = error or Closed(f"the lane `{self.session}` was dropped before {count} tensors were taken")
         super().end(error)
-        for pending in self.untaken.values():
-            pending.settle()
+        # What was not taken still counts as that.
         self.untaken.clear()
-        self.under_way = 0
 
     def settle(self, ranges: tuple[tuple[int, int], ...]) -> None:
         for first, last in ranges:
@@ -180,7 +186,6 @@ class SendingLane(Lane):
                 pending = self.untaken.pop(sequence, None)
                 if pending is not None:
                     self.under_way -= pending.count
-                    pending.settle()
 
 
 class ReceivingLane(Lane):

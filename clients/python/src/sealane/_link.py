@@ -11,9 +11,10 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import partial
+from itertools import chain, repeat
 from typing import Any, Callable, NamedTuple, Optional
 
 from . import _wire
@@ -28,8 +29,12 @@ OWED_PER_MESSAGE_MAX = 4096
 _DESCRIPTOR_BYTES = array.array("i").itemsize
 # Plain numbers: to join members of an enumeration takes as long as the call that they are for.
 _SENDING = int(socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
-_RECEIVING = int(socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC)
-_ANCILLARY_BYTES = socket.CMSG_SPACE(_DESCRIPTOR_BYTES)
+#: Arguments of one `recvmsg`.
+_RECEIVE = (
+    (_wire.MESSAGE_BYTES_MAX,),
+    (socket.CMSG_SPACE(_DESCRIPTOR_BYTES),),
+    (int(socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC),),
+)
 
 
 class LinkLost(Exception):
@@ -53,12 +58,15 @@ class Link:
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
         self.alive = True
+        #: It read nothing for STUCK_SECONDS, and may read again.
+        self.stuck = False
         self.leaving = False
-        self.takes: dict[int, Segment] = {}
+        #: By number, with the lane that takes from it.
+        self.takes: dict[int, tuple[int, Segment]] = {}
         #: What watches over the views. The sidecar frees pages when the connection ends, so it stays while anything is
         #: in here.
         self.held: dict[Key, weakref.ref[Any]] = {}
-        #: Deliveries of which the application has a part, as far as anybody has said.
+        #: Deliveries of which the application has a part, as far as the sidecar has been told.
         self.begun: set[Key] = set()
         #: What the sidecar has not been told.
         self._taken: deque[Key] = deque()
@@ -67,10 +75,9 @@ class Link:
         #: The same in messages, which are here until they are sent.
         self._unsaid: deque[bytes] = deque()
         self._flushing = threading.Lock()
-        self._buffer = bytearray(_wire.MESSAGE_BYTES_MAX)
-        self._view = memoryview(self._buffer)
-        self._readable = select.poll()
-        self._readable.register(connection, select.POLLIN)
+        #: Packets as `recvmsg` gives them.
+        self.inbox: deque[tuple[bytes, Any, int, Any]] = deque()
+        self.forget_waiting()
         self.welcome: _wire.Welcome
         _links.add(self)
 
@@ -118,29 +125,46 @@ class Link:
     def fileno(self) -> int:
         return self.connection.fileno()
 
+    def forget_waiting(self) -> None:
+        """Whoever waits does not count any more."""
+        self._readable = select.poll()
+        self._readable.register(self.connection, select.POLLIN)
+
     def wait(self, seconds: float) -> bool:
         """Waits for a packet; an error on the socket counts. One thread at a time."""
         return not self.alive or bool(self._readable.poll(max(0.0, seconds) * 1000))
 
     def send(self, packet: bytes) -> None:
         """Sends one packet. The sidecar always reads, so waiting is short; `LinkLost` when it does not."""
-        while True:
+        while not self.stuck:
             try:
                 self.connection.send(packet, _SENDING)
                 return
-            except BlockingIOError:
-                self._await_room()
             except OSError as error:
-                raise LinkLost from error
+                self._await_room(error)
+        raise LinkLost
 
-    def _await_room(self) -> None:
+    def _send_unsaid(self) -> None:
+        """As `send`, for the first of what is not said, which is dropped as it goes."""
+        while not self.stuck:
+            try:
+                _together(partial(self.connection.send, self._unsaid[0], _SENDING), partial(self._unsaid.popleft))
+                return
+            except OSError as error:
+                self._await_room(error)
+        raise LinkLost
+
+    def _await_room(self, error: OSError) -> None:
+        if not isinstance(error, BlockingIOError):
+            raise LinkLost from error
         try:
             poller = select.poll()
             poller.register(self.connection, select.POLLOUT)
             if poller.poll(STUCK_SECONDS * 1000):
                 return
-            # Whoever reads next learns it as well.
-            self.connection.shutdown(socket.SHUT_RDWR)
+            # Whoever reads next learns it as well. The connection stays while there are views: a sidecar that reads again
+            # would free their memory.
+            self.stuck = True
         except (OSError, ValueError):
             # Another thread closed it meanwhile.
             pass
@@ -148,18 +172,30 @@ class Link:
 
     def receive(self) -> Optional[Packet]:
         """The next packet if one waits; `LinkLost` after the last."""
+        packet = self.peek()
+        if packet is not None:
+            self.inbox.popleft()
+        return packet
+
+    def peek(self) -> Optional[Packet]:
+        """As `receive`; it stays the first of the inbox, so an exception that comes now loses nothing."""
+        if self.stuck:
+            raise LinkLost
         try:
-            size, control, _, _ = self.connection.recvmsg_into([self._buffer], _ANCILLARY_BYTES, _RECEIVING)
+            if not self.inbox:
+                # Built-in code from the socket into the inbox: no signal comes between.
+                next(map(self.inbox.append, map(self.connection.recvmsg, *_RECEIVE)))
         except BlockingIOError:
             return None
         except ConnectionResetError:
             # The sidecar died with unread packets of ours; what it had said still follows.
-            return self.receive()
+            return self.peek()
         except OSError as error:
             raise LinkLost from error
-        if size == 0:
+        data, control, _, _ = self.inbox[0]
+        if not data:
             raise LinkLost
-        message = _wire.parse(bytes(self._view[:size]))
+        message = _wire.parse(data)
         if not control:
             return Packet(message, None)
         descriptors = array.array("i")
@@ -177,7 +213,6 @@ class Link:
     def took(self, key: Key, urgent: bool) -> None:
         """The application has a delivery. Told at once when urgent, else with others."""
         self._taken.append(key)
-        self.begun.discard(key)
         if urgent or len(self._taken) >= OWED_BATCH:
             self.flush()
 
@@ -185,23 +220,21 @@ class Link:
         """The application has a part of a delivery, and nobody is left to take the rest."""
         if key in self.begun:
             self._taken_partly.append(key)
-            self.begun.discard(key)
 
     def release(self, key: Key, urgent: bool) -> None:
-        """The application has no view of a delivery. Takes no lock that it would have to wait for, because the
-        collector may run it inside one, in any thread."""
+        """The application has no view of a delivery. Takes no lock that its own thread has, because the collector may run
+        it inside one, in any thread."""
         self.took_partly(key)
         self._released.append(key)
         if urgent or len(self._released) >= OWED_BATCH:
             self.flush()
 
     def flush(self) -> None:
-        """Tells what is owed. Whoever comes while another thread is at it leaves it to that one."""
-        while self._owes() and self._flushing.acquire(blocking=False):
-            try:
+        """Tells what is owed. Whoever comes while another is at it, in this thread or in one beside it, leaves it to that
+        one; should one come between the look and the lock, it is waited for, which is short."""
+        while self._owes() and not self._flushing.locked():
+            with self._flushing:
                 self._say()
-            finally:
-                self._flushing.release()
 
     def tell(self) -> None:
         """As `flush`, and what was owed before has been told when it returns. Not for the collector, which may run
@@ -215,11 +248,28 @@ class Link:
 
     def _say(self) -> None:
         # In this order, because a delivery is taken before it is released.
-        released, partly, taken = map(_drained, (self._released, self._taken_partly, self._taken))
-        self._unsaid.extend(_words(taken, partly, released))
+        owed = self._released, self._taken_partly, self._taken
+        keys = [tuple(some) for some in owed]
+        self.begun.difference_update(keys[1], keys[2])
+        released, partly, taken = map(_by_lane, keys)
+        words = list(_words(taken, partly, released))
+        said = [repeat(partial(some.popleft), len(known)) for some, known in zip(owed, keys)]
+        _together(partial(self._unsaid.extend, words), *chain.from_iterable(said))
         while self._unsaid:
-            self.send(self._unsaid[0])
-            self._unsaid.popleft()
+            self._send_unsaid()
+
+    def leave_lanes(self, lanes: Iterable[int]) -> None:
+        """The lanes end and the connection stays. What the application has of them is not the sidecar's to give away."""
+        for key in tuple(self.begun):
+            self.took_partly(key)
+        self.tell()
+        for lane in lanes:
+            self.send(_wire.close(lane, abandon=True))
+
+    def forget_segments(self, lane: int) -> None:
+        """Nothing more comes in the segments of a lane. What lies in them keeps them."""
+        for number in [number for number, (user, _) in self.takes.items() if user == lane]:
+            del self.takes[number]
 
     def leave(self) -> None:
         """Closes now, or when the last view is gone."""
@@ -245,7 +295,7 @@ def _gone(link: Link, key: Key, urgent: bool, _view: weakref.ref[Any]) -> None:
     """The last view of something is gone."""
     lane, _ = key
     try:
-        if lane and link.alive:
+        if lane and link.alive and not link.stuck:
             with suppress(LinkLost):
                 # Whoever reads next learns that the link is gone, and with it what was held.
                 link.release(key, urgent)
@@ -254,10 +304,19 @@ def _gone(link: Link, key: Key, urgent: bool, _view: weakref.ref[Any]) -> None:
         link._close_if_idle()
 
 
-def _drained(owed: deque[Key]) -> ByLane:
+def _together(*calls: partial[Any]) -> None:
+    """Makes calls of built-in functions with no byte code between them: either the first raises, or no signal comes before
+    the last is made."""
+    deque(map(_CALL, calls), maxlen=0)
+
+
+#: Only these are called with it.
+_CALL = partial.__call__
+
+
+def _by_lane(keys: Iterable[Key]) -> ByLane:
     lanes: ByLane = {}
-    while owed:
-        lane, number = owed.popleft()
+    for lane, number in keys:
         lanes.setdefault(lane, []).append(number)
     return lanes
 
@@ -267,7 +326,7 @@ def _words(taken: ByLane, partly: ByLane, released: ByLane) -> Iterator[bytes]:
     for lane, numbers in partly.items():
         # An interruption may have come before it was known here that the application has all of it.
         only = set(numbers).difference(taken.get(lane, ()))
-        yield from _split(partial(_wire.took, partly=True), lane, [one for one in numbers if one in only])
+        yield from _split(partial(_wire.took, partly=True), lane, sorted(only))
     for lane, numbers in taken.items():
         both = set(numbers).intersection(released.get(lane, ()))
         if both:

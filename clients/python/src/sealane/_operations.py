@@ -7,6 +7,7 @@ import re
 import time
 from collections import deque
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Optional
 
 from . import _arrays, _runs, _wire
@@ -16,7 +17,7 @@ from ._core import RESUME_SECONDS, WAIT, Core, Expired, Operation, Work
 from ._lanes import AnyLane, Pending, ReceivingLane, SendingLane
 from ._link import Link, LinkLost
 from ._runs import URGENT_BYTES, Described
-from .errors import Interrupted, NotReady, Refused, Timeout
+from .errors import Interrupted, NotReady, Refused, SealaneError, Timeout
 from .tensor import Tensor
 
 #: How long to wait for the sidecar's own, more precise answer after a lane's timeout.
@@ -27,13 +28,23 @@ PATIENCE_SECONDS = 86_400.0
 RETRY_SECONDS = 0.2
 #: As Kubernetes names objects (RFC 1123 subdomain).
 _SESSION = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?")
+#: Wishes for memory that a client may have unanswered (`DOOR.md`).
+WANTS_MAX = 16
+#: A segment takes one of so many parts of the memory that is left, unless a tensor needs more.
+SHARES = 8
+#: What there is to do when the pod's memory is too small. The containers of an injected pod cannot set it themselves.
+MORE_MEMORY = (
+    "annotate the pod with a larger sealane.dev/memory-limit, of which shared memory is a part (SEALANE_ARENA_BYTES where "
+    "you start the sidecar yourself)"
+)
 
 
 def open_lane(core: Core, lane: AnyLane, timeout: Optional[float]) -> Operation[None]:
     """Opens a lane; `NotReady` with the reason after `timeout` seconds."""
-    core.add(lane)
-    core.announce(lane, PATIENCE_SECONDS if timeout is None else max(0.0, timeout))
+    core.check_lanes()
     try:
+        core.add(lane)
+        core.announce(lane, PATIENCE_SECONDS if timeout is None else max(0.0, timeout))
         while not lane.ready:
             lane.check()
             yield WAIT
@@ -48,17 +59,8 @@ def open_lane(core: Core, lane: AnyLane, timeout: Optional[float]) -> Operation[
         raise NotReady(f"`{lane.session}`: {error.args[0]}", error.reason) from None
     finally:
         if not lane.ready:
-            abandon(core, lane)
-
-
-def abandon(core: Core, lane: AnyLane) -> None:
-    """Drops a lane without an end; its other side sees an interruption."""
-    if lane not in core.lanes:
-        return
-    if lane.number:
-        core.send(_wire.close(lane.number, abandon=True))
-    lane.end()
-    core.forget(lane)
+            # Not at once: a call that was interrupted may come here without the lock.
+            core.unwanted.append(lane)
 
 
 # ---- putting ---------------------------------------------------------------------------------------------------
@@ -84,8 +86,8 @@ def put(core: Core, lane: SendingLane, described: Sequence[Described]) -> Operat
     except Expired:
         raise _slow(core, lane, tuple(sequences)) from None
     finally:
-        for pending in prepared:
-            pending.settle()
+        # Who keeps an exception keeps what its frames hold.
+        prepared.clear()
 
 
 def put_now(core: Core, lane: SendingLane, described: Described) -> Optional[int]:
@@ -102,22 +104,39 @@ def put_now(core: Core, lane: SendingLane, described: Described) -> Optional[int
     if slot is None:
         return None
     pending = Pending(source.dtype.code, source.shape, nbytes, name, source.parts)
-    slot.flying = 1
     pending.slot = slot
     try:
         source.copy(slot.bytes(nbytes))
     except BaseException:
-        pending.settle()
+        del slot, pending
         raise
-    sequence = lane.next
-    core.send(_wire.put(lane.number, (lane.add(pending),)))
-    return sequence
+    return _hand_over(core, lane, (pending,))
+
+
+def _hand_over(core: Core, lane: SendingLane, pendings: Sequence[Pending]) -> int:
+    """Numbers what was copied, and tells the sidecar; the first number."""
+    first = number = lane.next
+    entries = []
+    for pending in pendings:
+        entries.append(pending.entry(number))
+        number += pending.count
+    packet = _wire.put(lane.number, entries)
+    core.torn = True
+    for pending in pendings:
+        lane.add(pending)
+    core.send(packet)
+    core.torn = False
+    return first
 
 
 def _slow(core: Core, lane: SendingLane, sequences: tuple[int, ...]) -> Timeout:
     refusal = lane.arena.refusal
     if refusal is not None:
         return Timeout(f"no shared memory for the tensor: {refusal[0]}", refusal[1], sequences)
+    return _untaken(core, lane, sequences)
+
+
+def _untaken(core: Core, lane: SendingLane, sequences: tuple[int, ...]) -> Timeout:
     if not lane.ready:
         error = core.timeout(f"`{lane.session}` is being restored after a restart of the sidecar")
         return Timeout(error.args[0], error.reason, sequences)
@@ -138,7 +157,6 @@ def _prepare(
         return pending
     slot = lane.arena.lent_at(source.address(), source.nbytes) if lane.arena.lent and source.address else None
     if slot is not None:
-        slot.flying += 1
         pending.slot = slot
         return pending
     slot = lane.arena.take(source.nbytes) if lane.ready else None
@@ -146,14 +164,19 @@ def _prepare(
         # What waits to be handed over may be what the memory is waiting for.
         yield from _submit(core, lane, prepared, sequences)
         slot = yield from _room(core, lane, source.nbytes)
-    slot.flying = 1
     pending.slot = slot
-    try:
-        yield Work(lambda: source.copy(slot.bytes(source.nbytes)), source.nbytes)
-    except BaseException:
-        pending.settle()
-        raise
+    yield Work(partial(_write, source, slot), source.nbytes)
     return pending
+
+
+def _write(source: Source, slot: Slot) -> None:
+    """Whoever runs this has the slot until it is done, and nobody else gets the place before, whatever became of the call
+    that wanted it."""
+    try:
+        source.copy(slot.bytes(source.nbytes))
+    finally:
+        # Who keeps an exception keeps what this frame holds.
+        del slot
 
 
 def _room(core: Core, lane: SendingLane, size: int, link: Optional[Link] = None) -> Operation[Slot]:
@@ -175,23 +198,32 @@ def _grow(core: Core, lane: SendingLane, size: int) -> None:
     arena, link = lane.arena, core.link
     if link is None or arena.wanted is not None or time.monotonic() < arena.ask_again:
         return
-    most, usual = link.welcome.put_bytes_max, link.welcome.segment_bytes
-    if round_up(size, SEGMENT_STEP_BYTES) > most:
+    most = link.welcome.put_bytes_max
+    needed = round_up(size, SEGMENT_STEP_BYTES)
+    if needed > most:
         raise Refused(
-            f"a tensor of {size} bytes does not fit: this pod's sidecar shares at most {most} bytes for putting; "
-            "raise SEALANE_ARENA_BYTES, or put it in parts",
+            f"a tensor of {size} bytes does not fit: this pod's sidecar shares at most {most} bytes for putting; put it in "
+            f"parts, or {MORE_MEMORY}",
             "LimitExceeded",
         )
-    wish = arena.wish(size, usual, most)
-    if wish is None:
-        # Idle segments that are too small for this tensor may stand in its way.
-        if arena.total + size > most or arena.refusal is not None:
-            for number in arena.idle():
-                core.send(_wire.drop(number))
-        wish = arena.wish(size, usual, most)
-    if wish is not None and core.link is link:
+    if core.put_bytes() + needed > most or arena.refusal is not None:
+        # Idle segments, of other lanes or too small for this tensor, may stand in its way.
+        core.give_back_idle()
+    others = core.put_bytes() - arena.total
+    if others + needed > most:
+        held = f"the other lanes of this door hold {others} of the {most} bytes that this pod may share for putting"
+        arena.refusal = f"{held}; close what is not used, or {MORE_MEMORY}", "LimitExceeded"
+    # A lane asks for a part of what is left, so that there is always some for the next.
+    left = max(0, most - others - arena.total) // SHARES
+    usual = min(link.welcome.segment_bytes, left - left % SEGMENT_STEP_BYTES)
+    usual = max(SEGMENT_STEP_BYTES, usual)
+    wish = arena.wish(size, usual, most - others)
+    if wish is not None and len(core.wanting) < WANTS_MAX and core.link is link:
+        core.torn = True
         arena.wanted = wish
+        core.wanting.add(lane.number)
         core.send(_wire.want(lane.number, wish))
+        core.torn = False
 
 
 def _submit(core: Core, lane: SendingLane, prepared: deque[Pending], sequences: list[int]) -> Operation[None]:
@@ -204,21 +236,21 @@ def _submit(core: Core, lane: SendingLane, prepared: deque[Pending], sequences: 
         if _is_stale(prepared[0], lane):
             yield from _move(core, lane, prepared[0])
             continue
-        entries: list[bytes] = []
-        room = _wire.MESSAGE_BYTES_MAX - _wire.HEADER_BYTES
-        while prepared and _fits(prepared[0], lane) and not _is_stale(prepared[0], lane):
+        together: list[Pending] = []
+        room, tensors = _wire.MESSAGE_BYTES_MAX - _wire.HEADER_BYTES, 0
+        while prepared and _fits(prepared[0], lane, tensors) and not _is_stale(prepared[0], lane):
             room -= prepared[0].entry_bytes
             if room < 0:
                 break
-            pending = prepared.popleft()
-            sequences.extend(range(lane.next, lane.next + pending.count))
-            entries.append(lane.add(pending))
-        core.send(_wire.put(lane.number, entries))
+            tensors += prepared[0].count
+            together.append(prepared.popleft())
+        first = _hand_over(core, lane, together)
+        sequences.extend(range(first, first + tensors))
 
 
-def _fits(pending: Pending, lane: SendingLane) -> bool:
-    """Whether the window has room for it."""
-    return lane.under_way + pending.count <= lane.window
+def _fits(pending: Pending, lane: SendingLane, before: int = 0) -> bool:
+    """Whether the window has room for it, behind so many others."""
+    return lane.under_way + before + pending.count <= lane.window
 
 
 def _is_stale(pending: Pending, lane: SendingLane) -> bool:
@@ -231,7 +263,6 @@ def _move(core: Core, lane: SendingLane, pending: Pending, link: Optional[Link] 
     if old is None:
         return
     slot = yield from _room(core, lane, pending.length, link)
-    slot.flying = 1
     # Within the lock: nothing else can use the lane until this is done.
     slot.bytes(pending.length)[:] = pending.bytes()
     pending.slot, pending.offset = slot, 0
@@ -265,25 +296,23 @@ def flush(core: Core, lane: SendingLane) -> Operation[None]:
                 return
             yield WAIT
     except Expired:
-        raise _slow(core, lane, ()) from None
+        raise _untaken(core, lane, ()) from None
 
 
 def close_sender(core: Core, lane: SendingLane) -> Operation[None]:
     """Flushes and ends the stream; closing again does nothing."""
-    if lane.over and lane.error is None:
-        return
-    lane.check()
-    yield from flush(core, lane)
-    if lane.over:
-        return
-    lane.closing = True
-    if lane.ready:
-        core.send(_wire.close(lane.number))
+    try:
+        yield from flush(core, lane)
+    except SealaneError:
+        lane.closed = lane.over
+        raise
+    if not lane.over:
+        lane.closing = True
+        if lane.ready:
+            core.send(_wire.close(lane.number))
     while not lane.over:
         yield WAIT
-    lane.raise_failure()
-    if lane.error is not None:
-        raise lane.error
+    lane.close_ended()
 
 
 # ---- taking ----------------------------------------------------------------------------------------------------
@@ -292,8 +321,9 @@ def close_sender(core: Core, lane: SendingLane) -> Operation[None]:
 def take(core: Core, lane: ReceivingLane) -> Operation[Optional[Tensor]]:
     """The next tensor; None when every sender has closed."""
     while True:
-        if lane.begun is not None or lane.ready_items:
-            return take_ready(core, lane)
+        tensor = take_ready(core, lane)
+        if tensor is not None:
+            return tensor
         if lane.ended:
             lane.end()
             core.forget(lane)
@@ -304,16 +334,22 @@ def take(core: Core, lane: ReceivingLane) -> Operation[Optional[Tensor]]:
 
 def take_ready(core: Core, lane: ReceivingLane) -> Optional[Tensor]:
     """The next tensor if one is here."""
-    arrived = lane.begun
+    arrived, waiting = lane.begun, lane.ready_items
+    if arrived is not None and arrived.over:
+        # An exception took the last of it from the application.
+        _break_off(core, lane)
+        arrived = None
     if arrived is None:
-        if not lane.ready_items:
+        if not waiting:
             return None
-        item = lane.ready_items.popleft()
-        if isinstance(item, Interrupted):
-            raise item
-        item.begin()
-        lane.begun = arrived = item
+        if isinstance(waiting[0], Interrupted):
+            raise waiting.popleft()  # type: ignore[misc]
+        waiting[0].begin()
+        lane.begun = arrived = waiting[0]
+    if waiting and waiting[0] is arrived:
+        waiting.popleft()
     tensor = arrived.next()
+    arrived.advance()
     if arrived.over:
         lane.begun = None
         if core.link is arrived.link:
@@ -392,12 +428,12 @@ def _put_again(core: Core, lane: SendingLane, link: Link) -> Operation[None]:
             return
         if lane.untaken.get(sequence) is pending:
             core.send(_wire.put(lane.number, [pending.entry(sequence)]))
-        else:
-            pending.settle()
 
 
 def check_name(name: str) -> bytes:
-    """The bytes of a tensor's name; ValueError when it is too long."""
+    """The bytes of a tensor's name; TypeError when it is no text, ValueError when it is too long."""
+    if not isinstance(name, str):
+        raise TypeError(f"a tensor's name is a str, not {name!r:.64}, a {type(name).__name__}")
     data = name.encode()
     if len(data) > _wire.NAME_BYTES_MAX:
         raise ValueError(f"a tensor's name has at most {_wire.NAME_BYTES_MAX} bytes, this one {len(data)}")
@@ -434,6 +470,8 @@ def describe(core: Core, lane: SendingLane, values: Sequence[Any], names: Option
 
 
 def _check_rank(core: Core, source: Source) -> None:
-    most = core.link.welcome.rank_max if core.link is not None else _wire.RANK_MAX
+    # Without the lock: the connection may go meanwhile.
+    link = core.link
+    most = link.welcome.rank_max if link is not None else _wire.RANK_MAX
     if len(source.shape) > most:
         raise ValueError(f"a tensor has at most {most} dimensions here, this one {len(source.shape)}")

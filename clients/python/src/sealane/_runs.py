@@ -142,21 +142,22 @@ class Arrived:
         self.entry = entry
         self.sender = sender
         self.segment = segment
+        self._window: Any = None
         self.count = entry.shape[0] if entry.run else 1
         #: Whether what it occupies is worth a message.
         self._is_urgent = entry.length >= URGENT_BYTES
 
     def begin(self) -> None:
-        """The application gets the first one now: the memory is its own until the last view is gone."""
+        """The application gets the first one now: the memory is its own until the last view is gone. Once more does
+        nothing more."""
         entry, link = self.entry, self.link
         link.begun.add(self.key)
         self._index = 0
         self._nbytes = entry.length // self.count
         self._shape = entry.shape[1:] if entry.run else entry.shape
         self._dtype = _dtypes.by_code(entry.dtype)
-        self._window: Any = None
         if self.segment is not None:
-            self._window = self.segment.window(entry.offset, entry.length)
+            self._window = self._window or self.segment.window(entry.offset, entry.length)
             link.watch(self._window, self.key, self._is_urgent)
 
     @property
@@ -164,11 +165,13 @@ class Arrived:
         return self._index == self.count
 
     def next(self) -> Tensor:
-        """The next one; there is one unless it is `over`."""
+        """The next one; there is one unless it is `over`. It stays the next until `advance`."""
         entry, index, nbytes = self.entry, self._index, self._nbytes
-        self._index = index + 1
         place = self._window, index * nbytes
         return Tensor(entry.name, entry.sequence + index, self.sender, self._dtype, self._shape, nbytes, *place)
+
+    def advance(self) -> None:
+        self._index += 1
 
     def took(self) -> None:
         """The application has all of it."""

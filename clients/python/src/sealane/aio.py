@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import Any, Callable, Generic, Optional, TypeVar, Union
 
 from . import _operations
-from ._core import Core, Expired, Operation, Work
+from ._core import Core, Expired, Operation, Step, Work
 from ._lanes import ReceivingLane, SendingLane
 from ._link import Link
 from ._runs import Described
@@ -60,29 +60,32 @@ class _Driver:
         core = self.core
         core.check_usable()
         deadline = None if timeout is None else time.monotonic() + timeout
-        throw: Optional[Expired] = None
+        step: Optional[Step] = None
+        expired = False
         try:
             while True:
                 with core.lock:
                     core.drain()
-                    step = operation.send(None) if throw is None else operation.throw(throw)
-                    throw = None
+                    step = core.advance(operation, False, expired)
+                    expired = False
                     news = None if isinstance(step, Work) else self._subscribe()
                 if isinstance(step, Work):
                     if step.nbytes < INLINE_BYTES_MAX:
                         step.run()
                     else:
+                        # A cancelled call ends here and its copy goes on: that has the place until it is done.
                         await asyncio.get_running_loop().run_in_executor(None, step.run)
                 elif news is not None and not await self._await(news, deadline):
-                    throw = Expired()
+                    expired = True
         except StopIteration as stop:
             value: T = stop.value
             return value
         except Expired:
             raise core.timeout(what) from None
         finally:
-            with core.lock:
-                operation.close()
+            step = None
+            operation.close()
+            core.drop_unwanted()
 
     def _subscribe(self) -> tuple[asyncio.Future[None], Callable[[], None]]:
         """Under the lock: a future that the next news resolves, and what listens for it."""
@@ -222,18 +225,24 @@ class Door(_Closing):
         return ReceiverOpening(opening)
 
     async def _open(self, lane: Union[SendingLane, ReceivingLane], timeout: Optional[float]) -> None:
-        self._lanes = [open_lane for open_lane in self._lanes if not open_lane.closed]
+        self._lanes = [one for one in self._lanes if not one.closed or one._lane.owes_error]
         allowed = None if timeout is None else timeout + _operations.GRACE_SECONDS
         operation = _operations.open_lane(self._driver.core, lane, timeout)
         await self._driver.run(operation, allowed, f"opening `{lane.session}`")
 
     async def close(self, *, timeout: Optional[float] = None) -> None:
-        """Closes every lane, then the connection. Views stay valid."""
+        """As `sealane.Door.close`."""
+        failed: Optional[SealaneError] = None
         try:
             for lane in self._lanes:
-                await lane.close(timeout=timeout)
+                try:
+                    await lane.close(timeout=timeout)
+                except SealaneError as error:
+                    failed = failed or error
         finally:
             await self._driver.close()
+        if failed is not None:
+            raise failed
 
     async def _leave(self, error: Optional[BaseException]) -> None:
         if error is None:
@@ -296,14 +305,19 @@ class Sender(_Closing):
 
     async def close(self, *, timeout: Optional[float] = None) -> None:
         """As `sealane.Sender.close`."""
-        if not self._lane.over:
-            operation = _operations.close_sender(self._driver.core, self._lane)
-            await self._driver.run(operation, timeout, f"closing `{self.session}`")
+        if self._lane.over:
+            self._lane.close_ended()
+            return
+        operation = _operations.close_sender(self._driver.core, self._lane)
+        await self._driver.run(operation, timeout, f"closing `{self.session}`")
 
     async def abandon(self) -> None:
         """As `sealane.Sender.abandon`."""
-        with self._driver.core.lock:
-            _operations.abandon(self._driver.core, self._lane)
+        core, lane = self._driver.core, self._lane
+        with core.lock:
+            lane.closed = True
+            core.recover()
+            core.abandon(lane)
 
     async def _leave(self, error: Optional[BaseException]) -> None:
         if error is None:

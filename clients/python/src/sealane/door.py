@@ -63,18 +63,25 @@ class Door:
         return receiver
 
     def _open(self, lane: Union[SendingLane, ReceivingLane], timeout: Optional[float]) -> None:
-        self._lanes = [open_lane for open_lane in self._lanes if not open_lane.closed]
+        self._lanes = [one for one in self._lanes if not one.closed or one._lane.owes_error]
         allowed = None if timeout is None else timeout + _operations.GRACE_SECONDS
         operation = _operations.open_lane(self._core, lane, timeout)
         self._core.run(operation, allowed, f"opening `{lane.session}`")
 
     def close(self, *, timeout: Optional[float] = None) -> None:
-        """Closes every lane, then the connection. Views stay valid."""
+        """Closes every lane, then the connection. Views stay valid. Raises what closing the first of them
+        raises that fails, when it has tried all."""
+        failed: Optional[SealaneError] = None
         try:
             for lane in self._lanes:
-                lane.close(timeout=timeout)
+                try:
+                    lane.close(timeout=timeout)
+                except SealaneError as error:
+                    failed = failed or error
         finally:
             self._core.close()
+        if failed is not None:
+            raise failed
 
     def __enter__(self) -> Door:
         return self
@@ -153,15 +160,23 @@ class Sender:
         self._core.run(_operations.flush(self._core, self._lane), timeout, f"flushing `{self.session}`")
 
     def close(self, *, timeout: Optional[float] = None) -> None:
-        """Flushes, then ends the stream with an authenticated end. Closing again does nothing."""
-        if not self._lane.over:
-            operation = _operations.close_sender(self._core, self._lane)
-            self._core.run(operation, timeout, f"closing `{self.session}`")
+        """Flushes, then ends the stream with an authenticated end. Closing again does nothing.
+
+        Raises what `flush` raises, for a lane that ended otherwise as well: when this returns, the receivers have taken
+        everything and know that it was all."""
+        if self._lane.over:
+            self._lane.close_ended()
+            return
+        operation = _operations.close_sender(self._core, self._lane)
+        self._core.run(operation, timeout, f"closing `{self.session}`")
 
     def abandon(self) -> None:
         """Drops the lane without an end: receivers see `Interrupted`."""
-        with self._core.lock:
-            _operations.abandon(self._core, self._lane)
+        core, lane = self._core, self._lane
+        with core.lock:
+            lane.closed = True
+            core.recover()
+            core.abandon(lane)
 
     def __enter__(self) -> Sender:
         return self
