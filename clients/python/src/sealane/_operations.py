@@ -30,6 +30,8 @@ RETRY_SECONDS = 0.2
 _SESSION = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?")
 #: Wishes for memory that a client may have unanswered (`DOOR.md`).
 WANTS_MAX = 16
+#: The first segment of a lane, unless a tensor needs more: 64 lanes have room beside whatever a pod takes.
+FIRST_SEGMENT_BYTES = 1 << 20
 #: A segment takes one of so many parts of the memory that is left, unless a tensor needs more.
 SHARES = 8
 #: What there is to do when the pod's memory is too small. The containers of an injected pod cannot set it themselves.
@@ -213,9 +215,10 @@ def _grow(core: Core, lane: SendingLane, size: int) -> None:
     if others + needed > most:
         held = f"the other lanes of this door hold {others} of the {most} bytes that this pod may share for putting"
         arena.refusal = f"{held}; close what is not used, or {MORE_MEMORY}", "LimitExceeded"
-    # A lane asks for a part of what is left, so that there is always some for the next.
+    # A lane begins with a little, doubles it, and asks for a part of what is left, so that there is always some for the
+    # next lane, and for what the pod takes.
     left = max(0, most - others - arena.total) // SHARES
-    usual = min(link.welcome.segment_bytes, left - left % SEGMENT_STEP_BYTES)
+    usual = min(link.welcome.segment_bytes, left - left % SEGMENT_STEP_BYTES, max(FIRST_SEGMENT_BYTES, arena.total))
     usual = max(SEGMENT_STEP_BYTES, usual)
     wish = arena.wish(size, usual, most - others)
     if wish is not None and len(core.wanting) < WANTS_MAX and core.link is link:
