@@ -1,7 +1,10 @@
 //! How much memory all segments of the pod take together. It is charged to the sidecar's own limit, so exceeding it
 //! would end the sidecar, not the client.
 
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use tokio::sync::watch;
 
 use super::take::TakeSegments;
 use crate::metrics::Door as Metrics;
@@ -14,6 +17,9 @@ pub(super) enum Side {
     Take,
 }
 
+/// What segments beyond the need of the moment leave of a side: so large a part of it is there for lanes that need little.
+const SPARE_PARTS: u64 = 8;
+
 /// The pod's account.
 #[derive(Debug)]
 pub(super) struct Budget {
@@ -21,7 +27,17 @@ pub(super) struct Budget {
     metrics: Metrics,
     used: Mutex<Used>,
     arenas: Mutex<Vec<Weak<TakeSegments>>>,
+    /// Somebody got none: what becomes idle goes back at once.
+    short: AtomicBool,
+    /// How often memory was given back.
+    returns: AtomicU64,
+    /// Who asked in vain last.
+    asked: watch::Sender<Option<Asker>>,
 }
+
+/// A client that asks in vain; it knows of its own idle segments by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Asker(pub(super) usize);
 
 #[derive(Debug, Default)]
 struct Used {
@@ -58,7 +74,15 @@ pub(super) struct Grant {
 impl Budget {
     pub(super) fn new(total: u64, metrics: Metrics) -> Arc<Self> {
         metrics.arena_limit.set(i64::try_from(total).unwrap_or(i64::MAX));
-        Arc::new(Self { total, metrics, used: Mutex::default(), arenas: Mutex::default() })
+        Arc::new(Self {
+            total,
+            metrics,
+            used: Mutex::default(),
+            arenas: Mutex::default(),
+            short: AtomicBool::default(),
+            returns: AtomicU64::default(),
+            asked: watch::Sender::new(None),
+        })
     }
 
     /// What either side can have: three quarters, so that a pod which puts and takes can always do both.
@@ -75,9 +99,10 @@ impl Budget {
 
     /// Sets `bytes` aside, taking back idle take segments if it must. None when there is no room now.
     pub(super) fn grant(self: &Arc<Self>, side: Side, bytes: u64) -> Option<Grant> {
-        let granted = self.try_grant(side, bytes).or_else(|| {
+        let granted = self.try_grant(side, bytes, 0).or_else(|| {
+            self.short.store(true, Ordering::SeqCst);
             self.each_arena(TakeSegments::trim);
-            self.try_grant(side, bytes)
+            self.try_grant(side, bytes, 0)
         });
         if granted.is_none() {
             self.metrics.arena_full.get_or_create(&side.label()).inc();
@@ -85,11 +110,41 @@ impl Budget {
         granted
     }
 
-    fn try_grant(self: &Arc<Self>, side: Side, bytes: u64) -> Option<Grant> {
+    /// As [`Budget::grant`] for more than is needed now: leaves some to lanes that need little.
+    pub(super) fn grant_generously(self: &Arc<Self>, side: Side, bytes: u64) -> Option<Grant> {
+        let spare = self.side_bytes_max() / SPARE_PARTS;
+        self.try_grant(side, bytes, spare).or_else(|| {
+            self.each_arena(TakeSegments::trim);
+            self.try_grant(side, bytes, spare)
+        })
+    }
+
+    /// Whether somebody waits for memory.
+    pub(super) fn is_short(&self) -> bool {
+        self.short.load(Ordering::SeqCst)
+    }
+
+    /// How often memory was given back so far.
+    pub(super) fn returns(&self) -> u64 {
+        self.returns.load(Ordering::SeqCst)
+    }
+
+    /// Asks every client but the `asker` for the put segments in which nothing lies.
+    pub(super) fn ask(&self, asker: Option<Asker>) {
+        self.asked.send_replace(asker);
+    }
+
+    /// Hears of those who ask.
+    pub(super) fn asked(&self) -> watch::Receiver<Option<Asker>> {
+        self.asked.subscribe()
+    }
+
+    fn try_grant(self: &Arc<Self>, side: Side, bytes: u64, spare: u64) -> Option<Grant> {
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         let sum = used.put.checked_add(used.take)?.checked_add(bytes)?;
         let own = used.of(side).checked_add(bytes)?;
-        if sum > self.total || own > self.side_bytes_max() {
+        let left = self.total.checked_sub(sum)?.min(self.side_bytes_max().checked_sub(own)?);
+        if left < spare {
             return None;
         }
         *used.of(side) = own;
@@ -115,7 +170,9 @@ impl Drop for Grant {
         let Budget { metrics, .. } = &*self.budget;
         metrics.segments.get_or_create(&self.side.label()).dec();
         metrics.arena.get_or_create(&self.side.label()).dec_by(counted(self.bytes));
-        // An arena that could not grow can try again.
+        // An arena that could not grow can try again, and says so if that is still too little.
+        self.budget.short.store(false, Ordering::SeqCst);
+        self.budget.returns.fetch_add(1, Ordering::SeqCst);
         self.budget.each_arena(TakeSegments::wake);
     }
 }
@@ -137,7 +194,9 @@ mod tests {
         assert!(budget.grant(Side::Put, 1).is_none());
         let take = budget.grant(Side::Take, 100).unwrap();
         assert!(budget.grant(Side::Take, 1).is_none());
+        assert!(budget.is_short());
         drop(put);
+        assert!(!budget.is_short());
         assert!(budget.grant(Side::Take, 201).is_none());
         drop(take);
         assert!(budget.grant(Side::Take, 300).is_some());
@@ -145,5 +204,26 @@ mod tests {
         let bytes = |side: Side| metrics.arena.get_or_create(&side.label()).get();
         assert_eq!((bytes(Side::Put), bytes(Side::Take)), (0, 0), "what is given back is not counted");
         assert_eq!(metrics.arena_full.get_or_create(&Side::Take.label()).get(), 3);
+    }
+
+    #[test]
+    fn generous_grants_leave_an_eighth_to_those_who_need_little() {
+        let budget = Budget::new(512, Metrics::default());
+        let large: Vec<_> = std::iter::from_fn(|| budget.grant_generously(Side::Take, 16)).collect();
+        assert_eq!(large.len(), 21);
+        let small: Vec<_> = (0..43).filter_map(|_| budget.grant(Side::Take, 1)).collect();
+        assert_eq!(small.len(), 43);
+    }
+
+    #[test]
+    fn everybody_hears_of_one_who_asks_in_vain() {
+        let budget = Budget::new(64, Metrics::default());
+        let mut asked = budget.asked();
+        budget.ask(Some(Asker(7)));
+        assert!(asked.has_changed().unwrap());
+        assert_eq!(*asked.borrow_and_update(), Some(Asker(7)));
+        // The next time as well, although it is the same one.
+        budget.ask(Some(Asker(7)));
+        assert!(asked.has_changed().unwrap());
     }
 }

@@ -6,14 +6,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use sealane_types::{Reason, SessionName};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::Shared;
-use super::budget::Side;
+use super::budget::{Asker, Side};
 use super::codec::{Failure, PutEntry, Reply, Request};
 use super::convert;
 use super::fault::Fault;
-use super::limits;
+use super::limits::{self, MORE_MEMORY};
 use super::receiver::{self, Receiving};
 use super::segment::{Segment, SegmentIds, rounded};
 use super::sender::{self, Sending};
@@ -119,6 +119,7 @@ impl Client {
         };
         self.name = name;
         self.welcome().await?;
+        self.tasks.spawn(ask_for_idle(self.socket.clone(), self.shared.clone(), asker(&self.ids)));
         loop {
             // Nothing below waits for this client, so its packets are always read and it cannot lock itself up.
             let request = self.receive(&mut buffer).await?;
@@ -154,7 +155,7 @@ impl Client {
             Request::Want { lane, bytes } => self.want(Want { lane, bytes }),
             Request::OpenSender { lane, session, incarnation, base, timeout, resume } => {
                 let deadline = Instant::now() + timeout;
-                let session = self.admit(lane, session)?;
+                let Some(session) = self.admit(lane, session)? else { return Ok(()) };
                 tracing::debug!(client = self.name, lane, %session, resume, "opening a lane that sends");
                 let opening = sender::Opening { lane, session, incarnation, base, deadline };
                 let (lanes, socket) = (self.shared.lanes.clone(), self.socket.clone());
@@ -165,7 +166,7 @@ impl Client {
             }
             Request::OpenReceiver { lane, session, timeout } => {
                 let deadline = Instant::now() + timeout;
-                let session = self.admit(lane, session)?;
+                let Some(session) = self.admit(lane, session)? else { return Ok(()) };
                 tracing::debug!(client = self.name, lane, %session, "opening a lane that receives");
                 let arena = TakeSegments::new(&self.shared.budget, self.ids.clone());
                 let (lanes, socket) = (self.shared.lanes.clone(), self.socket.clone());
@@ -198,19 +199,34 @@ impl Client {
         }
     }
 
-    /// Checks the number and session of a new lane.
-    fn admit(&mut self, lane: u32, session: String) -> Result<SessionName, Fault> {
+    /// Checks the number and session of a new lane. None when it was refused: what is wrong with one lane ends no other.
+    fn admit(&mut self, lane: u32, session: String) -> Result<Option<SessionName>, Fault> {
         if lane <= self.last_lane {
             return Err(Fault::LaneNumber(lane));
         }
         if self.lanes.len() >= limits::LANES_PER_CLIENT_MAX {
             self.lanes.retain(|_, lane| !lane.finished());
         }
-        if self.lanes.len() >= limits::LANES_PER_CLIENT_MAX {
-            return Err(Fault::TooMany { what: "lanes", max: limits::LANES_PER_CLIENT_MAX });
-        }
         self.last_lane = lane;
-        SessionName::new(session.as_str()).map_err(|_| Fault::SessionName(session))
+        if self.lanes.len() >= limits::LANES_PER_CLIENT_MAX {
+            self.refuse(lane, &Fault::TooMany { what: "lanes", max: limits::LANES_PER_CLIENT_MAX });
+            return Ok(None);
+        }
+        let Ok(name) = SessionName::new(session.as_str()) else {
+            self.refuse(lane, &Fault::SessionName(session));
+            return Ok(None);
+        };
+        Ok(Some(name))
+    }
+
+    fn refuse(&mut self, lane: u32, fault: &Fault) {
+        self.shared.metrics.faults.get_or_create(&KindLabel { kind: fault.kind() }).inc();
+        let (mut packet, message) = (Vec::new(), fault.to_string());
+        let (failure, reason) = (Failure::Refused, convert::reason(fault));
+        Reply::Failed { lane, failure, reason, message: &message }.encode(&mut packet);
+        let socket = self.socket.clone();
+        // A client that is gone by then is noticed by whoever reads.
+        self.tasks.spawn(async move { drop(socket.send(&packet).await) });
     }
 
     /// The lane, or None for one that is over and forgotten: the client may not know yet.
@@ -284,6 +300,7 @@ async fn make_segments(
                 socket.send_with(&packet, segment.descriptor()).await
             }
             Err(message) => {
+                shared.budget.ask(Some(asker(&ids)));
                 let (bytes, reason) = (want.bytes, Reason::LimitExceeded);
                 Reply::NoSegment { lane, bytes, reason, message: &message }.encode(&mut packet);
                 socket.send(&packet).await
@@ -295,11 +312,32 @@ async fn make_segments(
     }
 }
 
+fn asker(ids: &Arc<SegmentIds>) -> Asker {
+    Asker(Arc::as_ptr(ids).addr())
+}
+
+/// Asks the client for the put segments in which nothing lies, when others of the pod want memory that there is not.
+async fn ask_for_idle(socket: Arc<Socket>, shared: Arc<Shared>, own: Asker) {
+    let mut asked = shared.budget.asked();
+    while asked.changed().await.is_ok() {
+        if *asked.borrow_and_update() == Some(own) {
+            continue;
+        }
+        let mut packet = Vec::new();
+        let message = "others of this pod want memory; drop the segments in which nothing lies";
+        Reply::NoSegment { lane: 0, bytes: 0, reason: Reason::LimitExceeded, message }.encode(&mut packet);
+        if socket.send(&packet).await.is_err() {
+            return;
+        }
+        sleep(limits::IDLE_ASK_PAUSE).await;
+    }
+}
+
 async fn make_segment(bytes: u64, shared: &Shared, ids: &SegmentIds) -> Result<Segment, String> {
     let full = || {
         let side = shared.budget.side_bytes_max() >> 20;
         format!(
-            "{bytes} bytes do not fit: the tensors that this pod puts may take {side} MiB together; raise SEALANE_ARENA_BYTES"
+            "{bytes} bytes do not fit: the tensors that this pod puts may take {side} MiB together; {MORE_MEMORY}"
         )
     };
     let size = rounded(bytes).ok_or_else(full)?;

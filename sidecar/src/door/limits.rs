@@ -20,6 +20,9 @@ pub(super) const CLIENT_NAME_BYTES_MAX: usize = 64;
 /// Most replicas that a tensor can have been assigned to: what a broadcast reaches.
 pub(super) const REPLICAS_MAX: usize = 256;
 
+/// What there is to do when the memory does not suffice. The containers of an injected pod cannot set it themselves.
+pub(super) const MORE_MEMORY: &str = "close lanes, or annotate the pod with a larger sealane.dev/memory-limit, of which shared memory is a part (SEALANE_ARENA_BYTES where you start the sidecar yourself)";
+
 /// The usual segment. Small enough to stay near the caches, large enough for several tensors of everyday size.
 pub(super) const SEGMENT_BYTES: u64 = 16 << 20;
 /// Segment sizes are rounded up to this, so that sizes repeat.
@@ -40,6 +43,8 @@ pub(super) const HELLO_SECONDS: Duration = Duration::from_secs(10);
 pub(super) const OPEN_WAIT_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 /// How long a lane that failed waits for the session to say why.
 pub(super) const LAST_NEWS_WAIT: Duration = Duration::from_secs(1);
+/// Pause before a client is asked once more for memory that lies idle.
+pub(super) const IDLE_ASK_PAUSE: Duration = Duration::from_millis(100);
 /// Pause after a failed accept.
 pub(super) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 

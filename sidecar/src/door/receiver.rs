@@ -162,7 +162,7 @@ impl Task {
         let lane = self.lane;
         let arena = self.held.arena.clone();
         // The first segment is there before the first tensor asks for it.
-        let _ = tokio::task::spawn_blocking(move || arena.grow(limits::SEGMENT_BYTES)).await;
+        let _ = tokio::task::spawn_blocking(move || arena.begin()).await;
         let opened = tokio::select! {
             opened = lanes.open_receiver(session, self.held.arena.clone(), deadline) => opened,
             () = self.close.cancelled() => return self.stop(Stop::Closed).await,

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use tokio::sync::Notify;
 
-use super::budget::{Budget, Side};
+use super::budget::{Budget, Grant, Side};
 use super::extents::{Extents, aligned};
 use super::limits;
 use super::segment::{Segment, SegmentIds, rounded};
@@ -122,28 +122,56 @@ impl TakeSegments {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Adds a segment of the usual size before a tensor asks for one, unless memory is scarce. Blocks as
+    /// [`TakeSegments::grow`].
+    pub(super) fn begin(&self) {
+        let segment = self.create_generously(limits::SEGMENT_BYTES);
+        self.add(segment);
+    }
+
     /// Adds a segment for a tensor of `bytes`. Blocks while the kernel fills it with pages.
     pub(super) fn grow(&self, bytes: u64) {
+        let returns = self.budget.returns();
         let segment = self.create(bytes);
-        let mut state = self.state();
-        state.growing = false;
+        self.state().growing = false;
+        if segment.is_none() && self.budget.returns() != returns {
+            // Whoever was woken meanwhile found the arena still growing.
+            self.freed.notify_waiters();
+        }
+        self.add(segment);
+    }
+
+    fn add(&self, segment: Option<Segment>) {
         let Some(segment) = segment else { return };
         let extents = Extents::new(segment.bytes);
-        state.parts.push(Part { segment: Arc::new(segment), extents, announced: false });
-        drop(state);
+        self.state().parts.push(Part { segment: Arc::new(segment), extents, announced: false });
         self.changed.notify_one();
         self.freed.notify_waiters();
     }
 
     fn create(&self, bytes: u64) -> Option<Segment> {
         let smallest = rounded(bytes)?;
-        let usual = smallest.max(limits::SEGMENT_BYTES);
-        let grant = |size| Some((size, self.budget.grant(self.side, size)?));
-        let (size, grant) = grant(usual).or_else(|| grant(smallest))?;
-        match Segment::create(self.ids.next()?, size, grant) {
+        let generous = self.create_generously(smallest.max(limits::SEGMENT_BYTES));
+        if generous.is_some() {
+            return generous;
+        }
+        let grant = self.budget.grant(self.side, smallest);
+        if grant.is_none() {
+            self.budget.ask(None);
+        }
+        self.fill(smallest, grant?)
+    }
+
+    fn create_generously(&self, bytes: u64) -> Option<Segment> {
+        let grant = self.budget.grant_generously(self.side, bytes)?;
+        self.fill(bytes, grant)
+    }
+
+    fn fill(&self, bytes: u64, grant: Grant) -> Option<Segment> {
+        match Segment::create(self.ids.next()?, bytes, grant) {
             Ok(segment) => Some(segment),
             Err(error) => {
-                tracing::warn!(%error, bytes = size, "cannot create a segment for arriving tensors");
+                tracing::warn!(%error, bytes, "cannot create a segment for arriving tensors");
                 None
             }
         }
@@ -232,12 +260,18 @@ impl TakeArena for TakeSegments {
     fn release(&self, slot: SlotId) {
         let mut state = self.state();
         let Some(slot) = state.slots.remove(&slot) else { return };
+        let mut is_idle = false;
         if let Some(segment) = slot.segment
             && let Some(part) = state.parts.iter_mut().find(|part| part.segment.id == segment.id)
         {
             part.extents.give(slot.offset, slot.bytes);
+            is_idle = part.extents.all_free();
         }
         drop(state);
+        if is_idle && self.budget.is_short() {
+            // Who waits for memory is woken by what is given back, and by nothing else.
+            self.trim();
+        }
         self.freed.notify_waiters();
     }
 
@@ -280,6 +314,33 @@ mod tests {
         second.write_at(other, 40 * MIB - 1, &[1]).unwrap();
         assert!(second.write_at(other, 40 * MIB, &[1]).is_err());
         assert!(second.write_at(large, 0, &[1]).is_ok() == (large == other));
+    }
+
+    #[tokio::test]
+    async fn an_arena_that_waits_for_memory_gets_what_becomes_idle() {
+        let budget = Budget::new(64 * MIB, Metrics::default());
+        let first = TakeSegments::new(&budget, Arc::default());
+        let large = reserved(&first, 40 * MIB).await;
+        let second = TakeSegments::new(&budget, Arc::default());
+        let mut asked = budget.asked();
+        let waiting = reserved(&second, 40 * MIB);
+        tokio::pin!(waiting);
+        tokio::select! {
+            _ = &mut waiting => panic!("there is no room for both"),
+            heard = asked.changed() => heard.unwrap(),
+        }
+        first.release(large);
+        waiting.await;
+        assert!(first.announcements().added.is_empty());
+    }
+
+    #[tokio::test]
+    async fn each_of_64_lanes_has_room_for_a_little() {
+        let budget = Budget::new(512 * MIB, Metrics::default());
+        let lanes: Vec<_> = (0..64).map(|_| TakeSegments::new(&budget, Arc::default())).collect();
+        for lane in &lanes {
+            reserved(lane, 1000).await;
+        }
     }
 
     #[tokio::test]

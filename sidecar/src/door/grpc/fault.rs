@@ -3,6 +3,7 @@
 use sealane_types::Reason;
 use tonic::{Code, Status};
 
+use crate::door::limits::MORE_MEMORY;
 use crate::handoff::{LaneError, LaneFailure};
 
 /// What ends a call: the lane, a limit, or a rule of `door.proto` that the client broke.
@@ -12,12 +13,10 @@ pub(super) enum Fault {
     Lane(LaneError),
     #[error("the door serves {max} {what} already; close some")]
     TooMany { what: &'static str, max: usize },
-    #[error(
-        "the door's memory is in use: a lane needs {bytes} bytes of what SEALANE_ARENA_BYTES sets; close lanes or raise it"
-    )]
+    #[error("the door's memory is in use: a lane needs {bytes} bytes; {MORE_MEMORY}")]
     NoMemory { bytes: u64 },
     #[error(
-        "a tensor of {bytes} bytes does not fit: this pod's sidecar keeps at most {max} bytes of tensors that are put; raise SEALANE_ARENA_BYTES, or put it in parts"
+        "a tensor of {bytes} bytes does not fit: this pod's sidecar keeps at most {max} bytes of tensors that are put; put it in parts, or {MORE_MEMORY}"
     )]
     TooLarge { bytes: u64, max: u64 },
     #[error("the shape has more bytes than can be counted")]

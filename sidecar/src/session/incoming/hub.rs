@@ -260,7 +260,7 @@ impl Hub {
         if count > 0 && too_large == count {
             tracing::error!(
                 bytes = length,
-                "a tensor is larger than any receiving client's share of shared memory and is lost; raise SEALANE_ARENA_BYTES"
+                "a tensor is larger than any receiving client's share of shared memory and is lost; annotate this pod with a larger sealane.dev/memory-limit (or set SEALANE_ARENA_BYTES)"
             );
             return Err(NoSlot::TooLarge);
         }

@@ -28,6 +28,8 @@ pub(crate) const FAILED: u8 = 69;
 pub(crate) const ASSIGNED: u8 = 70;
 pub(crate) const TAKEN: u8 = 71;
 pub(crate) const CLOSED: u8 = 73;
+/// Kind and lane of what clients hear that might have memory which others want.
+const ASKED: (u8, u32) = (NO_SEGMENT, 0);
 pub(crate) const SENDER: u8 = 74;
 pub(crate) const DELIVER: u8 = 75;
 pub(crate) const INTERRUPTED: u8 = 76;
@@ -186,6 +188,9 @@ impl Client {
             if heard.kind == kind {
                 return heard;
             }
+            if (heard.kind, heard.lane) == ASKED {
+                continue;
+            }
             assert_eq!((heard.kind, heard.flags), (SEGMENT, 1), "{heard:?} {}", heard.words());
         }
     }
@@ -209,7 +214,7 @@ impl Client {
     pub(crate) fn hear_of(&self, lane: u32) -> Heard {
         loop {
             let heard = self.hear();
-            if heard.kind != SEGMENT {
+            if heard.kind != SEGMENT && (heard.kind, heard.lane) != ASKED {
                 assert_eq!(heard.lane, lane, "{heard:?}");
                 return heard;
             }

@@ -2,7 +2,9 @@
 
 use rustix::io::Errno;
 
-use crate::door::client::{Client, DELIVER, FAILED, MIB, NO_SEGMENT, OPENED, Served, WELCOME, entry, until};
+use crate::door::client::{
+    CLOSED, Client, DELIVER, FAILED, MIB, NO_SEGMENT, OPENED, Served, WELCOME, entry, until,
+};
 
 const CLIENTS_MAX: usize = 64;
 const LANES_PER_CLIENT_MAX: u32 = 64;
@@ -11,6 +13,8 @@ const SEGMENT_STEP_BYTES: u64 = 64 << 10;
 const WINDOW_TENSORS: u64 = 1024;
 /// `FAILED` of the client as a whole: it broke a rule.
 const MISUSE: u8 = 4;
+/// `FAILED` of a lane that cannot be opened.
+const REFUSED: u8 = 2;
 
 impl Client {
     /// Hears until the client's end, which says what it did wrong.
@@ -60,8 +64,44 @@ fn a_client_has_so_many_lanes_and_no_more() {
     for lane in 1..=LANES_PER_CLIENT_MAX {
         assert_eq!(client.open(lane, false, "lanes").kind, OPENED);
     }
-    client.ask(LANES_PER_CLIENT_MAX + 1, false, "lanes");
-    client.is_told("64 lanes");
+    let refused = client.open(LANES_PER_CLIENT_MAX + 1, false, "lanes");
+    assert_eq!((refused.kind, refused.lane, refused.flags), (FAILED, LANES_PER_CLIENT_MAX + 1, REFUSED));
+    assert!(refused.words().contains("64 lanes"), "{}", refused.words());
+    goes_on(&client, LANES_PER_CLIENT_MAX);
+}
+
+#[test]
+fn a_name_that_no_session_has_ends_that_lane_alone() {
+    let served = Served::start(MIB);
+    let client = served.client();
+    assert_eq!(client.open(1, false, "lanes").kind, OPENED);
+    for (lane, name) in [(2, "Activations"), (3, "demo/activations"), (4, "")] {
+        let refused = client.open(lane, false, name);
+        assert_eq!((refused.kind, refused.lane, refused.flags), (FAILED, lane, REFUSED));
+        assert!(refused.words().contains("cannot name a session"), "{}", refused.words());
+    }
+    goes_on(&client, 1);
+    assert_eq!(client.open(5, false, "others").kind, OPENED);
+}
+
+/// The lane that sends still ends as it should.
+fn goes_on(client: &Client, lane: u32) {
+    client.say(5, 0, 0, lane, &[]);
+    assert_eq!(client.expect(CLOSED).lane, lane);
+}
+
+#[test]
+fn clients_are_asked_for_what_lies_idle_when_another_wants_it() {
+    let served = Served::start(16 * MIB);
+    let (idle, poor) = (served.client(), served.client());
+    let segment = idle.segment(1, 8 * MIB).short(0);
+    poor.say(2, 0, 0, 1, &[&(8 * MIB).to_le_bytes()]);
+    assert_eq!(poor.expect(NO_SEGMENT).lane, 1);
+    assert_eq!(idle.expect(NO_SEGMENT).lane, 0);
+    idle.say(8, 0, 0, 0, &[&segment.to_le_bytes()]);
+    // Its messages are read in order, so the memory is free when this is answered.
+    assert_eq!(idle.open(1, false, "others").kind, OPENED);
+    poor.segment(1, 8 * MIB);
 }
 
 #[test]
