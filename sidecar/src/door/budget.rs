@@ -31,6 +31,8 @@ pub(super) struct Budget {
     short: AtomicBool,
     /// How often memory was given back.
     returns: AtomicU64,
+    /// The sidecar ends before its clients do.
+    ended: AtomicBool,
     /// Who asked in vain last.
     asked: watch::Sender<Option<Asker>>,
 }
@@ -81,6 +83,7 @@ impl Budget {
             arenas: Mutex::default(),
             short: AtomicBool::default(),
             returns: AtomicU64::default(),
+            ended: AtomicBool::default(),
             asked: watch::Sender::new(None),
         })
     }
@@ -129,6 +132,11 @@ impl Budget {
         self.returns.load(Ordering::SeqCst)
     }
 
+    /// From now on the pages of segments stay: clients have them mapped.
+    pub(super) fn end(&self) {
+        self.ended.store(true, Ordering::SeqCst);
+    }
+
     /// Asks every client but the `asker` for the put segments in which nothing lies.
     pub(super) fn ask(&self, asker: Option<Asker>) {
         self.asked.send_replace(asker);
@@ -158,6 +166,13 @@ impl Budget {
         // Acting outside the lock: an arena that gives memory back comes through here again.
         let arenas = self.arenas.lock().unwrap_or_else(PoisonError::into_inner).clone();
         arenas.iter().filter_map(Weak::upgrade).for_each(|arena| act(&arena));
+    }
+}
+
+impl Grant {
+    /// Whether the sidecar ends before its clients do.
+    pub(super) fn has_ended(&self) -> bool {
+        self.budget.ended.load(Ordering::SeqCst)
     }
 }
 

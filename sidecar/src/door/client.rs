@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::Shared;
-use super::budget::{Asker, Side};
+use super::budget::{Asker, Budget, Side};
 use super::codec::{Failure, PutEntry, Reply, Request};
 use super::convert;
 use super::fault::Fault;
@@ -24,8 +24,12 @@ use crate::metrics::labels::KindLabel;
 /// Serves a client until it leaves or breaks a rule. Dropping the future ends its lanes as its crash would.
 pub(super) async fn serve(socket: Arc<Socket>, shared: Arc<Shared>) {
     let metrics = shared.metrics.clone();
+    let budget = shared.budget.clone();
     let mut client = Client::new(socket.clone(), shared);
+    // Dropped before the client's segments are.
+    let here = Here { budget, over: false };
     let Err(fault) = client.run().await;
+    here.ends();
     // Nothing follows the last word.
     client.tasks.shutdown().await;
     match fault {
@@ -36,6 +40,28 @@ pub(super) async fn serve(socket: Arc<Socket>, shared: Arc<Shared>) {
             tracing::warn!(client = client.name, %fault, "a client broke a rule of the door");
             metrics.faults.get_or_create(&KindLabel { kind: fault.kind() }).inc();
             last_word(&socket, Failure::Misuse, convert::reason(&fault), &fault.to_string());
+        }
+    }
+}
+
+/// A client that is connected. When this goes without its end, the sidecar ends, and the client keeps its memory: what
+/// it views, and what it puts again.
+struct Here {
+    budget: Arc<Budget>,
+    over: bool,
+}
+
+impl Here {
+    /// The client left, or was turned out.
+    fn ends(mut self) {
+        self.over = true;
+    }
+}
+
+impl Drop for Here {
+    fn drop(&mut self) {
+        if !self.over {
+            self.budget.end();
         }
     }
 }

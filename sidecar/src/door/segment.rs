@@ -29,7 +29,7 @@ pub(super) struct Segment {
     pub(super) bytes: u64,
     file: OwnedFd,
     /// Given back after the pages are.
-    _grant: Grant,
+    grant: Grant,
 }
 
 /// `bytes` rounded up to a size that a segment can have.
@@ -45,7 +45,7 @@ impl Segment {
         // Pages that are missing later could not be refused then: a write would end in SIGBUS or the OOM killer.
         rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, bytes)?;
         rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
-        Ok(Self { id, bytes, file, _grant: grant })
+        Ok(Self { id, bytes, file, grant })
     }
 
     pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
@@ -84,6 +84,10 @@ impl ReadAt for Segment {
 
 impl Drop for Segment {
     fn drop(&mut self) {
+        if self.grant.has_ended() {
+            // What the clients view and put again is all that is left of it; this process needs no pages any more.
+            return;
+        }
         // A client may keep its mapping. Without this the pages would stay charged to the sidecar, and clients could
         // make it exceed its limit by keeping many; now those that they touch again are their own.
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
@@ -140,5 +144,15 @@ mod tests {
         assert_ne!(rustix::fs::fstat(&kept).unwrap().st_blocks, 0);
         drop(segment);
         assert_eq!(rustix::fs::fstat(&kept).unwrap().st_blocks, 0);
+    }
+
+    #[test]
+    fn pages_stay_when_the_sidecar_ends_before_its_clients() {
+        let budget = Budget::new(1 << 20, Metrics::default());
+        let segment = Segment::create(1, 65_536, budget.grant(Side::Put, 65_536).unwrap()).unwrap();
+        let kept = segment.descriptor().try_clone_to_owned().unwrap();
+        budget.end();
+        drop(segment);
+        assert_ne!(rustix::fs::fstat(&kept).unwrap().st_blocks, 0);
     }
 }
