@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use sealane_types::Reason;
 
@@ -97,7 +98,7 @@ impl Gauges {
         let metrics = &self.context.metrics;
         let observed = self.router.observe();
         let present: Vec<_> = observed.iter().map(|session| SessionLabels::of(&session.key)).collect();
-        metrics.keep_sessions(&present);
+        metrics.keep_sessions(&present, Instant::now());
         metrics.connections.open.clear();
         metrics.connections.desired.clear();
         for (session, labels) in observed.into_iter().zip(present) {

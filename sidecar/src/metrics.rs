@@ -15,6 +15,7 @@ mod tests;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use prometheus_client::encoding::text;
 use prometheus_client::metrics::family::Family;
@@ -30,11 +31,14 @@ pub(crate) use self::path::{Paths, Watched};
 pub(crate) use self::session::{Connections, Lanes, Pipes, Traffic};
 pub(crate) use self::state::{Control, Spans, State, tell};
 
+/// How long connections and lanes of a session that is gone may still count something: each of them ends within seconds.
+const LATE_COUNTS: Duration = Duration::from_secs(60);
+
 /// Every series of this process.
 pub(crate) struct Metrics {
     registry: Registry,
-    /// Sessions that have series, and whether the last look still found them.
-    sessions: Mutex<BTreeMap<SessionLabels, bool>>,
+    /// Sessions that have series, and since which look they are gone.
+    sessions: Mutex<BTreeMap<SessionLabels, Option<Instant>>>,
     pub(crate) connections: Connections,
     pub(crate) handshakes: Handshakes,
     pub(crate) proofs: Proofs,
@@ -83,18 +87,23 @@ impl Metrics {
     }
 
     /// Drops the series of sessions that are gone, so that names which come and go do not pile up. A session that has
-    /// just ended keeps them for one more look: its connections and lanes still have something to count.
-    pub(crate) fn keep_sessions(&self, present: &[SessionLabels]) {
+    /// just ended keeps them for one more look: its connections and lanes still have something to count. What they count
+    /// later would make a series anew, which each look drops until none of them can be left.
+    pub(crate) fn keep_sessions(&self, present: &[SessionLabels], now: Instant) {
         let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
-        sessions.retain(|labels, here| {
-            let keep = present.contains(labels) || std::mem::replace(here, false);
-            if !keep {
-                self.forget(labels);
+        sessions.retain(|labels, gone| {
+            if present.contains(labels) {
+                return true;
             }
-            keep
+            let Some(since) = *gone else {
+                *gone = Some(now);
+                return true;
+            };
+            self.forget(labels);
+            now.duration_since(since) < LATE_COUNTS
         });
         present.iter().for_each(|labels| self.connections.begin(labels));
-        sessions.extend(present.iter().map(|labels| (labels.clone(), true)));
+        sessions.extend(present.iter().map(|labels| (labels.clone(), None)));
     }
 
     fn forget(&self, labels: &SessionLabels) {

@@ -1,5 +1,4 @@
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use prometheus_client::metrics::counter::Counter;
 use sealane_protocol::datagram::{PathCounts, PathFigures, RoundTrip};
@@ -227,12 +226,24 @@ fn series_of_sessions_that_are_gone_are_dropped_after_one_more_look() {
     count(&kept);
     count(&gone);
     let shown = |name: &str| metrics.render().unwrap().contains(&format!("session=\"{name}\""));
-    metrics.keep_sessions(&[kept.clone(), gone.clone()]);
-    metrics.keep_sessions(std::slice::from_ref(&kept));
+    let began = Instant::now();
+    metrics.keep_sessions(&[kept.clone(), gone.clone()], began);
+    let look = |now: Instant| metrics.keep_sessions(std::slice::from_ref(&kept), now);
+    look(began);
     assert!(shown("gone"), "its connections and lanes may still have something to count");
     count(&gone);
-    metrics.keep_sessions(std::slice::from_ref(&kept));
+    look(began);
     assert!(shown("kept") && !shown("gone"));
+    // A connection that took seconds to end.
+    count(&gone);
+    look(began + Duration::from_secs(5));
+    assert!(!shown("gone"));
+    look(began + LATE_COUNTS);
+    assert!(!metrics.sessions.lock().unwrap().contains_key(&gone), "names do not pile up");
+    metrics.keep_sessions(&[kept.clone(), gone.clone()], began);
+    count(&gone);
+    look(began);
+    assert!(shown("gone"), "a session of that name that came back is another one");
 }
 
 #[test]
@@ -263,8 +274,8 @@ fn paths_of_a_session_are_told_by_their_sum_and_by_the_worst() {
     assert_eq!(value("sealane_path_round_trip_seconds"), Some(0.000_2), "the other one is gone");
     drop(near);
     assert_eq!((value("sealane_path_window_bytes"), fate("sent")), (None, Some(35.0)));
-    metrics.keep_sessions(std::slice::from_ref(&at));
-    metrics.keep_sessions(&[]);
-    metrics.keep_sessions(&[]);
+    metrics.keep_sessions(std::slice::from_ref(&at), Instant::now());
+    metrics.keep_sessions(&[], Instant::now());
+    metrics.keep_sessions(&[], Instant::now());
     assert_eq!((fate("sent"), value("sealane_path_moves_total")), (None, None));
 }
