@@ -258,12 +258,18 @@ fn degraded(replicas: &[Replica<'_>]) -> Finding {
         .map(|replica| (replica, replica.degradations()))
         .filter(|(_, words)| !words.is_empty())
         .collect();
-    let Some((reason, _)) = degraded.first().and_then(|(_, words)| words.split_first()) else {
+    // Simulation is of all replicas and nobody mends it: any other word of any replica comes before it.
+    let mendable = degraded.iter().find(|(_, words)| words.first() != Some(&word::SIMULATED_EVIDENCE));
+    let Some((example, words)) = mendable.or_else(|| degraded.first()) else {
         return Finding::no(DEGRADED, word::AS_DECLARED, "no replica is accepted with a degradation");
     };
+    let reason = words.first().copied().unwrap_or(word::AS_DECLARED);
     let words = joined(degraded.iter().flat_map(|(_, words)| words.iter().copied())).unwrap_or_default();
-    let example = degraded.first().map(|(replica, _)| replica.pod.name.as_str()).unwrap_or_default();
-    let message =
-        format!("{} of {} replicas ({words}), among them pod `{example}`", degraded.len(), replicas.len());
+    let message = format!(
+        "{} of {} replicas ({words}), among them pod `{}`",
+        degraded.len(),
+        replicas.len(),
+        example.pod.name
+    );
     Finding::yes(DEGRADED, reason, message)
 }

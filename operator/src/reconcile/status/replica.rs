@@ -169,12 +169,13 @@ impl<'a> Replica<'a> {
         // A verified policy with a reason: a newer document was refused, and the older one stays in force.
         let stays = |policy: &&PolicyReport| self.acts_by_another(policy).is_none();
         let newer = self.policy().filter(|policy| policy.verified && !policy.reason.is_empty()).filter(stays);
-        // What somebody has to mend comes first: the first word is the condition's, and so is its remedy.
+        // What somebody has to mend comes first: the first word is the condition's, and so is its remedy. Where evidence is
+        // simulated, all of it is, and nobody mends that: it must not stand before what can be mended.
         newer
             .map(|policy| reason(&policy.reason).as_str())
             .into_iter()
-            .chain(simulated.then_some(word::SIMULATED_EVIDENCE))
             .chain(evidence.degraded.iter().map(|word| reason(word).as_str()))
+            .chain(simulated.then_some(word::SIMULATED_EVIDENCE))
             .collect()
     }
 

@@ -180,11 +180,35 @@ fn simulation_is_accepted_and_never_hidden() {
     });
     let status = embedder(snapshot);
     assert_eq!(condition(&status.conditions, "Ready"), "True AllReady");
-    assert_eq!(condition(&status.conditions, "Degraded"), "True SimulatedEvidence");
+    assert_eq!(condition(&status.conditions, "Degraded"), "True ReferenceValueMissing");
     assert!(message(&status.conditions, "Degraded").contains("ReferenceValueMissing+SimulatedEvidence"));
     assert_eq!((status.assurance.as_deref(), status.degraded), (Some("Simulated"), Some(1)));
     assert_eq!(status.platform.as_deref(), Some("Simulated"), "whatever it resembles");
     assert!(status.replicas.iter().any(|replica| replica.simulated_form.as_deref() == Some("Tdx")));
+}
+
+/// Otherwise a throttled sidecar of a simulated installation is never what its condition says.
+#[test]
+fn simulation_never_stands_before_what_can_be_mended() {
+    let mut snapshot = snapshot();
+    snapshot.pods.push(pod("embedder", 3));
+    snapshot.sidecars.push(sidecar(&snapshot.pods[2]));
+    let told = |snapshot: &mut Snapshot, index: usize, words: &[&str]| {
+        rereport(&mut snapshot.sidecars[index], |report| {
+            let evidence = report.evidence.as_mut().unwrap();
+            evidence.platform = "Simulated".to_owned();
+            evidence.degraded = words.iter().map(|word| (*word).to_owned()).collect();
+        });
+    };
+    told(&mut snapshot, 0, &[]);
+    told(&mut snapshot, 2, &["CpuThrottled"]);
+    let status = embedder(snapshot.clone());
+    assert_eq!(condition(&status.conditions, "Degraded"), "True CpuThrottled");
+    assert!(message(&status.conditions, "Degraded").ends_with("pod `embedder-3`"));
+    let listed = status.replicas.iter().find(|replica| replica.pod == "embedder-3").unwrap();
+    assert_eq!(listed.reason.as_deref(), Some("CpuThrottled"));
+    told(&mut snapshot, 2, &[]);
+    assert_eq!(condition(&embedder(snapshot).conditions, "Degraded"), "True SimulatedEvidence");
 }
 
 #[test]
