@@ -2,6 +2,8 @@
 
 /// Field manager of everything that the operator applies.
 pub const FIELD_MANAGER: &str = "sealane-operator";
+/// The version of this program, and of the sidecars that its release injects.
+pub const OPERATOR_VERSION: &str = env!("CARGO_PKG_VERSION");
 /// The Lease that elects the leader.
 pub const LEASE: &str = "sealane-operator";
 /// The Secret with the operator's own authorities and serving certificate; made by the operator.

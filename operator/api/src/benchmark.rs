@@ -34,6 +34,11 @@ pub use words::{ComparedWith, Level, Placement, Suite};
     category = "sealane",
     doc = "Benchmark Jobs on node pools, once or on a schedule, their results and verdicts.",
     annotation("helm.sh/resource-policy", "keep"),
+    printcolumn(
+        name = "Ready",
+        type_ = "string",
+        json_path = r#".status.conditions[?(@.type=="Scheduled")].status"#
+    ),
     printcolumn(name = "Schedule", type_ = "string", json_path = ".spec.schedule"),
     printcolumn(
         name = "Running",

@@ -26,9 +26,19 @@ use crate::{DurationText, schema};
         type_ = "string",
         json_path = r#".status.conditions[?(@.type=="Ready")].status"#
     ),
+    printcolumn(name = "Replicas", type_ = "integer", json_path = ".status.ready"),
+    printcolumn(name = "Desired", type_ = "integer", json_path = ".status.desired"),
     printcolumn(name = "Platform", type_ = "string", json_path = ".status.platform"),
     printcolumn(name = "Assurance", type_ = "string", json_path = ".status.assurance"),
     printcolumn(name = "TCB", type_ = "string", json_path = ".status.tcbStatus"),
+    printcolumn(name = "Current until", type_ = "string", json_path = ".status.staleAfter"),
+    printcolumn(
+        name = "Reason",
+        type_ = "string",
+        json_path = r#".status.conditions[?(@.type=="Ready")].reason"#,
+        priority = 1
+    ),
+    printcolumn(name = "Version", type_ = "string", json_path = ".status.sidecarVersion", priority = 1),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
@@ -162,6 +172,14 @@ pub struct PeerStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 50), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["pod"]))]
     pub replicas: Vec<ReplicaStatus>,
+    /// Versions of the sidecars, joined by `+` when they differ.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub sidecar_version: Option<String>,
+    /// The version of the operator that wrote this, and of the sidecars that it gives to pods made now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32))]
+    pub operator_version: Option<String>,
     /// Until when this status is kept up to date. Past it, no operator has written it for too long.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stale_after: Option<Time>,
@@ -216,6 +234,10 @@ pub struct ReplicaStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32))]
     pub tcb_status: Option<String>,
+    /// The version of the sidecar, as it states it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32))]
+    pub version: Option<String>,
     /// When the replica appraised itself last, which it does every ten minutes and when policy or collateral change; of
     /// one outside of the cluster, when it proved itself to a pod.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -30,9 +30,18 @@ use crate::{ByteQuantity, DurationText};
         json_path = r#".status.conditions[?(@.type=="Ready")].status"#
     ),
     printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
+    printcolumn(name = "Connections", type_ = "integer", json_path = ".status.connections"),
+    printcolumn(name = "Desired", type_ = "integer", json_path = ".status.connectionsDesired"),
     printcolumn(name = "Carrier", type_ = "string", json_path = ".status.carrier"),
     printcolumn(name = "Tensors", type_ = "integer", json_path = ".status.tensorsTransferred"),
     printcolumn(name = "Bytes", type_ = "integer", json_path = ".status.bytesTransferred"),
+    printcolumn(name = "Current until", type_ = "string", json_path = ".status.staleAfter"),
+    printcolumn(
+        name = "Reason",
+        type_ = "string",
+        json_path = r#".status.conditions[?(@.type=="Ready")].reason"#,
+        priority = 1
+    ),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]

@@ -24,8 +24,22 @@ use crate::schema;
     category = "sealane",
     doc = "A policy document signed by a quorum of its owners. The data plane verifies it; the cluster only carries it.",
     annotation("helm.sh/resource-policy", "keep"),
+    printcolumn(
+        name = "Ready",
+        type_ = "string",
+        json_path = r#".status.conditions[?(@.type=="Ready")].status"#
+    ),
+    printcolumn(name = "Replicas", type_ = "integer", json_path = ".status.adopted"),
+    printcolumn(name = "Desired", type_ = "integer", json_path = ".status.replicas"),
     printcolumn(name = "Epoch", type_ = "integer", json_path = ".status.epoch"),
     printcolumn(name = "Expires", type_ = "string", json_path = ".status.expires"),
+    printcolumn(name = "Current until", type_ = "string", json_path = ".status.staleAfter"),
+    printcolumn(
+        name = "Reason",
+        type_ = "string",
+        json_path = r#".status.conditions[?(@.type=="Ready")].reason"#,
+        priority = 1
+    ),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
@@ -181,6 +195,12 @@ pub struct TrustPolicyStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32), inner(length(max = 64)))]
     pub signers: Vec<String>,
+    /// Replicas of the Peers that follow this policy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replicas: Option<i32>,
+    /// Those of them that act by this epoch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adopted: Option<i32>,
     /// First moment at which the document is no longer in force.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires: Option<Time>,

@@ -31,6 +31,8 @@ pub enum ReportError {
 /// A registration within its bounds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Registration {
+    /// As the sidecar states it.
+    pub version: String,
     pub node: String,
     /// As the sidecar states them; compared with the pod's status before anybody else learns them.
     pub addresses: Vec<IpAddr>,
@@ -70,6 +72,7 @@ impl Registration {
             return Err(ReportError::TooMany { field: "addresses", max: ADDRESSES_MAX });
         }
         Ok(Self {
+            version,
             node,
             addresses: addresses
                 .iter()

@@ -16,6 +16,7 @@ use super::status::{Statuses, status};
 use super::{choose, plan, validate};
 use crate::control::registry::Registered;
 use crate::control::report::Registration;
+use crate::names::OPERATOR_VERSION;
 use crate::spec::{PodPhase, PodView, Snapshot, Valid};
 use crate::workload::{Completions, Owner, WorkloadState, WorkloadView};
 
@@ -114,6 +115,7 @@ pub(super) fn sidecar(pod: &PodView) -> Registered {
     Registered {
         identity: PodIdentity::new("demo", &pod.name, &pod.uid).unwrap(),
         registration: Registration {
+            version: OPERATOR_VERSION.to_owned(),
             node: "node-1".to_owned(),
             addresses: pod.addresses.clone(),
             data_port: 14710,

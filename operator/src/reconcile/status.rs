@@ -51,7 +51,8 @@ pub fn status(valid: &Valid, applied: &Resources<Applied>, choices: &Choices) ->
         .policies
         .iter()
         .map(|(name, verdict)| {
-            let (status, change) = policy::status(valid, verdict);
+            let followers = policy::Followers::of(valid, name, &replicas);
+            let (status, change) = policy::status(valid, verdict, &followers);
             again_in = earlier(again_in, change);
             (name.clone(), status)
         })

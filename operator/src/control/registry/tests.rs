@@ -11,6 +11,7 @@ fn identity(uid: &str) -> PodIdentity {
 
 fn registration(incarnation: u8) -> Registration {
     Registration {
+        version: "0.1.0".to_owned(),
         node: "node-1".to_owned(),
         addresses: vec!["10.0.0.7".parse().unwrap()],
         data_port: 14710,

@@ -16,6 +16,7 @@ use super::summary::{count, joined, weakest};
 use crate::condition::{Finding, conditions, time};
 use crate::external::External;
 use crate::limits::{DETACHED_GRACE, STATUS_REPLICAS_MAX};
+use crate::names::OPERATOR_VERSION;
 use crate::spec::{Problem, Valid, word};
 
 /// Longest `pod` of a replica in status.
@@ -139,6 +140,7 @@ pub(super) fn status(valid: &Valid, name: &PeerName, replicas: &Replicas<'_>) ->
             .map(|seconds| time(UnixSeconds(seconds))),
         earliest_expiry: expires(valid, name).map(time),
         replicas: listed(replicas),
+        operator_version: Some(OPERATOR_VERSION.to_owned()),
         ..PeerStatus::default()
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use sealane_operator_api::well_known::condition::{
     COLLATERAL_FRESH, DEGRADED, EVIDENCE_VERIFIED, POLICY_VERIFIED, READY, TCB_UP_TO_DATE,
 };
-use sealane_operator_api::{Peer, PeerStatus};
+use sealane_operator_api::{Peer, PeerStatus, ReplicaStatus};
 use sealane_types::{Assurance, PeerName, Reason, TcbStatus, UnixSeconds};
 
 use super::absence::absence;
@@ -13,6 +13,7 @@ use super::replica::Replica;
 use super::summary::{count, joined, weakest};
 use crate::condition::{Finding, conditions, time};
 use crate::limits::STATUS_REPLICAS_MAX;
+use crate::names::OPERATOR_VERSION;
 use crate::spec::{Outcome, Problem, Valid, word};
 
 /// What sessions need to know about a Peer.
@@ -84,6 +85,8 @@ pub(super) fn status(valid: &Valid, name: &PeerName, replicas: &[Replica<'_>], s
         earliest_expiry: earliest_expiry(replicas).map(|seconds| time(UnixSeconds(seconds))),
         policy_epoch: replicas.iter().filter_map(Replica::epoch).min(),
         replicas: listed(replicas),
+        sidecar_version: joined(replicas.iter().filter_map(Replica::version)).map(cut),
+        operator_version: Some(OPERATOR_VERSION.to_owned()),
         // The last step's to say.
         stale_after: None,
     }
@@ -112,10 +115,11 @@ fn earliest_expiry(replicas: &[Replica<'_>]) -> Option<u64> {
     collateral.chain(policies).filter(|seconds| *seconds > 0).min()
 }
 
-/// Unready replicas first, then those of the oldest epoch: they are what one looks for.
-fn listed(replicas: &[Replica<'_>]) -> Vec<sealane_operator_api::ReplicaStatus> {
+/// Unready replicas first, then those of the oldest epoch and of other versions: they are what one looks for.
+fn listed(replicas: &[Replica<'_>]) -> Vec<ReplicaStatus> {
     let mut listed: Vec<_> = replicas.iter().map(Replica::status).collect();
-    listed.sort_by_key(|replica| (replica.ready, replica.policy_epoch));
+    let current = |replica: &ReplicaStatus| replica.version.as_deref() == Some(OPERATOR_VERSION);
+    listed.sort_by_key(|replica| (replica.ready, replica.policy_epoch, current(replica)));
     listed.truncate(STATUS_REPLICAS_MAX);
     listed
 }

@@ -1,20 +1,46 @@
 //! What a TrustPolicy's status says: the operator's verdict, made as a sidecar makes it.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use sealane_operator_api::TrustPolicyStatus;
 use sealane_operator_api::well_known::condition::{EXPIRING, READY, VERIFIED};
 use sealane_policy::VerifiedPolicy;
-use sealane_types::{Reason, UnixSeconds};
+use sealane_types::{PeerName, Reason, UnixSeconds};
 
+use super::replica::Replica;
 use super::summary::count;
 use crate::condition::{Finding, conditions, time};
 use crate::limits::EXPIRY_NOTICE_SECONDS;
 use crate::spec::{Problem, Valid, ValidPolicy, word};
 
+/// How far a policy has come: how many replicas follow it, and which epochs they act by.
+#[derive(Debug, Default)]
+pub(super) struct Followers {
+    epochs: Vec<Option<i64>>,
+}
+
+impl Followers {
+    /// Of the policy `name`, among the replicas of pods: whoever is outside of the cluster says nothing of its epoch.
+    pub(super) fn of(valid: &Valid, name: &str, replicas: &BTreeMap<&PeerName, Vec<Replica<'_>>>) -> Self {
+        let follows =
+            |peer: &PeerName| valid.peers.get(peer).is_some_and(|peer| peer.policy.as_str() == name);
+        let following = replicas.iter().filter(|(peer, _)| follows(peer)).flat_map(|(_, replicas)| replicas);
+        Self { epochs: following.map(Replica::epoch).collect() }
+    }
+
+    fn at(&self, epoch: Option<i64>) -> usize {
+        self.epochs.iter().filter(|of_one| of_one.is_some() && **of_one == epoch).count()
+    }
+}
+
 /// The status, and when it changes by the passing of time.
-pub(super) fn status(valid: &Valid, policy: &ValidPolicy) -> (TrustPolicyStatus, Option<Duration>) {
+pub(super) fn status(
+    valid: &Valid,
+    policy: &ValidPolicy,
+    followers: &Followers,
+) -> (TrustPolicyStatus, Option<Duration>) {
     let object = valid.snapshot.policies.get(policy.index);
     let generation = object.and_then(|object| object.metadata.generation);
     let previous = object.and_then(|object| object.status.clone()).unwrap_or_default();
@@ -23,7 +49,7 @@ pub(super) fn status(valid: &Valid, policy: &ValidPolicy) -> (TrustPolicyStatus,
         Ok(verified) => {
             let expires = verified.expires().unix();
             let conditions = conditions(&previous.conditions, in_force(verified, now), generation, now);
-            (described(verified, conditions, generation), next_change(expires, now))
+            (described(verified, conditions, generation, followers), next_change(expires, now))
         }
         // What was verified last stays visible beside the reason why its successor is not.
         Err(problem) => {
@@ -34,6 +60,8 @@ pub(super) fn status(valid: &Valid, policy: &ValidPolicy) -> (TrustPolicyStatus,
                 TrustPolicyStatus {
                     observed_generation: generation,
                     conditions,
+                    replicas: Some(count(followers.epochs.len())),
+                    adopted: Some(count(followers.at(previous.epoch))),
                     stale_after: None,
                     ..previous
                 },
@@ -47,14 +75,18 @@ fn described(
     verified: &VerifiedPolicy,
     conditions: Vec<Condition>,
     generation: Option<i64>,
+    followers: &Followers,
 ) -> TrustPolicyStatus {
+    let epoch = i64::try_from(verified.epoch()).ok();
     TrustPolicyStatus {
         observed_generation: generation,
         conditions,
-        epoch: i64::try_from(verified.epoch()).ok(),
+        epoch,
         digest: Some(verified.digest().to_string()),
         threshold: Some(count(verified.document().authorities.threshold as usize)),
         signers: verified.signers().iter().map(ToString::to_string).collect(),
+        replicas: Some(count(followers.epochs.len())),
+        adopted: Some(count(followers.at(epoch))),
         expires: Some(time(verified.expires().unix())),
         // The last step's to say.
         stale_after: None,

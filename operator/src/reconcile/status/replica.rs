@@ -183,6 +183,13 @@ impl<'a> Replica<'a> {
         Problem::new(reason(word), format!("pod `{}`: {message}", self.pod.name))
     }
 
+    /// The version of its sidecar, if what it states can be one.
+    pub(super) fn version(&self) -> Option<&'a str> {
+        let stated = self.sidecar?.registration.version.as_str();
+        let part = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'+');
+        ((1..=32).contains(&stated.len()) && stated.bytes().all(part)).then_some(stated)
+    }
+
     pub(super) fn status(&self) -> ReplicaStatus {
         let problem = self.problem();
         let degradations = self.degradations();
@@ -221,6 +228,7 @@ impl<'a> Replica<'a> {
             tcb_status: evidence.and_then(|evidence| {
                 known(&evidence.tcb_status, evidence.tcb_status.parse::<TcbStatus>().is_ok())
             }),
+            version: self.version().map(str::to_owned),
             evidence_time: evidence.and_then(|evidence| when(evidence.evidence_time)),
             collateral_expires: evidence.and_then(|evidence| when(evidence.collateral_expires)),
         }

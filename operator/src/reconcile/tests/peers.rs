@@ -187,6 +187,22 @@ fn simulation_is_accepted_and_never_hidden() {
     assert!(status.replicas.iter().any(|replica| replica.simulated_form.as_deref() == Some("Tdx")));
 }
 
+#[test]
+fn versions_of_sidecars_are_kept_and_another_than_the_operator_s_is_listed_first() {
+    let mut snapshot = snapshot();
+    snapshot.pods.push(pod("embedder", 3));
+    snapshot.sidecars.push(sidecar(&snapshot.pods[2]));
+    snapshot.sidecars[2].registration.version = "0.0.9".to_owned();
+    let status = embedder(snapshot.clone());
+    let current = status.operator_version.unwrap();
+    assert_eq!(status.sidecar_version, Some(format!("0.0.9+{current}")));
+    assert_eq!(status.replicas[0].version.as_deref(), Some("0.0.9"));
+    assert_eq!(status.replicas[1].version, Some(current));
+    // What cannot be a version is not repeated.
+    snapshot.sidecars[2].registration.version = "1\u{1b}[2K".to_owned();
+    assert!(embedder(snapshot).replicas.iter().any(|replica| replica.version.is_none()));
+}
+
 /// Otherwise a throttled sidecar of a simulated installation is never what its condition says.
 #[test]
 fn simulation_never_stands_before_what_can_be_mended() {

@@ -26,8 +26,18 @@ fn a_verified_policy_shows_what_was_signed_and_by_whom() {
     assert_eq!((status.epoch, status.threshold, status.signers.len()), (Some(1), Some(1), 1));
     assert_eq!(status.digest.unwrap().len(), 64);
     assert_eq!(status.expires.unwrap().0.as_second() as u64, EXPIRES);
+    assert_eq!((status.adopted, status.replicas), (Some(2), Some(2)));
     // It looks again a day before the end.
     assert_eq!(again, Some(Duration::from_secs(EXPIRES - 24 * 60 * 60 - NOW)));
+}
+
+#[test]
+fn a_policy_says_how_many_replicas_act_by_it() {
+    let mut snapshot = snapshot();
+    snapshot.policies = vec![policy(&document(2, |_| ()))];
+    rereport(&mut snapshot.sidecars[0], |report| report.policy.as_mut().unwrap().epoch = 2);
+    let (status, _) = demo(snapshot);
+    assert_eq!((status.adopted, status.replicas), (Some(1), Some(2)));
 }
 
 #[test]
