@@ -91,16 +91,44 @@ pub(crate) fn is_absent(error: &kube::Error) -> bool {
 pub(crate) fn words(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => status.message.clone(),
-        other => other.to_string(),
+        other => {
+            let causes = std::iter::successors(Some(other as &dyn std::error::Error), |error| error.source());
+            causes.map(ToString::to_string).fold(String::new(), |said, cause| match said.as_str() {
+                "" => cause,
+                _ if said.contains(&cause) => said,
+                _ => format!("{said}: {cause}"),
+            })
+        }
     }
+}
+
+/// Of a request that was forbidden: the right that its user lacks, as the API server puts it.
+pub(crate) fn missing_right(words: &str) -> Option<&str> {
+    let (_, rest) = words.split_once(" is forbidden: User ")?;
+    Some(rest.split_once(" cannot ")?.1)
 }
 
 /// Explains a failed request for objects of the kind `what`.
 pub(crate) fn explain(error: &kube::Error, what: &str) -> anyhow::Error {
-    if is_absent(error) {
-        anyhow!("this cluster does not know {what}: is Sealane installed? `kubectl sealane check` tells")
-    } else {
-        anyhow!("cannot read {what} from the cluster: {}", words(error))
+    let words = words(error);
+    match error {
+        _ if is_absent(error) => {
+            anyhow!("this cluster does not know {what}: is Sealane installed? `kubectl sealane check` tells")
+        }
+        kube::Error::Api(status) if status.code == 401 => {
+            anyhow!(
+                "the cluster does not know this kubeconfig's user ({words}): log in again, or name another --context"
+            )
+        }
+        kube::Error::Api(_) => match missing_right(&words) {
+            Some(right) => anyhow!(
+                "this kubeconfig's user may not {right}: ask for a role with that right, or name a namespace of yours with -n"
+            ),
+            None => anyhow!("cannot read {what} from the cluster: {words}"),
+        },
+        _ => anyhow!(
+            "cannot read {what}, the cluster does not answer ({words}): is it up, and is --context the right one?"
+        ),
     }
 }
 
@@ -113,6 +141,34 @@ mod tests {
             "status": "Failure", "message": "no", "reason": "no", "code": code,
         }));
         kube::Error::Api(status.unwrap())
+    }
+
+    #[test]
+    fn a_failed_request_says_in_one_line_what_to_do() {
+        let refused = |code: u16, message: &str| {
+            let status = serde_json::json!({
+                "status": "Failure", "message": message, "reason": "no", "code": code,
+            });
+            let error = kube::Error::Api(serde_json::from_value(status).unwrap());
+            explain(&error, "Peers").to_string()
+        };
+        let message = "peers.sealane.dev is forbidden: User \"u\" cannot list resource \"peers\" in API group \"sealane.dev\" at the cluster scope";
+        let told = refused(403, message);
+        assert!(told.contains("may not list resource \"peers\"") && told.contains("-n"), "{told}");
+        assert!(refused(401, "Unauthorized").contains("--context"));
+        assert!(refused(404, "not found").contains("is Sealane installed?"));
+        let connect = kube::Error::Service(Box::new(std::io::Error::other("connection refused")));
+        let told = explain(&connect, "Peers").to_string();
+        assert!(told.contains("connection refused") && told.contains("is it up"), "{told}");
+        assert!(!told.contains('\n'));
+    }
+
+    #[test]
+    fn only_what_a_role_withholds_is_a_missing_right() {
+        let right =
+            missing_right("nodes is forbidden: User \"u\" cannot list resource \"nodes\" in API group \"\"");
+        assert_eq!(right, Some("list resource \"nodes\" in API group \"\""));
+        assert_eq!(missing_right("pods \"a\" is forbidden: exceeded quota: q"), None);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use anyhow::{Result, bail};
 use sealane_operator_api::{Explanation, explain, explanations, page};
 
+use crate::nearest::suggestion;
 use crate::output::{self, Format};
 
 /// What a reason word means and what to do about it; without a word, all of them.
@@ -21,8 +22,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         Some(word) => explain(word).into_iter().collect(),
     };
     if let (Some(word), []) = (&arguments.reason, found.as_slice()) {
+        let near = suggestion(word, explanations().map(|explanation| explanation.word));
         bail!(
-            "`{word}` is no reason that this release knows; without a word, `kubectl sealane explain` lists them"
+            "`{word}` is no reason that this release knows{near}; without a word, `kubectl sealane explain` lists them"
         );
     }
     match arguments.output {

@@ -16,6 +16,8 @@ mod collateral;
 mod creations;
 mod explain;
 mod lifetime;
+mod nearest;
+mod objects;
 mod output;
 mod policy;
 mod source;

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Result, anyhow, bail};
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::{ListParams, Patch, PatchParams};
+use kube::api::{Patch, PatchParams};
+use kube::core::DynamicObject;
 use kube::{Api, Client, ResourceExt as _};
 use sealane_operator_api::Benchmark;
 use sealane_operator_api::well_known::{RUN_ANNOTATION, benchmark_results};
@@ -13,6 +14,7 @@ use tokio::time::{Instant, sleep};
 
 use super::runs::Runs;
 use crate::cluster::{FIELD_MANAGER, explain, words};
+use crate::{objects, output};
 
 const ASK_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
@@ -27,8 +29,8 @@ impl Cluster {
         Self { client, namespace }
     }
 
-    fn benchmarks(&self) -> Api<Benchmark> {
-        Api::namespaced(self.client.clone(), &self.namespace)
+    fn benchmarks(&self) -> Api<DynamicObject> {
+        objects::api::<Benchmark>(&self.client, &self.namespace)
     }
 
     /// The Benchmark of that name. With `patience` an API server that does not answer is asked again for so long.
@@ -43,11 +45,13 @@ impl Cluster {
             }
         };
         let namespace = &self.namespace;
-        found.with_context(|| {
-            format!(
-                "there is no Benchmark {name} in namespace {namespace}; `kubectl get benchmarks -n {namespace}` lists them"
+        let Some(found) = found else {
+            let near = objects::near::<Benchmark>(&self.client, namespace, name).await;
+            bail!(
+                "there is no Benchmark {name} in namespace {namespace}{near}; `kubectl get benchmarks -n {namespace}` lists them"
             )
-        })
+        };
+        objects::understood(&found)
     }
 
     /// The Benchmark of that name; without one the only one of the namespace.
@@ -55,8 +59,10 @@ impl Cluster {
         if let Some(name) = name {
             return self.benchmark(name, Duration::ZERO).await;
         }
-        let list = self.benchmarks().list(&ListParams::default()).await;
-        let mut found = list.map_err(|error| explain(&error, "Benchmarks"))?.items;
+        let list = objects::list::<Benchmark>(&self.client, Some(&self.namespace)).await;
+        let found = list.map_err(|error| explain(&error, "Benchmarks"))?;
+        found.strange.iter().for_each(|strange| output::say(&format!("note: {}", strange.text())));
+        let mut found = found.readable;
         match (found.pop(), found.as_slice()) {
             (Some(only), []) => Ok(only),
             (Some(last), others) => {
@@ -89,9 +95,10 @@ impl Cluster {
         let parameters =
             PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
         let patched = self.benchmarks().patch(name, &parameters, &Patch::Merge(&patch)).await;
-        patched.map_err(|error| {
+        let patched = patched.map_err(|error| {
             anyhow!("cannot annotate Benchmark {name} in {}: {}", self.namespace, words(&error))
-        })
+        })?;
+        objects::understood(&patched)
     }
 }
 

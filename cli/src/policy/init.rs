@@ -1,5 +1,7 @@
 //! `policy init`: drafts the next document.
 
+mod advise;
+mod before;
 mod evidence;
 mod flags;
 mod gather;
@@ -9,17 +11,17 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail, ensure};
 use sealane_policy::limits::DEFAULT_LIFETIME_SECONDS;
-use sealane_policy::{
-    Auditors, Authorities, Document, Entry, Reference, SessionRule, Timestamp, advice, digest_of, lint,
-};
+use sealane_policy::{Auditors, Authorities, Document, Entry, Reference, SessionRule, Timestamp};
 use sealane_types::{
-    Assurance, Digest, Measurement, Namespace, PeerName, PolicyName, Product, PublicKey, SimulatedForm,
+    Assurance, Measurement, Namespace, PeerName, PolicyName, Product, PublicKey, SimulatedForm,
 };
 
+use self::advise::advise;
+use self::before::Before;
 use self::evidence::{EvidenceFlags, Shown};
 use self::flags::{FormFlag, ForwardFlag, HostDataFlag, KeyFlag, RootFlag, SessionFlag, TcbFlag};
-use self::gather::Declared;
-use super::draft::{Draft, Proof, Rules};
+use self::gather::{Declared, Installation};
+use super::draft::{Draft, Proof};
 use super::owner::{OwnerKey, authorities_of};
 use super::simulated;
 use crate::auditor::AuditorKey;
@@ -118,7 +120,8 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     evidence: EvidenceFlags,
 
-    /// Accept simulated evidence, which proves nothing: for machines without a TEE.
+    /// Accept simulated evidence, which proves nothing, of every Peer: for machines without a TEE. Without it, of those
+    /// Peers of the namespace whose provider is Simulated.
     #[arg(long, help_heading = "Simulation")]
     simulated: bool,
     /// Fingerprint of the simulated root, of another form than SEV-SNP's as FORM=HEX. By default those in ConfigMap
@@ -127,7 +130,7 @@ pub(crate) struct Arguments {
     simulated_root: Vec<RootFlag>,
     /// The platform that the simulated one of a Peer's pods resembles, as their annotation sealane.dev/simulated-form
     /// says: PEER=SevSnp (the default), PEER=Tdx or PEER=Nitro. Repeat it.
-    #[arg(long, value_name = "PEER=FORM", help_heading = "Simulation", requires = "simulated")]
+    #[arg(long, value_name = "PEER=FORM", help_heading = "Simulation")]
     simulated_form: Vec<FormFlag>,
     /// Namespace of the release.
     #[arg(long, value_name = "NAMESPACE", help_heading = "Simulation", default_value = RELEASE_NAMESPACE)]
@@ -136,6 +139,7 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments, connection: &Connection) -> Result<()> {
     let declared = declared(arguments, connection)?;
+    label(arguments, &declared);
     let before = match declared.existing.as_ref().map(Before::read).transpose() {
         Err(error) if arguments.epoch.is_some() => {
             output::say(&format!("note: the policy in effect cannot be read: {}", output::causes(&error)));
@@ -155,38 +159,12 @@ pub(crate) fn run(arguments: &Arguments, connection: &Connection) -> Result<()> 
     Ok(())
 }
 
-/// The policy that the draft follows.
-#[derive(Debug, Clone)]
-struct Before {
-    epoch: u64,
-    digest: Digest,
-    authorities: Authorities,
-    rules: Rules,
-    auditors: Option<Auditors>,
-    /// The owners are no longer those of the roots, so a manifest must keep roots and rotations.
-    rotated: bool,
-}
-
-impl Before {
-    fn read(source: &Source) -> Result<Self> {
-        let Document { epoch, authorities, floors, limits, collateral, auditors, .. } = source.as_it_is()?;
-        let first = source.roots.as_ref();
-        let kept =
-            first.is_none_or(|roots| roots.keys.iter().copied().collect::<BTreeSet<_>>() == authorities.keys);
-        let rotated = !source.chain.rotations.is_empty() || !kept;
-        let rules = Rules { floors, limits, collateral };
-        Ok(Self { epoch, digest: digest_of(&source.bytes), authorities, rules, auditors, rotated })
-    }
-}
-
 /// Peers, sessions and the policy in effect, from the flags or from the cluster.
 fn declared(arguments: &Arguments, connection: &Connection) -> Result<Declared> {
     let after = arguments.after.as_deref().map(Source::read).transpose()?;
     let Arguments { peer, session, forward, .. } = arguments;
     let mut declared = if peer.is_empty() && session.is_empty() && forward.is_empty() {
-        let simulated = asks_installation(arguments);
-        let release = simulated.then_some(arguments.release_namespace.as_str());
-        gather::everything(connection, arguments.name.as_ref(), release)?
+        gather::everything(connection, arguments.name.as_ref(), installation(arguments))?
     } else {
         from_flags(arguments, connection)?
     };
@@ -208,10 +186,9 @@ fn from_flags(arguments: &Arguments, connection: &Connection) -> Result<Declared
     let sessions: Vec<SessionRule> = streams.chain(forwards).cloned().collect();
     let mentioned = sessions.iter().flat_map(|rule| std::iter::once(&rule.from).chain(&rule.to));
     let peers: BTreeSet<PeerName> = arguments.peer.iter().chain(mentioned).cloned().collect();
-    let simulation = if asks_installation(arguments) {
-        Some(gather::simulation_alone(connection, &arguments.release_namespace)?)
-    } else {
-        None
+    let simulation = match installation(arguments) {
+        Installation::Asked(release) => Some(gather::simulation_alone(connection, release)?),
+        Installation::AsPeersSay(_) | Installation::Unasked => None,
     };
     Ok(Declared {
         namespace: Namespace::new(namespace)?,
@@ -221,13 +198,19 @@ fn from_flags(arguments: &Arguments, connection: &Connection) -> Result<Declared
         keyed: BTreeSet::new(),
         sessions,
         existing: None,
+        simulated: BTreeSet::new(),
         simulation,
     })
 }
 
 /// Whether a simulated root is pinned that neither a flag nor evidence names.
-fn asks_installation(arguments: &Arguments) -> bool {
-    arguments.simulated && arguments.simulated_root.is_empty() && !arguments.evidence.is_given()
+fn installation(arguments: &Arguments) -> Installation<'_> {
+    let release = arguments.release_namespace.as_str();
+    match arguments.simulated {
+        _ if !arguments.simulated_root.is_empty() || arguments.evidence.is_given() => Installation::Unasked,
+        true => Installation::Asked(release),
+        false => Installation::AsPeersSay(release),
+    }
 }
 
 fn draft(arguments: &Arguments, declared: Declared, before: Option<Before>) -> Result<Draft> {
@@ -313,6 +296,13 @@ fn proofs(arguments: &Arguments, declared: &Declared, shown: &Shown) -> Result<B
     {
         bail!("--simulated-form names {}, which is not one of the Peers", stranger.peer);
     }
+    let real = |peer: &PeerName| !arguments.simulated && !declared.simulated.contains(peer);
+    if let Some(flag) = arguments.simulated_form.iter().find(|flag| real(&flag.peer)) {
+        bail!(
+            "--simulated-form names {}, whose evidence is not simulated: set its provider to Simulated, or add --simulated",
+            flag.peer
+        );
+    }
     let of = |peer: &PeerName| match (shown.named.get(peer), declared.keys.get(peer), &shown.others) {
         (Some(_), Some(_), _) => {
             bail!(
@@ -341,11 +331,16 @@ fn pinning(keys: BTreeSet<PublicKey>) -> Entry {
 
 fn proof(arguments: &Arguments, declared: &Declared, peer: &PeerName) -> Result<Proof> {
     let mut measurements: BTreeSet<Measurement> = arguments.measurement.iter().copied().collect();
-    if !arguments.simulated {
+    let said = declared.simulated.contains(peer);
+    if !arguments.simulated && !said {
         let assurance = assurance(arguments);
         let products = arguments.product.iter().copied().collect();
         let min_tcb = arguments.min_tcb.map(|TcbFlag(tcb)| tcb).unwrap_or_default();
         return Ok(Proof::SevSnp { assurance, measurements, products, min_tcb });
+    }
+    if !arguments.simulated {
+        // Those of the command line are of the Peers whose evidence is real.
+        measurements.clear();
     }
     let simulation = declared.simulation.as_ref();
     let form = form(arguments, peer);
@@ -362,46 +357,22 @@ fn proof(arguments: &Arguments, declared: &Declared, peer: &PeerName) -> Result<
     Ok(Proof::Simulated { form, root, measurements })
 }
 
+/// Says that evidence proves nothing, and whose: nobody is to sign that without having read it.
+fn label(arguments: &Arguments, declared: &Declared) {
+    if arguments.simulated {
+        output::say(
+            "SIMULATED: this draft accepts simulated evidence, which proves nothing, as --simulated asks.",
+        );
+    } else if !declared.simulated.is_empty() {
+        let peers: Vec<&str> = declared.simulated.iter().map(PeerName::as_str).collect();
+        output::say(&format!(
+            "SIMULATED: this draft accepts simulated evidence, which proves nothing, of {}: their Peers have provider Simulated.",
+            peers.join(", ")
+        ));
+    }
+}
+
 fn form(arguments: &Arguments, peer: &PeerName) -> SimulatedForm {
     let flag = arguments.simulated_form.iter().find(|flag| flag.peer == *peer);
     flag.map_or_else(SimulatedForm::default, |flag| flag.form)
-}
-
-fn count(number: usize, what: &str) -> String {
-    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
-}
-
-/// What the author has to do next.
-fn advise(document: &Document, before: Option<&Before>) {
-    let Document { namespace, name, epoch, authorities, peers, sessions, expires, .. } = document;
-    output::say(&format!(
-        "Drafted epoch {epoch} of {namespace}/{name}: {}, {}, {} of {} owners must sign, expires {expires}.",
-        count(peers.len(), "Peer"),
-        count(sessions.len(), "session"),
-        authorities.threshold,
-        authorities.keys.len(),
-    ));
-    if before.is_some_and(|before| before.authorities != *authorities) {
-        output::say("The owners change: the old quorum and the new one must both sign.");
-    }
-    if before.is_some_and(|before| before.rotated || before.authorities != *authorities) {
-        output::say(&format!(
-            "The manifest must keep roots and rotations:\n  kubectl get trustpolicy {name} -n {namespace} -o yaml > current.yaml\n  kubectl sealane policy manifest --roots current.yaml DRAFT",
-        ));
-    }
-    let findings = lint(document);
-    if !findings.is_empty() {
-        output::say(
-            "To be filled in or corrected before it can be signed (--pretty makes it easier to edit):",
-        );
-        for finding in findings {
-            output::say(&format!("  - {finding}"));
-        }
-    }
-    for advice in advice(document) {
-        output::say(&format!("note: {advice}"));
-    }
-    output::say(
-        "Next: read it, then every owner signs it:\n  kubectl sealane policy show DRAFT\n  kubectl sealane policy sign --key FILE DRAFT",
-    );
 }

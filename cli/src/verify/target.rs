@@ -2,13 +2,13 @@
 
 use std::net::SocketAddr;
 
-use anyhow::{Context, Result, bail, ensure};
-use kube::{Api, Client};
+use anyhow::{Result, bail, ensure};
+use kube::Client;
 use sealane_operator_api::well_known::DATA_PORT;
 use sealane_operator_api::{Peer, ReplicaStatus};
 use sealane_types::PeerName;
 
-use crate::cluster::explain;
+use crate::objects;
 
 /// One replica to ask.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,9 +31,7 @@ pub(super) enum Way {
 
 /// A Peer as the cluster has it.
 pub(super) async fn peer(client: Client, namespace: &str, name: &PeerName) -> Result<Peer> {
-    let found = Api::<Peer>::namespaced(client, namespace).get_opt(name.as_str()).await;
-    let found = found.map_err(|error| explain(&error, "Peers"))?;
-    found.with_context(|| format!("there is no Peer {name} in namespace {namespace}"))
+    objects::demanded(&client, namespace, name.as_str(), "Peers").await
 }
 
 /// Every replica of `peer`, or the one that is asked for.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
-use kube::{Api, Client};
+use kube::Client;
 use sealane_operator_api::TrustPolicy;
 use sealane_policy::{Document, VerifiedPolicy, verify};
 use sealane_protocol::connection::PolicyView;
@@ -11,7 +11,7 @@ use sealane_protocol::handshake::Floor;
 use sealane_types::{Reason, Roots, SignedChain};
 
 use crate::clock;
-use crate::cluster::explain;
+use crate::objects;
 use crate::policy::reference::Reference;
 use crate::source::{Source, shown};
 
@@ -82,8 +82,7 @@ impl Files<'_> {
         if self.suffice() {
             return self.read();
         }
-        let found = Api::<TrustPolicy>::namespaced(client, namespace).get_opt(name).await;
-        let found = found.map_err(|error| explain(&error, "TrustPolicies"))?;
+        let found = objects::named::<TrustPolicy>(&client, namespace, name, "TrustPolicies").await?;
         let manifest = found.with_context(|| {
             format!("there is no TrustPolicy {name} in namespace {namespace}; name a signed policy with --policy FILE")
         })?;

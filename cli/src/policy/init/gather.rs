@@ -4,9 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, bail, ensure};
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::ListParams;
 use kube::{Api, Client};
-use sealane_operator_api::{Peer, TransferSession, TransferSessionSpec, TrustPolicy};
+use sealane_operator_api::{Peer, Stream, TransferSession, TransferSessionSpec, TrustPolicy};
 use sealane_policy::{SessionKind, SessionRule};
 use sealane_types::{
     Digest, ForwardPort, Measurement, Namespace, PeerName, PolicyName, Provider, PublicKey, SessionName,
@@ -15,6 +14,8 @@ use sealane_types::{
 
 use super::flags::KeyFlag;
 use crate::cluster::{Connection, demand_namespace, explain};
+use crate::objects::{self, Objects, UPDATE};
+use crate::output;
 use crate::source::Source;
 
 /// ConfigMap of a simulated installation.
@@ -32,6 +33,8 @@ pub(super) struct Declared {
     pub(super) keyed: BTreeSet<PeerName>,
     pub(super) sessions: Vec<SessionRule>,
     pub(super) existing: Option<Source>,
+    /// Peers whose evidence is simulated, as they say themselves.
+    pub(super) simulated: BTreeSet<PeerName>,
     pub(super) simulation: Option<Simulation>,
 }
 
@@ -60,30 +63,49 @@ pub(super) struct Simulation {
     pub(super) measurement: Measurement,
 }
 
-/// Reads Peers, TransferSessions, the TrustPolicy and, where `release` is given, its simulation.
+/// Whether the release of this namespace is asked what its simulation is.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Installation<'a> {
+    /// No: flags or evidence say what replicas prove.
+    Unasked,
+    /// Yes: the author accepts simulated evidence.
+    Asked(&'a str),
+    /// Where a Peer says that its evidence is simulated.
+    AsPeersSay(&'a str),
+}
+
+/// Reads Peers, TransferSessions, the TrustPolicy and, where it is asked for, the simulation of an installation.
 pub(super) fn everything(
     connection: &Connection,
     name: Option<&PolicyName>,
-    release: Option<&str>,
+    installation: Installation<'_>,
 ) -> Result<Declared> {
     connection.with_client(async |client, namespace| {
-        let list = ListParams::default();
-        let peers = Api::<Peer>::namespaced(client.clone(), &namespace).list(&list).await;
-        let peers = peers.map_err(|error| explain(&error, "Peers"))?.items;
+        let peers = objects::list::<Peer>(&client, Some(&namespace)).await;
+        let peers = understood(peers.map_err(|error| explain(&error, "Peers"))?);
         if peers.is_empty() {
             demand_namespace(&client, &namespace).await?;
         }
-        let sessions = Api::<TransferSession>::namespaced(client.clone(), &namespace).list(&list).await;
-        let sessions = sessions.map_err(|error| explain(&error, "TransferSessions"))?.items;
+        let sessions = objects::list::<TransferSession>(&client, Some(&namespace)).await;
+        let sessions = understood(sessions.map_err(|error| explain(&error, "TransferSessions"))?);
         let name = match name {
             Some(name) => name.clone(),
             None => named_by(&peers, &namespace)?,
         };
-        let existing = Api::<TrustPolicy>::namespaced(client.clone(), &namespace).get_opt(name.as_str()).await;
-        let existing = existing.map_err(|error| explain(&error, "TrustPolicies"))?;
-        let simulation = match release {
-            Some(release) => Some(simulation(client, release).await?),
-            None => None,
+        let existing =
+            objects::named::<TrustPolicy>(&client, &namespace, name.as_str(), "TrustPolicies").await?;
+        let simulated = match installation {
+            Installation::Unasked => BTreeSet::new(),
+            Installation::Asked(_) | Installation::AsPeersSay(_) => {
+                members(peers.iter().filter(|peer| is_simulated(peer)), &name)?
+            }
+        };
+        let simulation = match installation {
+            Installation::Asked(release) => Some(simulation(client, release).await?),
+            Installation::AsPeersSay(release) if !simulated.is_empty() => {
+                Some(simulation(client, release).await?)
+            }
+            Installation::AsPeersSay(_) | Installation::Unasked => None,
         };
         let keys = keys(&peers, &name)?;
         let keyed = members(peers.iter().filter(|peer| is_keyed(peer)), &name)?;
@@ -103,9 +125,18 @@ pub(super) fn everything(
             keyed,
             sessions,
             existing,
+            simulated,
             simulation,
         })
     })
+}
+
+/// Objects without those that cannot be read, which are told.
+fn understood<K>(objects: Objects<K>) -> Vec<K> {
+    for strange in &objects.strange {
+        output::say(&format!("note: {}", strange.text()));
+    }
+    objects.readable
 }
 
 /// Reads only what a simulated installation says about itself.
@@ -157,6 +188,11 @@ fn is_keyed(peer: &Peer) -> bool {
     peer.spec.external.is_none() && peer.spec.attestation.provider == Provider::Key
 }
 
+/// Whether the pods of a Peer prove themselves by simulated evidence, which no Peer does unless its spec says so.
+fn is_simulated(peer: &Peer) -> bool {
+    peer.spec.external.is_none() && peer.spec.attestation.provider == Provider::Simulated
+}
+
 /// The keys that Peers outside of the cluster declare.
 fn keys(peers: &[Peer], policy: &PolicyName) -> Result<BTreeMap<PeerName, BTreeSet<PublicKey>>> {
     let members = peers.iter().filter(|peer| peer.spec.trust_policy_ref.name == policy.as_str());
@@ -180,10 +216,14 @@ fn rules(sessions: &[TransferSession], peers: &BTreeSet<PeerName>) -> Result<Vec
         let to = session.spec.to.iter().map(|to| PeerName::new(to.peer.clone()));
         let to: BTreeSet<PeerName> = to.collect::<Result<_, _>>()?;
         if peers.contains(&from) && to.is_subset(peers) {
-            let kind = kind(&session.spec).with_context(|| format!("TransferSession {name}"))?;
-            rules.push(SessionRule { name: Some(name), from, to, kind });
+            match kind(&session.spec).with_context(|| format!("TransferSession {name}"))? {
+                Some(kind) => rules.push(SessionRule { name: Some(name), from, to, kind }),
+                None => output::say(&format!(
+                    "note: TransferSession {name} is left out: it is of a kind that this release does not know; {UPDATE}"
+                )),
+            }
         } else {
-            crate::output::say(&format!(
+            output::say(&format!(
                 "note: TransferSession {name} is left out: not all of its Peers follow this policy"
             ));
         }
@@ -191,16 +231,20 @@ fn rules(sessions: &[TransferSession], peers: &BTreeSet<PeerName>) -> Result<Vec
     Ok(rules)
 }
 
-/// What a session carries; of a forward, the one port that it reaches.
-fn kind(spec: &TransferSessionSpec) -> Result<SessionKind> {
-    match (&spec.stream, &spec.forward) {
-        (Some(_), None) => Ok(SessionKind::Stream),
+/// What a session carries; of a forward, the one port that it reaches. None of a kind of a newer release.
+fn kind(spec: &TransferSessionSpec) -> Result<Option<SessionKind>> {
+    // Null, which a change of its field manager leaves beside a forward, is read as an empty stream.
+    let stream =
+        spec.stream.as_ref().filter(|stream| spec.forward.is_none() || **stream != Stream::default());
+    match (stream, &spec.forward) {
+        (Some(_), None) => Ok(Some(SessionKind::Stream)),
         (None, Some(forward)) => {
             let target = u32::try_from(forward.target).unwrap_or(0);
             let target = ForwardPort::new(target).context("spec.forward.target")?;
-            Ok(SessionKind::Forward { targets: [target].into() })
+            Ok(Some(SessionKind::Forward { targets: [target].into() }))
         }
-        _ => bail!("exactly one of spec.stream and spec.forward must be set"),
+        (None, None) => Ok(None),
+        (Some(_), Some(_)) => bail!("only one of spec.stream and spec.forward may be set"),
     }
 }
 
@@ -238,6 +282,7 @@ mod tests {
             name,
             sessions: vec![],
             existing: None,
+            simulated: BTreeSet::new(),
             simulation: None,
         };
         let refused = declared.pin(&[]).unwrap_err().to_string();
@@ -277,6 +322,12 @@ mod tests {
             TransferSession::new("grpc", serde_json::from_value(spec).unwrap())
         };
         let targets = [ForwardPort::new(8001).unwrap()].into();
+        // As the API server has it after a move from client-side to server-side apply.
+        let mut emptied = serde_json::to_value(forward(8001)).unwrap();
+        emptied["spec"]["stream"] = serde_json::Value::Null;
+        let emptied: TransferSession = serde_json::from_value(emptied).unwrap();
+        assert!(emptied.spec.stream.is_some(), "null is read as an empty stream");
+        assert_eq!(rules(&[emptied], &members).unwrap(), rules(&[forward(8001)], &members).unwrap());
         let drafted = rules(&[forward(8001)], &members).unwrap();
         assert_eq!(drafted[0].kind, SessionKind::Forward { targets });
         for target in [-1, 0, 65_536, 14_710] {
@@ -286,6 +337,25 @@ mod tests {
                 "{refused:#}"
             );
         }
+    }
+
+    #[test]
+    fn a_session_of_a_newer_kind_is_left_out() {
+        let members = ["client", "triton"].map(|name| name.parse().unwrap()).into();
+        let spec = serde_json::json!({"from": {"peer": "client"}, "to": [{"peer": "triton"}], "object": {}});
+        let newer = TransferSession::new("newer", serde_json::from_value(spec).unwrap());
+        assert!(rules(&[newer], &members).unwrap().is_empty());
+    }
+
+    #[test]
+    fn peers_say_themselves_that_they_are_simulated() {
+        let provider = |provider: Provider| {
+            let mut peer = peer("a", "demo");
+            peer.spec.attestation.provider = provider;
+            is_simulated(&peer)
+        };
+        assert!(provider(Provider::Simulated));
+        assert!(!provider(Provider::Auto) && !provider(Provider::Key));
     }
 
     #[test]
