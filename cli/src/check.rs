@@ -19,8 +19,9 @@ use crate::clock;
 use crate::cluster::{Connection, RELEASE_NAMESPACE};
 use crate::output::{self, Format};
 
-/// Diagnoses the installation: API server, CRDs, operator, webhooks (asked, with nothing stored), leader, opted-in
-/// namespaces, sidecars and their nodes, policies, Peers and sessions. Exits 1 when something is wrong.
+/// Diagnoses the installation, or with --namespace what concerns that namespace: API server, CRDs, operator, webhooks (asked, with nothing stored), leader, opted-in
+/// namespaces, sidecars and their nodes, policies, Peers and sessions. What the user has no right to see is SKIPPED. Exits 1 when
+/// something is wrong.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// Namespace of the release.
@@ -47,6 +48,8 @@ struct Line {
 enum Outcome {
     Good,
     Warning,
+    /// The user has no right to look.
+    Skipped,
     Failed,
 }
 
@@ -64,6 +67,14 @@ impl Line {
         }
     }
 
+    fn skipped(what: &str, right: &str) -> Self {
+        let remedy = "somebody with that right may see more; the rest of this diagnosis does without";
+        Self {
+            outcome: Outcome::Skipped,
+            ..Self::warning(what, format!("needs the right to {right}"), remedy)
+        }
+    }
+
     fn failed(what: &str, detail: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self { outcome: Outcome::Failed, ..Self::warning(what, detail, remedy) }
     }
@@ -71,7 +82,9 @@ impl Line {
 
 pub(crate) fn run(arguments: &Arguments, connection: &Connection) -> Result<()> {
     let release = arguments.release_namespace.as_str();
-    let facts = connection.with_client(async |client, _| gather::facts(&client, release).await)?;
+    let facts = connection.with_client(async |client, _| {
+        gather::facts(&client, release, connection.namespace.as_deref()).await
+    })?;
     let lines = group::group(judge::judge(&facts, release, clock::now()));
     match arguments.output {
         Format::Text => output::print(&text(&lines))?,
@@ -90,6 +103,7 @@ fn text(lines: &[Line]) -> String {
         let word = match outcome {
             Outcome::Good => "ok  ",
             Outcome::Warning => "warn",
+            Outcome::Skipped => "SKIPPED",
             Outcome::Failed => "FAIL",
         };
         text.push_str(&format!("{word}  {what}: {detail}\n"));

@@ -2,25 +2,28 @@
 
 mod complaint;
 mod replica;
-
-use std::fmt::Debug;
+mod stale;
+mod versions;
 
 use anyhow::Result;
-use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
-use kube::api::ListParams;
-use kube::{Api, Client, Resource, ResourceExt as _};
+use kube::core::NamespaceResourceScope;
+use kube::{Client, Resource, ResourceExt as _};
 use sealane_operator_api::well_known::condition::READY;
-use sealane_operator_api::{Peer, RecommendedTransport, TransferSession, TrustPolicy};
+use sealane_operator_api::{Peer, PeerStatus, RecommendedTransport, TransferSession, TrustPolicy};
 use sealane_types::Reason;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use self::complaint::{Complaint, complaints};
+use self::stale::Stale;
 use crate::clock;
 use crate::cluster::{Connection, demand_namespace, explain};
 use crate::creations::{Failure, failures};
+use crate::freshness::{STALE, stale_for};
 use crate::lifetime::Lifetime;
+use crate::objects::{self, Strange};
 use crate::output::{self, Format, table};
 
 /// What every Peer, TransferSession and TrustPolicy of a namespace reports; why one is not ready or less than it could
@@ -45,11 +48,16 @@ struct Declared {
     policies: Vec<TrustPolicy>,
     /// Of workloads whose pods cannot be made.
     failures: Vec<Failure>,
+    /// What this release does not know in all its parts.
+    strange: Vec<Strange>,
 }
 
 impl Declared {
     const fn is_empty(&self) -> bool {
-        self.peers.is_empty() && self.sessions.is_empty() && self.policies.is_empty()
+        self.peers.is_empty()
+            && self.sessions.is_empty()
+            && self.policies.is_empty()
+            && self.strange.is_empty()
     }
 }
 
@@ -61,10 +69,11 @@ fn has_no_replicas(peer: &Peer) -> bool {
 pub(crate) fn run(arguments: &Arguments, connection: &Connection) -> Result<()> {
     let declared = connection.with_client(async |client, namespace| {
         let namespace = (!arguments.all_namespaces).then_some(namespace);
-        let peers = listed::<Peer>(&client, namespace.as_deref(), "Peers").await?;
-        let sessions = listed::<TransferSession>(&client, namespace.as_deref(), "TransferSessions").await?;
-        let policies = listed::<TrustPolicy>(&client, namespace.as_deref(), "TrustPolicies").await?;
-        let mut declared = Declared { namespace, peers, sessions, policies, failures: Vec::new() };
+        let (place, mut strange) = (namespace.as_deref(), Vec::new());
+        let peers = listed::<Peer>(&client, place, "Peers", &mut strange).await?;
+        let sessions = listed::<TransferSession>(&client, place, "TransferSessions", &mut strange).await?;
+        let policies = listed::<TrustPolicy>(&client, place, "TrustPolicies", &mut strange).await?;
+        let mut declared = Declared { namespace, peers, sessions, policies, failures: Vec::new(), strange };
         if let Some(namespace) = declared.namespace.as_deref().filter(|_| declared.is_empty()) {
             demand_namespace(&client, namespace).await?;
         }
@@ -79,16 +88,19 @@ pub(crate) fn run(arguments: &Arguments, connection: &Connection) -> Result<()> 
     }
 }
 
-async fn listed<K>(client: &Client, namespace: Option<&str>, what: &str) -> Result<Vec<K>>
+/// Those that can be read; what is strange about any goes to `strange`.
+async fn listed<K>(
+    client: &Client,
+    namespace: Option<&str>,
+    what: &str,
+    strange: &mut Vec<Strange>,
+) -> Result<Vec<K>>
 where
-    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + DeserializeOwned + Debug,
+    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Serialize + DeserializeOwned,
 {
-    let api: Api<K> = match namespace {
-        Some(namespace) => Api::namespaced(client.clone(), namespace),
-        None => Api::all(client.clone()),
-    };
-    let list = api.list(&ListParams::default()).await;
-    Ok(list.map_err(|error| explain(&error, what))?.items)
+    let found = objects::list(client, namespace).await.map_err(|error| explain(&error, what))?;
+    strange.extend(found.strange);
+    Ok(found.readable)
 }
 
 fn ready(conditions: &[Condition]) -> Option<&Condition> {
@@ -99,7 +111,11 @@ fn shown<T: ToString>(value: Option<T>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| value.to_string())
 }
 
-fn ready_word(conditions: &[Condition]) -> String {
+/// What a row says of Ready: nothing that no operator has looked after.
+fn ready_word(conditions: &[Condition], until: Option<&Time>) -> String {
+    if stale_for(until, clock::now()).is_some() {
+        return STALE.to_owned();
+    }
     ready(conditions).map_or_else(|| "Unknown".to_owned(), |condition| condition.status.clone())
 }
 
@@ -124,8 +140,8 @@ fn peer_row(peer: &Peer) -> Vec<String> {
     let status = peer.status.clone().unwrap_or_default();
     vec![
         peer.name_any(),
-        ready_word(&status.conditions),
-        format!("{}/{}", shown(status.ready), shown(status.desired)),
+        ready_word(&status.conditions, status.stale_after.as_ref()),
+        replicas(&status),
         shown(status.platform),
         shown(status.assurance),
         shown(status.tcb_status),
@@ -134,6 +150,15 @@ fn peer_row(peer: &Peer) -> Vec<String> {
         since(status.oldest_evidence.as_ref()),
         left(status.earliest_expiry.as_ref()),
     ]
+}
+
+/// How many of the replicas are ready; of a Peer whose work is over there is none to be.
+fn replicas(status: &PeerStatus) -> String {
+    let finished = ready(&status.conditions).is_some_and(|ready| ready.reason == Reason::Finished.as_str());
+    if finished && status.desired.is_none_or(|desired| desired == 0) {
+        return "finished".to_owned();
+    }
+    format!("{}/{}", shown(status.ready), shown(status.desired))
 }
 
 fn seconds(time: &Time) -> u64 {
@@ -162,7 +187,7 @@ fn session_row(session: &TransferSession) -> Vec<String> {
     vec![
         session.name_any(),
         format!("{} -> {}", session.spec.from.peer, to.join(",")),
-        ready_word(&status.conditions),
+        ready_word(&status.conditions, status.stale_after.as_ref()),
         status.phase.map_or_else(|| "-".to_owned(), |phase| format!("{phase:?}")),
         format!("{}/{}", shown(status.connections), shown(status.connections_desired)),
         carrier(shown(status.carrier), status.carrier_mode),
@@ -196,7 +221,7 @@ fn policy_row(policy: &TrustPolicy) -> Vec<String> {
     let status = policy.status.clone().unwrap_or_default();
     vec![
         policy.name_any(),
-        ready_word(&status.conditions),
+        ready_word(&status.conditions, status.stale_after.as_ref()),
         shown(status.epoch),
         format!("{}/{}", status.signers.len(), shown(status.threshold)),
         shown(status.expires.map(|time| time.0)),
@@ -204,7 +229,7 @@ fn policy_row(policy: &TrustPolicy) -> Vec<String> {
 }
 
 fn text(declared: &Declared) -> String {
-    let Declared { namespace, peers, sessions, policies, failures: _ } = declared;
+    let Declared { namespace, peers, sessions, policies, failures: _, strange } = declared;
     if declared.is_empty() {
         let place = namespace.as_ref().map_or("any namespace".to_owned(), |name| format!("namespace {name}"));
         return format!("Nothing of Sealane is declared in {place}.\n");
@@ -256,12 +281,19 @@ fn text(declared: &Declared) -> String {
             tables.push(format!("{title}:\n{}", complaints.iter().map(Complaint::text).collect::<String>()));
         }
     }
+    tables.push(versions::text(peers));
+    if !strange.is_empty() {
+        let lines: String = strange.iter().map(|strange| format!("  {}\n", strange.text())).collect();
+        tables.push(format!("Of another release:\n{lines}"));
+    }
+    // What is below it may be over.
+    tables.insert(0, Stale::of(declared, clock::now()).map_or(String::new(), |stale| stale.text()));
     tables.retain(|table| !table.is_empty());
     tables.join("\n")
 }
 
 fn value(declared: &Declared) -> Value {
-    let Declared { namespace, peers, sessions, policies, failures: _ } = declared;
+    let Declared { namespace, peers, sessions, policies, failures: _, strange } = declared;
     let (unready, degraded): (Vec<_>, Vec<_>) =
         complaints(declared).into_iter().partition(|complaint| !complaint.degraded);
     let complaints = |complaints: &[Complaint]| complaints.iter().map(Complaint::value).collect::<Vec<_>>();
@@ -273,6 +305,9 @@ fn value(declared: &Declared) -> Value {
         "trustPolicies": policies.iter().map(|policy| object(policy, &policy.status)).collect::<Vec<_>>(),
         "notReady": complaints(&unready),
         "degraded": complaints(&degraded),
+        "stale": Stale::of(declared, clock::now()).map(|stale| stale.value()),
+        "outdated": versions::value(peers),
+        "strange": strange.iter().map(Strange::text).collect::<Vec<_>>(),
     })
 }
 

@@ -1,9 +1,10 @@
 //! What Peers and sessions report, and what to do where they are not well.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::ResourceExt as _;
 use sealane_operator_api::well_known::condition::{DEGRADED, READY, VERIFIED};
 use sealane_operator_api::{Peer, Phase, TransferSession, TrustPolicy, word};
+use sealane_policy::Timestamp;
 use sealane_types::Reason;
 
 use super::Line;
@@ -12,21 +13,36 @@ use super::judge::unreadable;
 use super::names::some;
 use crate::creations::Failure;
 use crate::explain::{peer_remedy, remedies, remedy};
+use crate::freshness::{REMEDY, stale_for};
+use crate::objects::{Strange, UPDATE};
 
-pub(super) fn judge(facts: &Facts) -> Vec<Line> {
+pub(super) fn judge(facts: &Facts, now: Timestamp) -> Vec<Line> {
     let mut lines = Vec::new();
     if let Ok(policies) = &facts.policies {
         lines.extend(policies.iter().filter_map(policy));
     }
     // Peers that cannot be read have their line already.
     if let Ok(peers) = &facts.peers {
-        lines.extend(peers.iter().flat_map(|peer| self::peer(peer, facts)));
+        lines.extend(peers.iter().flat_map(|peer| self::peer(peer, facts, now)));
     }
     match &facts.sessions {
-        Ok(sessions) => lines.extend(sessions.iter().flat_map(session)),
+        Ok(sessions) => lines.extend(sessions.iter().flat_map(|session| self::session(session, now))),
         Err(error) => lines.push(unreadable("sessions", error)),
     }
+    lines.extend(facts.strange.iter().map(strange));
     lines
+}
+
+fn strange(strange: &Strange) -> Line {
+    let (kind, name) = strange.what.split_once('/').unwrap_or(("object", &strange.what));
+    let what = format!("{kind} {}/{name}", strange.namespace.as_deref().unwrap_or_default());
+    Line::warning(&what, &strange.message, UPDATE)
+}
+
+/// Nothing is well because a status says so that nobody looks after.
+fn stale(what: &str, until: Option<&Time>, now: Timestamp) -> Option<Line> {
+    let age = stale_for(until, now)?;
+    Some(Line::failed(what, format!("its status is STALE: no operator has written it for {age}"), REMEDY))
 }
 
 fn condition<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Condition> {
@@ -52,12 +68,17 @@ fn policy(policy: &TrustPolicy) -> Option<Line> {
         .then(|| Line::failed(&what, says(verified), remedy(&verified.reason)))
 }
 
-fn peer(peer: &Peer, facts: &Facts) -> Vec<Line> {
+fn peer(peer: &Peer, facts: &Facts, now: Timestamp) -> Vec<Line> {
     let what = format!("peer {}/{}", peer.namespace().unwrap_or_default(), peer.name_any());
     let Some(status) = &peer.status else { return vec![not_reported(&what)] };
     let Some(ready) = condition(&status.conditions, READY) else { return vec![not_reported(&what)] };
+    if let Some(stale) = stale(&what, status.stale_after.as_ref(), now) {
+        return vec![stale];
+    }
     let mut lines = Vec::new();
-    if ready.status == "True" {
+    if ready.status == "True" && ready.reason == Reason::Finished.as_str() {
+        lines.push(Line::good(&what, "its work is finished"));
+    } else if ready.status == "True" {
         let replicas = format!("{} of {} replicas", status.ready.unwrap_or(0), status.desired.unwrap_or(0));
         lines.push(Line::good(&what, format!("{replicas} ready")));
     } else if ready.reason == Reason::NoReplicas.as_str() {
@@ -125,10 +146,13 @@ fn behind(what: &str, peer: &Peer, facts: &Facts) -> Option<Line> {
     Some(Line::warning(what, detail, remedy(word::EPOCH_BEHIND)))
 }
 
-fn session(session: &TransferSession) -> Vec<Line> {
+fn session(session: &TransferSession, now: Timestamp) -> Vec<Line> {
     let what = format!("session {}/{}", session.namespace().unwrap_or_default(), session.name_any());
     let Some(status) = &session.status else { return vec![not_reported(&what)] };
     let Some(ready) = condition(&status.conditions, READY) else { return vec![not_reported(&what)] };
+    if let Some(stale) = stale(&what, status.stale_after.as_ref(), now) {
+        return vec![stale];
+    }
     // Waiting for pods, or standing still because somebody wants it so, is no fault.
     let waits = [
         Reason::NoReplicas.as_str(),

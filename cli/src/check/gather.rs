@@ -16,12 +16,14 @@ use kube::core::{DynamicObject, GroupVersionKind};
 use kube::discovery::ApiResource;
 use kube::{Api, Client, Resource};
 use sealane_operator_api::{Peer, TransferSession, TrustPolicy, well_known};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::probe::{self, Answer};
 use crate::clock;
 use crate::cluster::{is_absent, words};
 use crate::creations::{Failure, failures};
+use crate::objects::{self, Strange};
 
 /// A deployment of this name runs the operator; its Lease has the same name.
 const OPERATOR: &str = "sealane-operator";
@@ -55,24 +57,36 @@ pub(super) struct Facts {
     pub(super) peers: Fact<Vec<Peer>>,
     pub(super) sessions: Fact<Vec<TransferSession>>,
     pub(super) policies: Fact<Vec<TrustPolicy>>,
+    /// Peers, sessions and policies that this release does not know in all their parts.
+    pub(super) strange: Vec<Strange>,
     /// Of workloads whose pods cannot be made.
     pub(super) failures: Vec<Failure>,
 }
 
-pub(super) async fn facts(client: &Client, release: &str) -> Result<Facts> {
+/// With `only` what concerns this namespace, for which no right in others is needed.
+pub(super) async fn facts(client: &Client, release: &str, only: Option<&str>) -> Result<Facts> {
     let version = client.apiserver_version().await.context("the API server does not answer")?;
     let number = |text: &str| text.trim_end_matches(|c: char| !c.is_ascii_digit()).parse().unwrap_or(0);
     let everything = ListParams::default();
     let leaders = ListParams::default().labels(&format!("{}=true", well_known::LEADER_LABEL));
     let operator_pods = ListParams::default().labels(OPERATOR_PODS);
-    let namespaces: Fact<Vec<Namespace>> = all(&Api::all(client.clone()), &everything).await;
-    let peers: Fact<Vec<Peer>> = all(&Api::all(client.clone()), &everything).await;
+    let namespaces: Fact<Vec<Namespace>> = match only {
+        Some(only) => one(&Api::all(client.clone()), only).await.map(|found| found.into_iter().collect()),
+        None => all(&Api::all(client.clone()), &everything).await,
+    };
+    let mut strange = Vec::new();
+    let peers: Fact<Vec<Peer>> = declared(client, only, &mut strange).await;
     let opted_in = namespaces.as_deref().map(opted_in).unwrap_or_default();
-    let concerned = concerned(&opted_in, peers.as_deref().unwrap_or_default());
+    let concerned = match only {
+        Some(only) => [only.to_owned()].into(),
+        None => concerned(&opted_in, peers.as_deref().unwrap_or_default()),
+    };
     let alive = namespaces.as_deref().map(alive).unwrap_or_default();
-    let injection = match opted_in.iter().find(|namespace| alive.contains(*namespace)) {
-        Some(namespace) => Some(probe::injection(client, namespace).await),
-        None => None,
+    let injection = match (&namespaces, opted_in.iter().find(|namespace| alive.contains(*namespace))) {
+        (_, Some(namespace)) => Some(probe::injection(client, namespace).await),
+        // Whether there is one to ask it from is not known.
+        (Err(words), None) => Some(Answer::Untried(words.clone())),
+        (Ok(_), None) => None,
     };
     Ok(Facts {
         version: (number(&version.major), number(&version.minor)),
@@ -82,7 +96,7 @@ pub(super) async fn facts(client: &Client, release: &str) -> Result<Facts> {
         mutating: one(&Api::all(client.clone()), MUTATING_WEBHOOK).await,
         validating: one(&Api::all(client.clone()), VALIDATING_WEBHOOK).await,
         injection,
-        validation: probe::validation(client, release).await,
+        validation: probe::validation(client, only.unwrap_or(release)).await,
         lease: one(&namespaced(client, release), OPERATOR).await,
         leaders: all(&namespaced(client, release), &leaders).await,
         pods: pods(client, &concerned).await,
@@ -90,9 +104,10 @@ pub(super) async fn facts(client: &Client, release: &str) -> Result<Facts> {
         nodes: all(&Api::all(client.clone()), &everything).await,
         namespaces,
         peers,
-        sessions: all(&Api::all(client.clone()), &everything).await,
-        policies: all(&Api::all(client.clone()), &everything).await,
-        failures: failures(client, None, clock::now()).await,
+        sessions: declared(client, only, &mut strange).await,
+        policies: declared(client, only, &mut strange).await,
+        strange,
+        failures: failures(client, only, clock::now()).await,
     })
 }
 
@@ -127,6 +142,21 @@ where
 
 async fn one<K: Clone + DeserializeOwned + std::fmt::Debug>(api: &Api<K>, name: &str) -> Fact<Option<K>> {
     api.get_opt(name).await.map_err(|error| words(&error))
+}
+
+/// Objects of Sealane, whatever release wrote them; none where the API server does not know the kind.
+async fn declared<K>(client: &Client, only: Option<&str>, strange: &mut Vec<Strange>) -> Fact<Vec<K>>
+where
+    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Serialize + DeserializeOwned,
+{
+    match objects::list(client, only).await {
+        Ok(found) => {
+            strange.extend(found.strange);
+            Ok(found.readable)
+        }
+        Err(error) if is_absent(&error) => Ok(Vec::new()),
+        Err(error) => Err(words(&error)),
+    }
 }
 
 /// Every object; none where the API server does not know the kind, since the CRDs have their own line.

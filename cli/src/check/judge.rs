@@ -9,6 +9,7 @@ use sealane_policy::Timestamp;
 
 use super::gather::{Fact, Facts};
 use super::{Line, declared, policies, sidecars, webhooks, workloads};
+use crate::cluster::missing_right;
 
 /// Native sidecars are stable from here on.
 const KUBERNETES_MIN: (u32, u32) = (1, 33);
@@ -24,7 +25,7 @@ pub(super) fn judge(facts: &Facts, release: &str, now: Timestamp) -> Vec<Line> {
     lines.extend(workloads::judge(facts));
     lines.extend(sidecars::judge(facts, now));
     lines.extend(policies::judge(&facts.policies, now));
-    lines.extend(declared::judge(facts));
+    lines.extend(declared::judge(facts, now));
     lines
 }
 
@@ -37,6 +38,9 @@ pub(super) fn read<T>(what: &str, fact: &Fact<T>, line: impl FnOnce(&T) -> Line)
 }
 
 pub(super) fn unreadable(what: &str, error: &str) -> Line {
+    if let Some(right) = missing_right(error) {
+        return Line::skipped(what, right);
+    }
     Line::failed(what, format!("cannot be read: {error}"), "use a kubeconfig whose user may read it")
 }
 

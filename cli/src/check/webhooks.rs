@@ -4,6 +4,7 @@ use super::Line;
 use super::gather::Facts;
 use super::judge::{INSTALL, unreadable};
 use super::probe::Answer;
+use crate::cluster::missing_right;
 
 pub(super) fn judge(facts: &Facts, release: &str) -> Vec<Line> {
     let mutating = facts.mutating.as_ref().map(|found| {
@@ -56,6 +57,9 @@ fn answered(what: &str, name: &str, answer: Option<&Answer>, release: &str) -> L
             format!("{name} was not asked: {found}"),
             format!("something has changed {name} or its selectors; {INSTALL}"),
         ),
+        Some(Answer::Untried(words)) if missing_right(words).is_some() => {
+            Line::skipped(what, missing_right(words).unwrap_or_default())
+        }
         Some(Answer::Untried(words)) => Line::warning(
             what,
             format!("{name} is configured, but whether it answers cannot be told: {words}"),

@@ -41,7 +41,7 @@ impl Complaint {
 
 /// Everything that somebody should look at, policies first: what they say explains much of the rest.
 pub(super) fn complaints(declared: &Declared) -> Vec<Complaint> {
-    let Declared { namespace, peers, sessions, policies, failures } = declared;
+    let Declared { namespace, peers, sessions, policies, failures, strange: _ } = declared;
     // Where there is only one namespace nobody needs to be told which.
     let place = |of: Option<String>| of.filter(|_| namespace.is_none());
     let policies = policies.iter().flat_map(|policy| {

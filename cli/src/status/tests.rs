@@ -24,6 +24,7 @@ fn declared() -> Declared {
         sessions: vec![serde_json::from_value(session).unwrap()],
         policies: vec![],
         failures: vec![],
+        strange: vec![],
     }
 }
 
@@ -37,6 +38,60 @@ fn what_is_not_ready_says_why() {
     assert!(text.contains("pod/embedder-1: PolicyExpired: sign the next epoch"), "{text}");
     assert!(!text.contains("pod/embedder-0"), "{text}");
     assert!(!text.contains("NAMESPACE"), "{text}");
+}
+
+/// Without an operator a Ready of long ago must not look like one of now.
+#[test]
+fn a_status_that_no_operator_keeps_up_to_date_is_stale() {
+    let mut declared = declared();
+    let status = declared.peers[0].status.as_mut().unwrap();
+    status.conditions[0].status = "True".to_owned();
+    status.stale_after = Some(Time("2026-01-01T00:00:00Z".parse().unwrap()));
+    let told = text(&declared);
+    assert!(told.starts_with("STALE: no operator has kept 1 of 2 statuses up to date, for "), "{told}");
+    assert!(told.contains("peer/embedder") && told.contains("kubectl sealane check"), "{told}");
+    let row = told.lines().find(|line| line.starts_with("embedder ")).unwrap();
+    assert!(row.contains(" STALE ") && !row.contains("True"), "{row}");
+    assert_eq!(value(&declared)["stale"]["objects"][0]["object"], "peer/embedder");
+    declared.peers[0].status.as_mut().unwrap().stale_after =
+        Some(Time("2126-01-01T00:00:00Z".parse().unwrap()));
+    assert!(!text(&declared).contains("STALE"));
+    assert_eq!(value(&declared)["stale"], json!(null));
+}
+
+#[test]
+fn a_peer_whose_work_is_over_has_no_replicas_to_count() {
+    let mut declared = declared();
+    let status = declared.peers[0].status.as_mut().unwrap();
+    (status.desired, status.ready, status.replicas) = (Some(0), Some(0), vec![]);
+    (status.conditions[0].status, status.conditions[0].reason) = ("True".to_owned(), "Finished".to_owned());
+    let text = text(&declared);
+    assert!(text.contains("finished") && !text.contains("0/0"), "{text}");
+}
+
+#[test]
+fn sidecars_of_another_version_are_told_with_what_to_do() {
+    let mut declared = declared();
+    assert!(!text(&declared).contains("Versions differ"));
+    let status = declared.peers[0].status.as_mut().unwrap();
+    status.operator_version = Some("0.2.0".to_owned());
+    status.replicas[0].version = Some("0.1.0".to_owned());
+    let told = text(&declared);
+    assert!(told.contains("peer/embedder: sidecars of 0.1.0"), "{told}");
+    assert!(told.contains("kubectl sealane restart --outdated"), "{told}");
+    assert_eq!(value(&declared)["outdated"][0]["pods"], json!(["embedder-0"]));
+}
+
+#[test]
+fn an_object_of_another_release_hides_no_other() {
+    let mut declared = declared();
+    declared.strange = vec![Strange {
+        namespace: None,
+        what: "transfersession/new".to_owned(),
+        message: "cannot be read by this release".to_owned(),
+    }];
+    let text = text(&declared);
+    assert!(text.contains("transfersession/new: cannot be read") && text.contains("activations"), "{text}");
 }
 
 #[test]

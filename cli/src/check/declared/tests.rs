@@ -4,6 +4,18 @@ use super::*;
 use crate::check::Outcome;
 use crate::check::judge::tests::healthy;
 
+fn now() -> Timestamp {
+    "2026-11-20T12:00:00Z".parse().unwrap()
+}
+
+fn peer(peer: &Peer, facts: &Facts) -> Vec<Line> {
+    super::peer(peer, facts, now())
+}
+
+fn session(session: &TransferSession) -> Vec<Line> {
+    super::session(session, now())
+}
+
 fn conditions(ready: (&str, &str), degraded: Option<&str>) -> Value {
     let at = "2026-11-20T00:00:00Z";
     let condition = |type_: &str, status: &str, reason: &str| json!({"type": type_, "status": status, "reason": reason, "message": "said", "lastTransitionTime": at});
@@ -78,6 +90,39 @@ fn a_clock_that_is_suspect_and_other_degradations_are_warnings() {
     let lines = peer(&peer_with(status), &healthy());
     assert_eq!(lines.iter().map(|line| line.outcome).collect::<Vec<_>>(), [Outcome::Good, Outcome::Warning]);
     remedied(&lines[1], "ClockSuspect");
+}
+
+#[test]
+fn finished_work_is_not_counted_in_replicas() {
+    let status = json!({"conditions": conditions(("True", "Finished"), None), "ready": 0, "desired": 0});
+    let line = peer(&peer_with(status), &healthy()).remove(0);
+    assert_eq!((line.outcome, line.detail.as_str()), (Outcome::Good, "its work is finished"));
+}
+
+#[test]
+fn a_status_that_nobody_looks_after_is_not_well() {
+    let stale = "2026-11-20T11:00:00Z";
+    let status = json!({"conditions": conditions(("True", "AllReady"), None), "staleAfter": stale});
+    let line = peer(&peer_with(status.clone()), &healthy()).remove(0);
+    assert_eq!(line.outcome, Outcome::Failed);
+    assert!(line.detail.contains("STALE") && line.detail.contains("1 hour"), "{line:?}");
+    assert_eq!(session(&session_with(status.clone()))[0].outcome, Outcome::Failed);
+    let mut fresh = status;
+    fresh["staleAfter"] = json!("2026-11-20T12:05:00Z");
+    assert_eq!(peer(&peer_with(fresh), &healthy())[0].outcome, Outcome::Good);
+}
+
+#[test]
+fn an_object_of_another_release_is_a_line_of_its_own() {
+    let mut facts = healthy();
+    facts.strange = vec![Strange {
+        namespace: Some("demo".to_owned()),
+        what: "transfersession/a".to_owned(),
+        message: "cannot be read by this release".to_owned(),
+    }];
+    let lines = judge(&facts, now());
+    let line = lines.iter().find(|line| line.what == "transfersession demo/a").unwrap();
+    assert_eq!((line.outcome, line.remedy.as_deref()), (Outcome::Warning, Some(UPDATE)));
 }
 
 #[test]

@@ -43,6 +43,7 @@ pub(in crate::check) fn healthy() -> Facts {
         peers: Ok(vec![]),
         sessions: Ok(vec![]),
         policies: Ok(vec![]),
+        strange: vec![],
         failures: vec![],
     }
 }
@@ -104,6 +105,41 @@ fn each_fault_has_its_line() {
     assert_eq!(spoiled(|facts| facts.namespaces = Ok(vec![]), "namespaces"), Warning);
     assert_eq!(spoiled(|facts| facts.pods = Err("forbidden".into()), "sidecars"), Failed);
     assert_eq!(spoiled(|facts| facts.policies = Err("forbidden".into()), "policies"), Failed);
+}
+
+/// As somebody sees it whose rights end at a namespace.
+#[test]
+fn what_may_not_be_seen_is_skipped_with_the_right_that_is_missing() {
+    let forbidden = |resource: &str| {
+        format!(
+            "{resource} is forbidden: User \"dev\" cannot list resource \"{resource}\" in API group \"\" at the cluster scope"
+        )
+    };
+    let mut facts = healthy();
+    facts.definitions = Err(forbidden("customresourcedefinitions"));
+    facts.operator = Err(forbidden("deployments"));
+    facts.mutating = Err(forbidden("mutatingwebhookconfigurations"));
+    facts.validation = Answer::Untried(forbidden("peers"));
+    facts.lease = Err(forbidden("leases"));
+    facts.namespaces = Err(forbidden("namespaces"));
+    facts.nodes = Err(forbidden("nodes"));
+    let lines = judge(&facts, "sealane-system", NOW.parse().unwrap());
+    let skipped = |what: &str| {
+        let line = lines.iter().find(|line| line.what == what).unwrap();
+        line.outcome == Outcome::Skipped && line.detail.contains("the right to list resource")
+    };
+    for what in [
+        "custom resources",
+        "operator",
+        "injection webhook",
+        "validation webhook",
+        "leader",
+        "namespaces",
+        "nodes",
+    ] {
+        assert!(skipped(what), "{what}: {lines:?}");
+    }
+    assert!(lines.iter().all(|line| line.outcome != Failed), "{lines:?}");
 }
 
 fn without_bundle(facts: &mut Facts) {
