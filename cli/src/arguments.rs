@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::{bench, check, cluster, collateral, explain, policy, status, verify};
+use crate::{bench, check, cluster, collateral, explain, policy, restart, status, verify};
 
 /// Attested, post-quantum data lanes between confidential workloads: policies, status, diagnosis and audits.
 #[derive(Debug, Parser)]
@@ -24,6 +24,8 @@ pub(crate) enum Command {
     Collateral(collateral::Command),
     /// Peers, TransferSessions and TrustPolicies of a namespace, and why one is not ready.
     Status(status::Arguments),
+    /// Workloads whose sidecars are of another version than the operator: what would be made again, or with --yes is.
+    Restart(restart::Arguments),
     /// Ask the replicas of a Peer themselves for their evidence, and verify it here, check by check.
     Verify(Box<verify::Arguments>),
     /// Diagnose the installation; each failed line says what to do.

@@ -3,8 +3,9 @@
 //!
 //! Invariant: private keys of owners and auditors are read from files and never leave this process, and nothing that is
 //! signed is changed after the signature. Results go to stdout, everything said to a person goes to stderr.
-//! `collateral import` applies one ConfigMap, and `bench run` sets one annotation of a Benchmark; deliberately absent are
-//! other changes to a cluster. What is to be applied is printed, for `kubectl apply`.
+//! `collateral import` applies one ConfigMap, `bench run` sets one annotation of a Benchmark, and `restart --yes` one of the
+//! pod templates of workloads; deliberately absent are other changes to a cluster. What is to be applied is printed, for
+//! `kubectl apply`.
 
 mod arguments;
 mod auditor;
@@ -22,6 +23,7 @@ mod objects;
 mod outdated;
 mod output;
 mod policy;
+mod restart;
 mod source;
 mod status;
 mod verify;
@@ -38,6 +40,7 @@ fn main() -> ExitCode {
         Command::Policy(command) => policy::run(command, &connection),
         Command::Collateral(command) => collateral::run(command, &connection),
         Command::Status(arguments) => status::run(&arguments, &connection),
+        Command::Restart(arguments) => restart::run(&arguments, &connection),
         Command::Verify(arguments) => verify::run(&arguments, &connection),
         Command::Check(arguments) => check::run(&arguments, &connection),
         Command::Bench(command) => bench::run(&command, &connection),

@@ -20,6 +20,8 @@ pub const CPU_LIMIT_ANNOTATION: &str = "sealane.dev/cpu-limit";
 pub const MEMORY_REQUEST_ANNOTATION: &str = "sealane.dev/memory-request";
 pub const MEMORY_LIMIT_ANNOTATION: &str = "sealane.dev/memory-limit";
 
+/// Annotation of a pod template: the version whose sidecars its pods were made again for.
+pub const RESTARTED_ANNOTATION: &str = "sealane.dev/restarted-for";
 /// Annotation on a Benchmark: a text that differs from the last one asks for a run now.
 pub const RUN_ANNOTATION: &str = "sealane.dev/run";
 /// Labels of what a Benchmark's run is made of: the name of the Benchmark, and the run.
