@@ -271,9 +271,9 @@ mod tests {
             "lastTransitionTime": "2026-11-20T00:00:00Z",
         });
         let (read, strange) =
-            session(&json!({"stream": {}}), &json!({"phase": "Paused", "conditions": [ready]}));
+            session(&json!({"stream": {}}), &json!({"connections": "many", "conditions": [ready]}));
         assert_eq!(read.unwrap().status.unwrap().conditions[0].reason, "Connected");
-        assert!(strange.unwrap().message.contains("Paused"));
+        assert!(strange.unwrap().message.contains("many"));
     }
 
     #[test]

@@ -9,6 +9,9 @@ use sealane_operator_api::well_known::condition::{
 
 use sealane_operator_api::word;
 
+use crate::names::OPERATOR_VERSION;
+use crate::spec::Unreadable;
+
 /// One event for every condition that turned.
 pub(crate) async fn announce(
     recorder: &Recorder,
@@ -30,6 +33,36 @@ pub(crate) async fn announce(
             secondary: None,
         };
         // An event that is lost is not worth a retry: the condition says the same.
+        if let Err(error) = recorder.publish(&event, reference).await {
+            tracing::debug!(%error, "an event was not written");
+        }
+    }
+}
+
+/// An event for every object that cannot be read: its status, which this operator cannot write, says nothing of it.
+pub(crate) async fn announce_unreadable(recorder: &Recorder, objects: &[&Unreadable]) {
+    for Unreadable { reference, error, kept } in objects {
+        let goes_on = if *kept {
+            "what runs by it goes on as it was read last, until this operator ends"
+        } else {
+            "nothing is done by it"
+        };
+        let note = format!("this operator (release {OPERATOR_VERSION}) cannot read it: {error}; {goes_on}");
+        tracing::warn!(
+            kind = reference.kind,
+            namespace = reference.namespace,
+            name = reference.name,
+            error,
+            kept,
+            "an object cannot be read; was it written by a newer release?"
+        );
+        let event = Event {
+            type_: EventType::Warning,
+            reason: word::UNREADABLE.to_owned(),
+            note: Some(note.chars().take(1000).collect()),
+            action: "Reading".to_owned(),
+            secondary: None,
+        };
         if let Err(error) = recorder.publish(&event, reference).await {
             tracing::debug!(%error, "an event was not written");
         }

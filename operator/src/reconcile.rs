@@ -8,6 +8,7 @@ mod counted;
 pub mod gather;
 mod inherited;
 pub mod plan;
+mod readable;
 pub mod resources;
 pub mod status;
 pub mod validate;
@@ -20,12 +21,15 @@ pub use worker::run;
 
 use status::write::WriteError;
 
+use crate::announce::announce_unreadable;
+
 /// Brings sidecars and statuses of `namespace` up to date. Returns when to look again without a change.
 ///
 /// # Errors
 /// [`WriteError`] when a status cannot be written.
 pub async fn reconcile(context: &Context, namespace: &str) -> Result<Option<Duration>, WriteError> {
     let snapshot = gather::gather(context, namespace);
+    announce_unreadable(&context.recorder, &context.readable.news(namespace, &snapshot.unreadable)).await;
     if let Some(wait) = context.inherited.wait(Instant::now(), &snapshot) {
         return Ok(Some(wait));
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Pod, PodStatus};
+use k8s_openapi::api::core::v1::{ObjectReference, Pod, PodStatus};
 use k8s_openapi::jiff::Timestamp;
 use sealane_operator_api::well_known::{POD_INDEX_LABEL, SIDECAR_CONTAINER};
 pub use sealane_operator_api::word;
@@ -26,6 +26,8 @@ pub struct Snapshot {
     pub peers: Vec<Peer>,
     pub sessions: Vec<TransferSession>,
     pub policies: Vec<TrustPolicy>,
+    /// Objects that cannot be read. Forms of them that were read before are among those above.
+    pub unreadable: Vec<Unreadable>,
     pub pods: Vec<PodView>,
     /// What makes pods, in the order of kinds and names.
     pub workloads: Vec<WorkloadView>,
@@ -38,6 +40,15 @@ pub struct Snapshot {
     pub held: BTreeMap<String, Arc<VerifiedPolicy>>,
     /// What Benchmarks know of the nodes.
     pub advice: Arc<Advice>,
+}
+
+/// An object that cannot be read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Unreadable {
+    pub reference: ObjectReference,
+    pub error: String,
+    /// A form of it that was read before stands for it.
+    pub kept: bool,
 }
 
 /// Where a pod is in its life.

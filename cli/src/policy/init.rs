@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail, ensure};
 use sealane_policy::limits::DEFAULT_LIFETIME_SECONDS;
-use sealane_policy::{Auditors, Authorities, Document, Entry, Reference, SessionRule, Timestamp};
+use sealane_policy::{Auditors, Authorities, Entry, Reference, SessionRule, Timestamp};
 use sealane_types::{
     Assurance, Measurement, Namespace, PeerName, PolicyName, Product, PublicKey, SimulatedForm,
 };

@@ -5,6 +5,7 @@
 //! in place of `{}`. A schema that refused null there would refuse every later apply. So null stands for `{}`.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{JSON, JSONSchemaProps};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 
 /// Reads null as an empty structure; a field that is absent stays absent.
@@ -17,6 +18,19 @@ where
     T: Deserialize<'de> + Default,
 {
     Option::<T>::deserialize(deserializer).map(|read| Some(read.unwrap_or_default()))
+}
+
+/// Reads a word of a status that no release before knows as none: after a downgrade it must not hide the object.
+///
+/// # Errors
+/// It is no value at all.
+pub(crate) fn or_unknown<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: DeserializeOwned,
+{
+    Option::<serde_json::Value>::deserialize(deserializer)
+        .map(|read| read.and_then(|word| serde_json::from_value(word).ok()))
 }
 
 /// Lets null stand for `{}` in the specification of an object: where the structure may be left out, null is a value; where

@@ -65,6 +65,7 @@ words! {
     FIGURES_IMPLAUSIBLE = "FiguresImplausible",
     FIGURES_STALE = "FiguresStale",
     NOT_FOLLOWED = "NotFollowed",
+    UNREADABLE = "Unreadable",
 }
 
 /// The page that people read.

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use sealane_types::{Carrier, Cipher, Delivery};
 use serde::{Deserialize, Serialize};
 
-use crate::emptied::or_null;
+use crate::emptied::{or_null, or_unknown};
 use crate::recommendation::RecommendedTransport;
 use crate::schema;
 use crate::{ByteQuantity, DurationText};
@@ -265,7 +265,8 @@ pub struct TransferSessionStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "or_unknown")]
+    #[schemars(with = "Option<Phase>")]
     pub phase: Option<Phase>,
     /// Attested connections between sending and receiving replicas.
     #[serde(default, skip_serializing_if = "Option::is_none")]

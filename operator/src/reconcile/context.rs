@@ -11,6 +11,7 @@ use sealane_policy::VerifiedPolicy;
 use tokio::sync::watch;
 
 use super::inherited::Inherited;
+use super::readable::Readable;
 use crate::advice::Advice;
 use crate::control::Registry;
 use crate::limits::{COUNTER_WRITES_PER_SECOND_MAX, COUNTERS_PAUSE, COUNTERS_PERIOD};
@@ -31,6 +32,7 @@ pub struct Context {
     pub recorder: Recorder,
     /// What ran when this term began.
     pub(super) inherited: Inherited,
+    pub(super) readable: Readable,
     held: Mutex<Held>,
     advice: watch::Receiver<Arc<Advice>>,
     /// By object uid.
@@ -61,6 +63,7 @@ impl Context {
         let inherited = Inherited::new(Instant::now(), pods.iter().filter_map(|pod| PodView::new(pod)));
         Self {
             inherited,
+            readable: Readable::default(),
             client,
             stores,
             registry,

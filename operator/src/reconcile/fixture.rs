@@ -181,6 +181,7 @@ pub(super) fn snapshot() -> Snapshot {
         peers: vec![peer("embedder"), peer("ranker")],
         sessions: vec![session()],
         policies: vec![policy(&document(1, |_| ()))],
+        unreadable: Vec::new(),
         pods,
         workloads: Vec::new(),
         inherited: Arc::default(),

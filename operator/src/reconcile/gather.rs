@@ -1,17 +1,26 @@
 //! Step one: a namespace as the caches and the registry have it now.
 
+use std::sync::Arc;
+
 use kube::Resource;
 use kube::runtime::reflector::Store;
 
 use super::Context;
+use super::readable::Declared;
 use crate::clock;
 use crate::spec::{PodView, Snapshot};
-use crate::watch::Guarded;
+use crate::watch::{Guarded, Stores};
 
 /// Reads everything that the other steps need.
 #[must_use]
 pub fn gather(context: &Context, namespace: &str) -> Snapshot {
-    let peers = objects(&context.stores.peers, namespace);
+    let Stores { peers, sessions, policies, .. } = &context.stores;
+    let Declared { peers, sessions, policies, unreadable } = context.readable.declared(
+        namespace,
+        objects(peers, namespace),
+        objects(sessions, namespace),
+        objects(policies, namespace),
+    );
     let sidecars = context.registry.in_namespace(namespace);
     // Namespaces without Peers and sidecars have nothing to do with pods, and most namespaces are such.
     let concerned = !peers.is_empty() || !sidecars.is_empty();
@@ -21,8 +30,9 @@ pub fn gather(context: &Context, namespace: &str) -> Snapshot {
         namespace: namespace.to_owned(),
         now: clock::now(),
         peers,
-        sessions: objects(&context.stores.sessions, namespace),
-        policies: objects(&context.stores.policies, namespace),
+        sessions,
+        policies,
+        unreadable,
         pods,
         workloads,
         inherited: context.inherited.pods(),
@@ -33,26 +43,12 @@ pub fn gather(context: &Context, namespace: &str) -> Snapshot {
     }
 }
 
-/// The readable objects of a namespace in the order of their names.
-fn objects<K>(store: &Store<Guarded<K>>, namespace: &str) -> Vec<K>
+/// The objects of a namespace, readable or not.
+fn objects<K>(store: &Store<Guarded<K>>, namespace: &str) -> Vec<Arc<Guarded<K>>>
 where
     K: Resource<DynamicType = ()> + Clone + 'static,
 {
-    let mut objects = Vec::new();
-    for guarded in store.state() {
-        if guarded.meta().namespace.as_deref() != Some(namespace) {
-            continue;
-        }
-        match &guarded.0 {
-            Ok(object) => objects.push(object.clone()),
-            Err(error) => tracing::warn!(
-                kind = %K::kind(&()), namespace, name = error.metadata.name, %error,
-                "an object cannot be read; was it written by a newer release?"
-            ),
-        }
-    }
-    objects.sort_by(|left: &K, right| left.meta().name.cmp(&right.meta().name));
-    objects
+    store.state_filter(|guarded| guarded.meta().namespace.as_deref() == Some(namespace))
 }
 
 fn pods(context: &Context, namespace: &str) -> Vec<PodView> {

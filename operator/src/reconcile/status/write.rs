@@ -128,17 +128,20 @@ pub async fn write(
 ) -> Result<Option<Duration>, WriteError> {
     let Statuses { peers, sessions, policies, again_in } = statuses;
     let snapshot = &valid.snapshot;
+    // Of an object that cannot be read nothing is told that was made from what it was.
+    let readable =
+        |uid: &str| !snapshot.unreadable.iter().any(|one| one.reference.uid.as_deref() == Some(uid));
     let policies = policies.into_iter().filter_map(|(name, status)| {
         let object = snapshot.policies.get(valid.policies.get(&name)?.index)?;
-        Some((object, object.status.as_ref(), status))
+        Some((object, object.status.as_ref(), status)).filter(|_| readable(uid(object)))
     });
     let peers = peers.into_iter().filter_map(|(name, status)| {
         let object = snapshot.peers.get(valid.peers.get(&name)?.index)?;
-        Some((object, object.status.as_ref(), status))
+        Some((object, object.status.as_ref(), status)).filter(|_| readable(uid(object)))
     });
     let sessions = sessions.into_iter().filter_map(|(name, status)| {
         let object = snapshot.sessions.get(valid.sessions.get(&name)?.index)?;
-        Some((object, object.status.as_ref(), status))
+        Some((object, object.status.as_ref(), status)).filter(|_| readable(uid(object)))
     });
     let mut pass = Pass {
         context,
@@ -304,8 +307,11 @@ where
 mod tests {
     use std::sync::Arc;
 
+    use k8s_openapi::api::core::v1::ObjectReference;
+
     use super::*;
     use crate::reconcile::fixture;
+    use crate::spec::Unreadable;
     use crate::testing::{Asked, cluster, failure, list};
     use crate::watch;
 
@@ -362,6 +368,24 @@ mod tests {
         let until = patch.body["status"]["staleAfter"].as_str().unwrap();
         assert_eq!(until, "2026-11-21T00:10:00Z");
         assert!(again.is_some_and(|again| again <= Duration::from_secs(300)), "it is renewed in time");
+    }
+
+    #[tokio::test]
+    async fn nothing_is_told_of_what_cannot_be_read() {
+        let answer = |asked: &Asked| match asked.method.as_str() {
+            "PATCH" => (200, json!(fixture::peer("embedder"))),
+            _ => list(json!([])),
+        };
+        let (_, asked) = written(answer, |snapshot| {
+            snapshot.sessions.clear();
+            snapshot.policies.clear();
+            let uid = snapshot.peers[0].metadata.uid.clone();
+            let reference = ObjectReference { uid, ..ObjectReference::default() };
+            snapshot.unreadable = vec![Unreadable { reference, error: String::new(), kept: true }];
+        })
+        .await;
+        let told = |path: &str| asked.iter().any(|asked| asked.path.contains(path));
+        assert!(told("/peers/ranker/status") && !told("/peers/embedder/status"), "{asked:?}");
     }
 
     #[tokio::test]
