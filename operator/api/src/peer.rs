@@ -31,7 +31,7 @@ use crate::{DurationText, schema};
     printcolumn(name = "Platform", type_ = "string", json_path = ".status.platform"),
     printcolumn(name = "Assurance", type_ = "string", json_path = ".status.assurance"),
     printcolumn(name = "TCB", type_ = "string", json_path = ".status.tcbStatus"),
-    printcolumn(name = "Current until", type_ = "string", json_path = ".status.staleAfter"),
+    printcolumn(name = "Current until", type_ = "string", json_path = ".status.staleAfter", priority = 1),
     printcolumn(
         name = "Reason",
         type_ = "string",

@@ -35,7 +35,7 @@ use crate::{ByteQuantity, DurationText};
     printcolumn(name = "Carrier", type_ = "string", json_path = ".status.carrier"),
     printcolumn(name = "Tensors", type_ = "integer", json_path = ".status.tensorsTransferred"),
     printcolumn(name = "Bytes", type_ = "integer", json_path = ".status.bytesTransferred"),
-    printcolumn(name = "Current until", type_ = "string", json_path = ".status.staleAfter"),
+    printcolumn(name = "Current until", type_ = "string", json_path = ".status.staleAfter", priority = 1),
     printcolumn(
         name = "Reason",
         type_ = "string",

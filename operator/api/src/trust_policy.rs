@@ -33,7 +33,7 @@ use crate::schema;
     printcolumn(name = "Desired", type_ = "integer", json_path = ".status.replicas"),
     printcolumn(name = "Epoch", type_ = "integer", json_path = ".status.epoch"),
     printcolumn(name = "Expires", type_ = "string", json_path = ".status.expires"),
-    printcolumn(name = "Current until", type_ = "string", json_path = ".status.staleAfter"),
+    printcolumn(name = "Current until", type_ = "string", json_path = ".status.staleAfter", priority = 1),
     printcolumn(
         name = "Reason",
         type_ = "string",

@@ -14,9 +14,12 @@ use sealane_operator_api::{Peer, TransferSession, TrustPolicy};
 use crate::spec::Unreadable;
 use crate::watch::Guarded;
 
-/// Of one kind: by namespace and uid.
+/// Readable forms of one namespace, by uid.
+type FormsByUid<K> = BTreeMap<String, Arc<Guarded<K>>>;
+
+/// Of one kind, by namespace.
 #[derive(Debug)]
-struct Kept<K>(Mutex<BTreeMap<String, BTreeMap<String, Arc<Guarded<K>>>>>);
+struct Kept<K>(Mutex<BTreeMap<String, FormsByUid<K>>>);
 
 impl<K> Default for Kept<K> {
     fn default() -> Self {

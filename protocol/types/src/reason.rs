@@ -106,6 +106,8 @@ words!(
         DoorUnreachable,
         /// A door that was opened in another process.
         UsedAfterFork,
+        /// An exception cut a call short while it changed the state of the door.
+        CallInterrupted,
     }
 );
 

@@ -153,8 +153,9 @@ pub(super) fn message(output: &str) -> String {
     let begin = lines.iter().position(|line| line.contains("panicked at") || line.starts_with("Error:"));
     let begin = begin.unwrap_or(lines.len().saturating_sub(MESSAGE_LINES));
     let told = &lines[begin..];
-    let is_backtrace =
-        |line: &&str| line.starts_with("Stack backtrace") || line.starts_with("note: run with");
+    let is_backtrace = |line: &&str| {
+        line.to_lowercase().starts_with("stack backtrace") || line.starts_with("note: run with")
+    };
     let told = &told[..told.iter().position(is_backtrace).unwrap_or(told.len())];
     let left_out = told.len().saturating_sub(MESSAGE_LINES);
     let (first, rest) = told.split_at(told.len().min(FIRST_LINES));
