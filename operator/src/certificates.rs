@@ -51,6 +51,8 @@ fn doing(action: &'static str) -> impl FnOnce(kube::Error) -> SyncError {
 pub struct Certificates {
     client: Client,
     namespace: String,
+    /// What the serving certificate is for.
+    names: Vec<String>,
     resolver: Arc<Resolver>,
     bundle: watch::Sender<Arc<str>>,
 }
@@ -65,7 +67,15 @@ impl Certificates {
     #[must_use]
     pub fn new(client: Client, namespace: &str) -> Self {
         let (bundle, _) = watch::channel(Arc::from(""));
-        Self { client, namespace: namespace.to_owned(), resolver: Arc::default(), bundle }
+        let names = serving_names(namespace);
+        Self { client, namespace: namespace.to_owned(), names, resolver: Arc::default(), bundle }
+    }
+
+    /// Under further names or addresses. All replicas have to know the same, or each makes a certificate of its own.
+    #[must_use]
+    pub fn named(mut self, names: &[String]) -> Self {
+        self.names.extend(names.iter().cloned());
+        self
     }
 
     /// Picks the serving certificate for each TLS handshake.
@@ -114,12 +124,11 @@ impl Certificates {
     /// The material in the Secret, after whatever rotation is due has been written to it.
     async fn stored(&self, now: OffsetDateTime) -> Result<Material, SyncError> {
         let secrets: Api<Secret> = Api::namespaced(self.client.clone(), &self.namespace);
-        let names = serving_names(&self.namespace);
         let found =
             secrets.get_opt(CERTIFICATES_SECRET).await.map_err(doing("read the certificates' Secret"))?;
         let held = found.as_ref().and_then(contents).map(serde_json::from_slice).transpose();
         let held: Option<Material> = held.map_err(SyncError::Damaged)?;
-        let (material, changed) = Material::advance(held, &names, now)?;
+        let (material, changed) = Material::advance(held, &self.names, now)?;
         if !changed {
             return Ok(material);
         }

@@ -3,9 +3,11 @@
 use std::path::PathBuf;
 
 use clap::Parser;
-use k8s_openapi::api::core::v1::ResourceRequirements;
+use k8s_openapi::api::core::v1::{EnvVar, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-use sealane_operator_api::well_known::{DATA_PORT, SIDECAR_ADMIN_PORT};
+use sealane_operator_api::well_known::{
+    CONTROL_PORT, DATA_PORT, OPERATOR_ADMIN_PORT, SIDECAR_ADMIN_PORT, WEBHOOK_PORT,
+};
 use sealane_types::Namespace;
 
 use crate::benchmark::{Runner, Settings};
@@ -25,6 +27,20 @@ pub struct Arguments {
     /// What to log: error, warn, info, debug, trace, or a filter such as `info,sealane_operator=debug`.
     #[arg(long, env = "SEALANE_LOG", default_value = "info")]
     pub log: String,
+    /// What this process does: `Operator` leads and serves the control channel, `Webhook` serves admission, `All` does both.
+    #[arg(long, env = "SEALANE_ROLE", value_enum, ignore_case = true, default_value_t)]
+    role: Role,
+    /// Port of the webhooks.
+    #[arg(long, env = "SEALANE_WEBHOOK_PORT", default_value_t = WEBHOOK_PORT,
+          value_parser = clap::value_parser!(u16).range(1..))]
+    webhook_port: u16,
+    /// Port of health and metrics.
+    #[arg(long, env = "SEALANE_OPERATOR_ADMIN_PORT", default_value_t = OPERATOR_ADMIN_PORT,
+          value_parser = clap::value_parser!(u16).range(1..))]
+    admin_port: u16,
+    /// Names and addresses under which the API server reaches the webhooks besides their Service, separated by commas.
+    #[arg(long, env = "SEALANE_WEBHOOK_NAMES", value_delimiter = ',')]
+    webhook_names: Vec<String>,
     #[command(flatten)]
     sidecar: SidecarArguments,
     /// Image that measures nodes; without it Benchmarks are not run.
@@ -73,6 +89,9 @@ struct SidecarArguments {
     #[arg(long, env = "SEALANE_SIDECAR_ADMIN_PORT", default_value_t = SIDECAR_ADMIN_PORT,
           value_parser = clap::value_parser!(u16).range(1..))]
     sidecar_admin_port: u16,
+    /// Further environment of the injected sidecar as a JSON list of {"name": …, "value": …}; no name of Sealane's.
+    #[arg(long, env = "SEALANE_SIDECAR_ENVIRONMENT", value_parser = parse_environment, default_value = "[]")]
+    sidecar_environment: Variables,
     /// Log filter of the injected sidecar.
     #[arg(long, env = "SEALANE_SIDECAR_LOG", default_value = "info")]
     sidecar_log: String,
@@ -111,8 +130,42 @@ fn parse_resources(text: &str) -> Result<ResourceRequirements, serde_json::Error
     serde_json::from_str(text)
 }
 
+/// A list of variables is one value to clap.
+type Variables = std::sync::Arc<Vec<EnvVar>>;
+
+fn parse_environment(text: &str) -> Result<Variables, String> {
+    let variables: Vec<EnvVar> = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    match variables.iter().find(|variable| variable.name.starts_with("SEALANE_")) {
+        Some(reserved) => Err(format!("`{}` is set by injection alone", reserved.name)),
+        None => Ok(variables.into()),
+    }
+}
+
 fn parse_quantity(text: &str) -> Result<Quantity, &'static str> {
     if is_quantity(text) { Ok(Quantity(text.to_owned())) } else { Err("not a quantity such as 500m or 2") }
+}
+
+/// What a process of the operator does.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Role {
+    #[default]
+    All,
+    Operator,
+    Webhook,
+}
+
+impl Role {
+    /// Whether it takes part in the election, and serves sidecars while it leads.
+    #[must_use]
+    pub const fn leads(self) -> bool {
+        matches!(self, Self::All | Self::Operator)
+    }
+
+    /// Whether it serves admission.
+    #[must_use]
+    pub const fn admits(self) -> bool {
+        matches!(self, Self::All | Self::Webhook)
+    }
 }
 
 /// A configuration that cannot be used.
@@ -132,6 +185,8 @@ pub enum ConfigError {
     },
     #[error("--sidecar-data-port and --sidecar-admin-port must differ")]
     SamePorts,
+    #[error("--webhook-port and --admin-port must differ from each other and from {CONTROL_PORT}")]
+    OwnPorts,
     #[error(
         "--sidecar-otlp-endpoint must be http://HOST:PORT, or https://HOST:PORT together with --sidecar-otlp-ca"
     )]
@@ -145,6 +200,11 @@ pub enum ConfigError {
 pub struct Config {
     pub namespace: Namespace,
     pub pod_name: String,
+    pub role: Role,
+    pub webhook_port: u16,
+    pub admin_port: u16,
+    /// Under which the webhooks are reached besides their Service.
+    pub webhook_names: Vec<String>,
     pub sidecar: SidecarSettings,
     /// How Benchmarks are run; none if they are not.
     pub benchmarks: Option<Settings>,
@@ -162,6 +222,8 @@ pub struct SidecarSettings {
     pub arena_bytes: u64,
     pub data_port: u16,
     pub admin_port: u16,
+    /// What the chart adds to the environment.
+    pub environment: Vec<EnvVar>,
     pub log: String,
     /// Environment for traces; empty without a collector.
     pub traces: Vec<(&'static str, String)>,
@@ -181,6 +243,10 @@ impl Config {
             namespace,
             pod_name,
             log: _,
+            role,
+            webhook_port,
+            admin_port,
+            webhook_names,
             sidecar,
             bench_image,
             benchmark_namespaces,
@@ -190,6 +256,9 @@ impl Config {
         } = arguments;
         if sidecar.sidecar_data_port == sidecar.sidecar_admin_port {
             return Err(ConfigError::SamePorts);
+        }
+        if role.admits() && [admin_port, CONTROL_PORT].contains(&webhook_port) || admin_port == CONTROL_PORT {
+            return Err(ConfigError::OwnPorts);
         }
         let simulation = simulation_file.filter(|_| simulated).map(read_simulation).transpose()?;
         let SidecarArguments {
@@ -201,6 +270,7 @@ impl Config {
             sidecar_arena_bytes,
             sidecar_data_port,
             sidecar_admin_port,
+            sidecar_environment,
             sidecar_log,
             sidecar_otlp_endpoint,
             sidecar_otlp_ca,
@@ -222,6 +292,10 @@ impl Config {
             benchmarks: runner.map(|runner| Settings { runner, namespaces }),
             namespace,
             pod_name,
+            role,
+            webhook_port,
+            admin_port,
+            webhook_names: webhook_names.into_iter().filter(|name| !name.is_empty()).collect(),
             sidecar: SidecarSettings {
                 image: sidecar_image,
                 pull_policy: sidecar_pull_policy,
@@ -231,6 +305,7 @@ impl Config {
                 arena_bytes: sidecar_arena_bytes,
                 data_port: sidecar_data_port,
                 admin_port: sidecar_admin_port,
+                environment: sidecar_environment.to_vec(),
                 log: sidecar_log,
                 traces: traces(sidecar_otlp_endpoint, sidecar_otlp_ca)?,
                 collateral: collateral(services)?,
@@ -314,6 +389,7 @@ mod tests {
         assert_eq!((config.sidecar.data_port, config.sidecar.admin_port), (14710, 14711));
         assert!(config.sidecar.resources.limits.unwrap().contains_key("memory"));
         assert_eq!(config.sidecar.required_cpu_limit, Quantity("500m".to_owned()));
+        assert_eq!((config.role, config.webhook_port, config.admin_port), (Role::All, 14713, 14714));
         assert!(config.sidecar.simulation.is_none());
         assert!(config.sidecar.traces.is_empty());
     }
@@ -364,10 +440,30 @@ mod tests {
     }
 
     #[test]
+    fn a_process_does_what_its_role_says_at_ports_that_differ() {
+        let config = |extra: &[&str]| Config::new(parse(extra).unwrap());
+        let webhook =
+            config(&["--role", "Webhook", "--webhook-port", "10250", "--webhook-names", "a.example,"]);
+        let webhook = webhook.unwrap();
+        assert!(webhook.role.admits() && !webhook.role.leads());
+        assert_eq!((webhook.webhook_port, webhook.webhook_names), (10250, vec!["a.example".to_owned()]));
+        let operator = config(&["--role", "Operator"]).unwrap().role;
+        assert!(operator.leads() && !operator.admits());
+        assert!(Role::All.leads() && Role::All.admits());
+        assert!(config(&["--webhook-port", "14712"]).is_err());
+        assert!(config(&["--webhook-port", "14714"]).is_err());
+        assert!(config(&["--admin-port", "14712", "--role", "Operator"]).is_err());
+        assert!(parse(&["--role", "leader"]).is_err());
+    }
+
+    #[test]
     fn usage_errors_are_found_before_anything_starts() {
         assert!(parse(&["--sidecar-data-port", "0"]).is_err());
         assert!(parse(&["--sidecar-resources", "{"]).is_err());
         assert!(parse(&["--sidecar-required-cpu-limit", "lots"]).is_err());
+        let variable = |name: &str| format!(r#"[{{"name": "{name}", "value": "x"}}]"#);
+        assert!(parse(&["--sidecar-environment", &variable("SEALANE_ROOTS")]).is_err());
+        assert!(parse(&["--sidecar-environment", &variable("TZ")]).is_ok());
         assert!(parse(&["--namespace", "Not_A_Name"]).is_err());
         assert!(Config::new(parse(&["--sidecar-data-port", "14711"]).unwrap()).is_err());
     }

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use kube::Client;
-use sealane_operator_api::well_known::{OPERATOR_ADMIN_PORT, WEBHOOK_PORT};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -19,7 +18,7 @@ use crate::lead::{Leader, bind_any};
 use crate::lease::{self, Campaign};
 use crate::metrics::Metrics;
 use crate::tls::TlsListener;
-use crate::webhook::{self, Mutator, Validator, Webhooks};
+use crate::webhook::{self, Cluster, Mutator, Validator, Webhooks};
 
 /// After the signal to stop, everything has this long.
 const STOP_TIME: Duration = Duration::from_secs(15);
@@ -40,11 +39,15 @@ pub async fn run(config: Config) -> anyhow::Result<()> {
     let mut tasks = JoinSet::new();
     stop_on_signal(&stop)?;
     let leader = serve_replica(&client, &config, &stop, &mut tasks).await?;
-
-    lease::take_label(&client, &config).await.context("cannot patch the operator's own pod")?;
-    let Campaign { leading, task } =
-        lease::campaign(&client, &config).await.context("cannot use the Lease")?;
-    tasks.spawn(terms(leader, leading, stop.clone()));
+    let campaign = if config.role.leads() {
+        lease::take_label(&client, &config).await.context("cannot patch the operator's own pod")?;
+        let Campaign { leading, task } =
+            lease::campaign(&client, &config).await.context("cannot use the Lease")?;
+        tasks.spawn(terms(leader, leading, stop.clone()));
+        Some(task)
+    } else {
+        None
+    };
 
     let outcome = tokio::select! {
         () = stop.cancelled() => Ok(()),
@@ -60,11 +63,13 @@ pub async fn run(config: Config) -> anyhow::Result<()> {
         tracing::warn!("stopping took too long; the rest is dropped");
     }
     // The receiver went with the terms, so the lease is being given back.
-    let _ = tokio::time::timeout(LEASE_TIME, task).await;
+    if let Some(task) = campaign {
+        let _ = tokio::time::timeout(LEASE_TIME, task).await;
+    }
     outcome
 }
 
-/// Starts what every replica does: certificates, webhooks, health and metrics.
+/// Starts what every replica does: certificates, health and metrics, and webhooks where its role has them.
 async fn serve_replica(
     client: &Client,
     config: &Arc<Config>,
@@ -72,32 +77,35 @@ async fn serve_replica(
     tasks: &mut JoinSet<anyhow::Result<()>>,
 ) -> anyhow::Result<Leader> {
     let metrics = Arc::new(Metrics::default());
-    let certificates = Certificates::new(client.clone(), config.namespace.as_str());
+    let certificates =
+        Certificates::new(client.clone(), config.namespace.as_str()).named(&config.webhook_names);
     let (resolver, authorities) = (certificates.resolver(), certificates.bundle());
-    let tls = resolver.server(b"http/1.1")?;
-    let webhooks = bind_any(WEBHOOK_PORT, |address| TlsListener::bind(address, Arc::clone(&tls))).await?;
-    let health = bind_any(OPERATOR_ADMIN_PORT, TcpListener::bind).await?;
+    if config.role.admits() {
+        let tls = resolver.server(b"http/1.1")?;
+        let listener =
+            bind_any(config.webhook_port, |address| TlsListener::bind(address, Arc::clone(&tls))).await?;
+        let (cluster, watching) = Cluster::cached(client.clone());
+        tasks.spawn(until_stopped(watching, stop.clone()));
+        let mutator = Mutator::new(cluster, Arc::clone(config), authorities.clone(), Arc::clone(&metrics));
+        let service = Arc::new(Webhooks::new(mutator, Validator::new(client.clone())));
+        let stopped = stop.clone();
+        tasks.spawn(async move { webhook::serve(listener, service, stopped).await.context("webhooks") });
+    }
+    let health = bind_any(config.admin_port, TcpListener::bind).await?;
 
-    let admin = Admin {
-        resolver: Arc::clone(&resolver),
-        authorities: authorities.clone(),
-        metrics: Arc::clone(&metrics),
-    };
-    let mutator = Mutator::new(client.clone(), Arc::clone(config), authorities, Arc::clone(&metrics));
-    let service = Arc::new(Webhooks::new(mutator, Validator::new(client.clone())));
-    let stopped = stop.clone();
-    tasks.spawn(async move {
-        tokio::select! {
-            () = certificates.run() => {}
-            () = stopped.cancelled() => {}
-        }
-        Ok(())
-    });
+    let admin = Admin { resolver: Arc::clone(&resolver), authorities, metrics: Arc::clone(&metrics) };
+    tasks.spawn(until_stopped(async move { certificates.run().await }, stop.clone()));
     let stopped = stop.clone();
     tasks.spawn(async move { admin::serve(health, admin, stopped).await.context("health and metrics") });
-    let stopped = stop.clone();
-    tasks.spawn(async move { webhook::serve(webhooks, service, stopped).await.context("webhooks") });
     Ok(Leader { client: client.clone(), config: Arc::clone(config), resolver, metrics })
+}
+
+async fn until_stopped(work: impl Future<Output = ()>, stop: CancellationToken) -> anyhow::Result<()> {
+    tokio::select! {
+        () = work => {}
+        () = stop.cancelled() => {}
+    }
+    Ok(())
 }
 
 /// Leads whenever the lease says so.

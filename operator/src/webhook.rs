@@ -1,11 +1,13 @@
 //! The admission webhooks: one adds the sidecar to pods, one refuses custom resources that no schema can judge.
 //!
-//! Invariant: no answer depends on leadership or on a cache. What a decision needs is read from the API server
-//! for each review, so a pod made a moment after its Peer is injected.
+//! Invariant: no answer depends on leadership, or on a cache that is behind. What a cache has counts only while the API
+//! server has the same version, and what it has not is asked for, so a pod made a moment after its Peer is injected.
 
 pub mod af_xdp;
 mod amount;
 pub mod bounds;
+mod caches;
+mod cluster;
 pub mod context;
 pub mod decide;
 pub mod inject;
@@ -21,6 +23,7 @@ mod sizing;
 pub mod validate;
 
 pub use amount::is_quantity;
+pub use cluster::Cluster;
 pub use mutate::Mutator;
 pub use resources::Validator;
 pub use serve::{Webhooks, serve};

@@ -51,9 +51,11 @@ pub(super) async fn injection(client: &Client, namespace: &str) -> Answer {
     let pod = json!({
         "metadata": {"name": "sealane-check", "labels": {(well_known::INJECT_LABEL): "true"}},
         "spec": {
-            "securityContext": {"runAsNonRoot": true, "runAsUser": 65532, "seccompProfile": {"type": "RuntimeDefault"}},
+            "securityContext": {"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}},
             "containers": [{
                 "name": "check", "image": "check",
+                // A quota of the namespace may ask for them.
+                "resources": {"requests": {"cpu": "10m", "memory": "16Mi"}, "limits": {"cpu": "10m", "memory": "16Mi"}},
                 "securityContext": {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}},
             }],
         },
@@ -64,6 +66,26 @@ pub(super) async fn injection(client: &Client, namespace: &str) -> Answer {
     match Api::<Pod>::namespaced(client.clone(), namespace).create(&dry_run(), &pod).await {
         Ok(pod) if super::workloads::has_sidecar(&pod) => Answer::Right,
         Ok(_) => Answer::Bypassed(format!("a pod of namespace {namespace} came back without a sidecar")),
+        Err(error) if refused_by_room(&words(&error)) => Answer::Right,
         Err(error) => failed(&error),
+    }
+}
+
+/// Whether a pod was refused for want of room: by the webhook, or by the quota, which is asked last of all.
+fn refused_by_room(words: &str) -> bool {
+    words.contains("denied the request: sealane: ") || words.contains("exceeded quota")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_namespace_without_room_says_nothing_against_the_webhook() {
+        let webhook = "admission webhook \"inject.sealane.dev\" denied the request: sealane: ResourceQuota `q` has 0";
+        assert!(refused_by_room(webhook));
+        assert!(refused_by_room("pods \"sealane-check\" is forbidden: exceeded quota: q, requested: cpu=60m"));
+        assert!(!refused_by_room("failed calling webhook \"inject.sealane.dev\": connection refused"));
+        assert!(!refused_by_room("pods is forbidden: User \"u\" cannot create resource \"pods\""));
     }
 }

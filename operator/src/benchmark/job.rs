@@ -21,8 +21,6 @@ pub(super) const CLIENT_ANNOTATION: &str = "sealane.dev/client-node";
 const KEY: &str = "key";
 /// Where the kubelet reads what a container says at its end.
 const TERMINATION_MESSAGE: &str = "/dev/termination-log";
-/// The user of the image.
-const USER: i64 = 65_532;
 
 /// Where the server of a pair listens.
 pub(super) const SERVER_PORT: u16 = 14_720;
@@ -194,10 +192,11 @@ pub(super) fn job(
                     "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
                         {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [host]}]},
                     ]}}},
+                    "nodeSelector": {"kubernetes.io/os": "linux"},
                     "tolerations": spec.node_pools.tolerations,
                     "securityContext": {
-                        "runAsNonRoot": true, "runAsUser": USER, "runAsGroup": USER,
-                        "seccompProfile": {"type": "RuntimeDefault"},
+                        // As the image's user, or the one that the platform gives the namespace.
+                        "runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"},
                     },
                     "containers": [container],
                     "volumes": [{"name": "scratch", "emptyDir": {"sizeLimit": "256Mi"}}],

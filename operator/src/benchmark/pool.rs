@@ -18,6 +18,8 @@ const KEYS: [(&str, &str); 4] = [
 const AUTO: &str = "Auto";
 /// The one pool of nodes without a key.
 const ALL: &str = "all";
+/// Kubernetes' label of a node's operating system.
+const OS: &str = "kubernetes.io/os";
 /// What node-feature-discovery and GKE say of a node that is a confidential guest.
 const TDX_GUEST: &str = "feature.node.kubernetes.io/cpu-security.tdx.protected";
 const GKE_CONFIDENTIAL: &str = "cloud.google.com/gke-confidential-nodes-instance-type";
@@ -58,6 +60,11 @@ impl NodeView {
             (_, Some("SEV_SNP")) => Some("SevSnp"),
             _ => None,
         }
+    }
+
+    /// Whether it could run what measures; one that says nothing is taken for what most are.
+    fn is_linux(&self) -> bool {
+        self.labels.get(OS).is_none_or(|os| os == "linux")
     }
 
     /// Why no pod of a run would begin on it.
@@ -117,7 +124,7 @@ pub(super) fn pools(wanted: &NodePools, nodes: &[NodeView], expected: &[String])
         Some(Err(_)) => false,
         None => true,
     };
-    let nodes: Vec<&NodeView> = nodes.iter().filter(|node| matches(node)).collect();
+    let nodes: Vec<&NodeView> = nodes.iter().filter(|node| node.is_linux() && matches(node)).collect();
     let key = key(&wanted.key, &nodes);
     let mut members: BTreeMap<&str, Vec<&NodeView>> = BTreeMap::new();
     let named = if wanted.names.is_empty() { expected } else { &wanted.names };
@@ -238,6 +245,16 @@ pub(super) mod tests {
             named(&pools(&NodePools { selector: Some(selector), ..of("p") }, &nodes, &[])),
             [("x", vec!["a"])]
         );
+    }
+
+    #[test]
+    fn nodes_of_another_system_are_left_alone() {
+        let nodes = [
+            node("a", &[("p", "x"), (OS, "linux")]),
+            node("b", &[("p", "x"), (OS, "windows")]),
+            node("c", &[("p", "y"), (OS, "windows")]),
+        ];
+        assert_eq!(named(&pools(&of("p"), &nodes, &[])), [("x", vec!["a"])]);
     }
 
     #[test]

@@ -1,44 +1,38 @@
 //! `/mutate-pod`: reads what the decision needs, decides, answers.
 
-use std::error::Error;
+use std::collections::BTreeMap;
 use std::fmt;
-use std::net::IpAddr;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{LimitRange, Namespace, Pod, ResourceQuota, Service};
-use kube::api::ListParams;
+use k8s_openapi::api::core::v1::Pod;
 use kube::core::admission::{AdmissionRequest, AdmissionResponse};
-use kube::core::{ApiResource, DeserializeGuard, DynamicObject};
-use kube::{Api, Client};
-use sealane_operator_api::{Attestation, Peer, TransferSession, TrustPolicy};
+use sealane_operator_api::{Attestation, Peer};
 use sealane_types::{PeerName, Provider};
 use tokio::sync::watch;
 
 use super::af_xdp::{self, POD_SECURITY_LABEL};
 use super::bounds::Bounds;
+use super::cluster::{Cluster, Unread};
 use super::context::InjectionContext;
 use super::decide::{Decision, Refusal, decide, opted_out, reaches_node_agent};
-use super::inject::{Injected, inject};
+use super::inject::{InjectError, Injected, inject};
 use super::peers::Peers;
 use super::pod_shape::has_cluster_dns;
 use crate::causes::Causes;
 use crate::config::Config;
 use crate::metrics::{Injection, Metrics};
-use crate::names::CONTROL_SERVICE;
 
-/// Peers of one namespace that a review considers.
-const PEERS_MAX: u32 = 1024;
-/// TransferSessions of one namespace that a review considers; those beyond them get no capabilities, and say so later.
-const SESSIONS_MAX: u32 = 4096;
 /// Ports from which one is drawn for each sidecar on the host's network.
 const ADMIN_PORT_MIN: u16 = 20_000;
 const ADMIN_PORTS: u16 = 10_000;
+/// Before the namespace was asked.
+static UNBOUNDED: Bounds = Bounds { limit_ranges: Vec::new(), quotas: Vec::new() };
 /// A pod with a sidecar and no Peer.
 const EARLY: &str = "no Peer selects this pod yet, and what a Peer gives its pods is added when they are made (roots, key, the initdata of a simulated platform): make the pod again once its Peer is there, or its evidence is refused (HostDataMismatch)";
 
 /// Adds the sidecar to pods.
 pub struct Mutator {
-    client: Client,
+    cluster: Cluster,
     config: Arc<Config>,
     authorities: watch::Receiver<Arc<str>>,
     metrics: Arc<Metrics>,
@@ -53,12 +47,12 @@ impl fmt::Debug for Mutator {
 impl Mutator {
     #[must_use]
     pub const fn new(
-        client: Client,
+        cluster: Cluster,
         config: Arc<Config>,
         authorities: watch::Receiver<Arc<str>>,
         metrics: Arc<Metrics>,
     ) -> Self {
-        Self { client, config, authorities, metrics }
+        Self { cluster, config, authorities, metrics }
     }
 
     pub(super) fn metrics(&self) -> &Metrics {
@@ -90,24 +84,21 @@ impl Mutator {
         pod: &Pod,
         admin_port: u16,
         response: AdmissionResponse,
-    ) -> Result<(Injection, AdmissionResponse), Box<dyn Error + Send + Sync>> {
-        let none = std::collections::BTreeMap::new();
+    ) -> Result<(Injection, AdmissionResponse), Unread> {
+        let none = BTreeMap::new();
         let labels = pod.metadata.labels.as_ref().unwrap_or(&none);
         if opted_out(labels) {
             return Ok((Injection::Left, response));
         }
         let refused =
             |refusal: Refusal| (Injection::Refused, response.clone().deny(format!("sealane: {refusal}")));
-        let peers = Peers::read(self.peers(namespace).await?);
-        if let Some(refusal) = peers.claim(labels) {
-            return Ok(refused(refusal));
-        }
-        let peer = match decide(labels, peers.selectors()) {
+        let (decision, found) = self.decided(namespace, labels).await?;
+        let peer = match decision {
             Decision::Leave => return Ok((Injection::Left, response)),
             Decision::Refuse(refusal) => return Ok(refused(refusal)),
             Decision::Inject(peer) => peer,
         };
-        let found = peer.as_ref().and_then(|name| peers.named(name));
+        let found = found.as_ref();
         let installed = self.config.sidecar.node_agent;
         let reached = peer
             .as_ref()
@@ -121,12 +112,13 @@ impl Mutator {
             Ok(af_xdp) => af_xdp,
             Err(refusal) => return Ok(refused(refusal)),
         };
-        let bounds = self.bounds(namespace).await;
+        let lost = pod.spec.as_ref().is_some_and(|spec| !has_cluster_dns(spec));
         let authorities = Arc::clone(&self.authorities.borrow());
+        let release = self.config.namespace.as_str();
         let context = InjectionContext {
             settings: &self.config.sidecar,
-            operator_namespace: self.config.namespace.as_str(),
-            control_ip: self.control_ip(pod).await,
+            operator_namespace: release,
+            control_ip: if lost { self.cluster.control_ip(release).await } else { None },
             admin_port,
             authorities: &authorities,
             namespace,
@@ -135,9 +127,9 @@ impl Mutator {
             roots: self.roots(namespace, found).await?,
             key_secret: found.and_then(key_secret),
             af_xdp,
-            bounds: &bounds,
+            bounds: &UNBOUNDED,
         };
-        match inject(pod, &context) {
+        match self.injected(pod, context).await {
             Ok(Injected { patch, warnings }) => {
                 let mut response = response.with_patch(patch)?;
                 let early = peer.is_none().then(|| EARLY.to_owned());
@@ -150,50 +142,35 @@ impl Mutator {
         }
     }
 
-    /// What the namespace demands of containers. A sidecar that does not fit is refused by the API server, so that a release
-    /// whose role does not let the operator read this refuses nobody.
-    async fn bounds(&self, namespace: &str) -> Bounds {
-        let ranges: Api<LimitRange> = Api::namespaced(self.client.clone(), namespace);
-        let quotas: Api<ResourceQuota> = Api::namespaced(self.client.clone(), namespace);
-        let all = ListParams::default();
-        let (limit_ranges, quotas) = tokio::join!(ranges.list(&all), quotas.list(&all));
-        let unread = |what, error: &kube::Error| {
-            tracing::warn!(namespace, error = %Causes(error), "{what} could not be read, so that a sidecar may not fit");
-        };
-        Bounds {
-            limit_ranges: limit_ranges
-                .inspect_err(|error| unread("LimitRanges", error))
-                .map(|list| list.items)
-                .unwrap_or_default(),
-            quotas: quotas
-                .inspect_err(|error| unread("ResourceQuotas", error))
-                .map(|list| list.items)
-                .unwrap_or_default(),
+    /// What becomes of a pod with these labels, and its Peer.
+    ///
+    /// What a cache says counts where it is a Peer, and that Peer is current. Everything else may be news that the cache has
+    /// not heard, and is asked of the API server.
+    async fn decided(
+        &self,
+        namespace: &str,
+        labels: &BTreeMap<String, String>,
+    ) -> Result<(Decision, Option<Peer>), Unread> {
+        if let Some(peers) = self.cluster.cached_peers(namespace).and_then(Peers::of)
+            && let (decision @ Decision::Inject(Some(_)), Some(peer)) = judged(labels, &peers)
+            && self.cluster.is_current(&peer).await
+        {
+            return Ok((decision, Some(peer)));
         }
+        Ok(judged(labels, &Peers::read(self.cluster.peers(namespace).await?)))
     }
 
-    /// Where the control channel is, for a pod that cannot look it up. Nothing is a warning to whoever makes the pod.
-    async fn control_ip(&self, pod: &Pod) -> Option<IpAddr> {
-        pod.spec.as_ref().filter(|spec| !has_cluster_dns(spec))?;
-        let api: Api<Service> = Api::namespaced(self.client.clone(), self.config.namespace.as_str());
-        match api.get(CONTROL_SERVICE).await {
-            // A Service without an address says so by a word.
-            Ok(service) => service.spec?.cluster_ip?.parse().ok(),
-            Err(error) => {
-                tracing::warn!(error = %Causes(&error), "Service {CONTROL_SERVICE} could not be read");
-                None
+    /// Injects within what a cache says of the namespace, and again within what the API server says where that refuses.
+    async fn injected(&self, pod: &Pod, mut context: InjectionContext<'_>) -> Result<Injected, InjectError> {
+        if let Some(bounds) = self.cluster.cached_bounds(context.namespace) {
+            let injected = inject(pod, &InjectionContext { bounds: &bounds, ..context.clone() });
+            if injected.is_ok() {
+                return injected;
             }
         }
-    }
-
-    async fn peers(&self, namespace: &str) -> Result<Vec<DynamicObject>, Box<dyn Error + Send + Sync>> {
-        let kind = ApiResource::erase::<Peer>(&());
-        let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), namespace, &kind);
-        let listed = api.list(&ListParams::default().limit(PEERS_MAX)).await?;
-        if listed.metadata.continue_.is_some_and(|more| !more.is_empty()) {
-            return Err(format!("namespace {namespace} has more than {PEERS_MAX} Peers").into());
-        }
-        Ok(listed.items)
+        let bounds = self.cluster.bounds(context.namespace).await;
+        context.bounds = &bounds;
+        inject(pod, &context)
     }
 
     /// Whether the pod's sidecar gets what AF_XDP takes, or why the pod is refused. A session that cannot be read asks for
@@ -203,31 +180,22 @@ impl Mutator {
         namespace: &str,
         pod: &Pod,
         peer: Option<&PeerName>,
-    ) -> Result<Result<bool, Refusal>, Box<dyn Error + Send + Sync>> {
+    ) -> Result<Result<bool, Refusal>, Unread> {
         let Some(peer) = peer.filter(|_| pod.spec.as_ref().is_some_and(af_xdp::is_open)) else {
             return Ok(Ok(false));
         };
-        let api: Api<DeserializeGuard<TransferSession>> = Api::namespaced(self.client.clone(), namespace);
-        let listed = api.list(&ListParams::default().limit(SESSIONS_MAX)).await?;
-        let sessions: Vec<_> =
-            listed.into_iter().filter_map(|DeserializeGuard(session)| session.ok()).collect();
+        let sessions = self.cluster.sessions(namespace).await?;
         let Some(session) = af_xdp::asked_by(peer, &sessions) else { return Ok(Ok(false)) };
-        let api: Api<Namespace> = Api::all(self.client.clone());
-        let labels = api.get_metadata(namespace).await?.metadata.labels.unwrap_or_default();
-        let level = labels.get(POD_SECURITY_LABEL).map(String::as_str);
-        Ok(af_xdp::admits(session, namespace, level).map(|()| true).map_err(Refusal::Forbidden))
+        let level = self.cluster.namespace_label(namespace, POD_SECURITY_LABEL).await?;
+        let admitted = af_xdp::admits(session, namespace, level.as_deref());
+        Ok(admitted.map(|()| true).map_err(Refusal::Forbidden))
     }
 
     /// The roots that the sidecar starts with. Without a policy it pins the first that the control channel sends.
-    async fn roots(
-        &self,
-        namespace: &str,
-        peer: Option<&Peer>,
-    ) -> Result<Option<String>, Box<dyn Error + Send + Sync>> {
+    async fn roots(&self, namespace: &str, peer: Option<&Peer>) -> Result<Option<String>, Unread> {
         let Some(peer) = peer else { return Ok(None) };
         let policy = &peer.spec.trust_policy_ref.name;
-        let api: Api<TrustPolicy> = Api::namespaced(self.client.clone(), namespace);
-        let Some(found) = api.get_opt(policy).await? else { return Ok(None) };
+        let Some(found) = self.cluster.policy(namespace, policy).await? else { return Ok(None) };
         let roots = found.spec.roots(namespace, policy)?;
         Ok(Some(serde_json::to_string(&[roots])?))
     }
@@ -245,6 +213,19 @@ fn admin_port(review: &str) -> u16 {
 fn key_secret(peer: &Peer) -> Option<&str> {
     let Attestation { provider, key_secret_ref, reattest_after: _ } = &peer.spec.attestation;
     key_secret_ref.as_ref().filter(|_| *provider == Provider::Key).map(|secret| secret.name.as_str())
+}
+
+/// What becomes of a pod with these labels in a namespace with these Peers.
+fn judged(labels: &BTreeMap<String, String>, peers: &Peers) -> (Decision, Option<Peer>) {
+    if let Some(refusal) = peers.claim(labels) {
+        return (Decision::Refuse(refusal), None);
+    }
+    let decision = decide(labels, peers.selectors());
+    let peer = match &decision {
+        Decision::Inject(Some(name)) => peers.named(name).cloned(),
+        _ => None,
+    };
+    (decision, peer)
 }
 
 #[cfg(test)]

@@ -53,6 +53,13 @@ impl Peers {
         peers
     }
 
+    /// Peers that were read before. None: what one of them selects cannot be read.
+    pub(super) fn of(readable: Vec<Peer>) -> Option<Self> {
+        let selectors: Option<Vec<_>> = readable.iter().map(|peer| PeerSelector::read(peer).ok()).collect();
+        let selectors = selectors?.into_iter().flatten().collect();
+        Some(Self { readable, selectors, unreadable: Vec::new() })
+    }
+
     pub(super) fn selectors(&self) -> &[PeerSelector] {
         &self.selectors
     }

@@ -21,6 +21,8 @@ pub(super) const ADMIN_PORT_ANNOTATION: &str = "sealane.dev/admin-port";
 const VOLUMES: [&str; 7] =
     [DOOR_VOLUME, TOKEN_VOLUME, INITDATA_VOLUME, TARGETS_VOLUME, KEY_VOLUME, AGENT_VOLUME, COLLATERAL_VOLUME];
 
+/// Kubernetes' label of a node's operating system.
+const OS_LABEL: &str = "kubernetes.io/os";
 /// Kubernetes' default of `terminationGracePeriodSeconds`.
 const GRACE_SECONDS: u64 = 30;
 /// Left for the kubelet between the sidecar's drain deadline and the kill.
@@ -67,7 +69,9 @@ pub enum InjectError {
         "this installation has no simulated platform in the form of {0}; `sealane-sidecar-sim root` adds it to the Secret"
     )]
     FormMissing(SimulatedForm),
-    #[error("the Sealane sidecar runs on Linux only")]
+    #[error(
+        "the Sealane sidecar runs on Linux only: label the pod sealane.dev/inject: \"false\", or leave it out of the Peer's selector"
+    )]
     Windows,
 }
 
@@ -106,7 +110,9 @@ pub(super) fn check(spec: &PodSpec) -> Result<(), InjectError> {
             }
         }
     }
-    if spec.os.as_ref().is_some_and(|os| os.name == "windows") {
+    let bound = spec.node_selector.as_ref().and_then(|labels| labels.get(OS_LABEL));
+    let stated = spec.os.as_ref().map(|os| os.name.as_str()).or(bound.map(String::as_str));
+    if stated == Some("windows") {
         return Err(InjectError::Windows);
     }
     Ok(())

@@ -28,7 +28,7 @@ const KEY_FILE: &str = "key.pem";
 const AGENT_DIRECTORY: &str = "/run/sealane-agent";
 /// The node agent's driver; it makes a directory with one socket for this pod.
 const AGENT_DRIVER: &str = "csi.sealane.dev";
-/// The numeric user of the image; nothing in it is owned by another.
+/// The numeric user of the image; nothing in it is owned by another, and it runs as any.
 const USER: i64 = 65532;
 
 /// The native sidecar for `pod`.
@@ -67,24 +67,36 @@ pub(super) fn container(
         "ports": ports(host_network, context),
         "startupProbe": startup_probe(host_network, context),
         "resources": sizing.resources(),
-        "securityContext": security(context.af_xdp),
+        "securityContext": security(spec, context.af_xdp),
         "volumeMounts": mounts,
     }))
 }
 
 /// The `restricted` standard, except where the sidecar is to take hold of a network device.
-fn security(af_xdp: bool) -> Value {
-    let user = if af_xdp { 0 } else { USER };
-    let mut capabilities = json!({"drop": ["ALL"]});
-    if af_xdp {
-        capabilities["add"] = json!(CAPABILITIES);
-    }
-    json!({
-        "runAsNonRoot": !af_xdp, "runAsUser": user, "runAsGroup": user,
-        "readOnlyRootFilesystem": true, "allowPrivilegeEscalation": false,
-        "capabilities": capabilities,
+///
+/// The image's user is enough where nothing else is said, and platforms that give each namespace users of its own can
+/// give it another. A user is named only where the pod's own would not do: root is none that the sidecar runs as, and with one
+/// namespace of processes a sidecar of the application's user could be looked into.
+fn security(spec: &PodSpec, af_xdp: bool) -> Value {
+    let mut context = json!({
+        "runAsNonRoot": !af_xdp, "readOnlyRootFilesystem": true, "allowPrivilegeEscalation": false,
+        "capabilities": {"drop": ["ALL"]},
         "seccompProfile": {"type": "RuntimeDefault"},
-    })
+    });
+    if af_xdp {
+        context["capabilities"]["add"] = json!(CAPABILITIES);
+    }
+    let of_pod = spec.security_context.as_ref().and_then(|context| context.run_as_user);
+    let visible = spec.share_process_namespace == Some(true) && of_pod.is_some();
+    let user = match of_pod {
+        _ if af_xdp => Some(0),
+        Some(0) => Some(USER),
+        _ => visible.then_some(USER),
+    };
+    if let Some(user) = user {
+        (context["runAsUser"], context["runAsGroup"]) = (json!(user), json!(user));
+    }
+    context
 }
 
 fn environment(
@@ -107,7 +119,9 @@ fn environment(
         Some(IpAddr::V4(ip)) => ip.to_string(),
         None => name.clone(),
     };
-    let mut environment = vec![
+    // Of two with one name the later counts: what the chart adds changes nothing that injection says.
+    let mut environment: Vec<Value> = settings.environment.iter().map(|variable| json!(variable)).collect();
+    environment.extend([
         plain("SEALANE_CONTROL_ADDRESS", format!("https://{host}:{CONTROL_PORT}")),
         plain("SEALANE_CONTROL_CA", context.authorities.to_owned()),
         plain("SEALANE_CONTROL_TOKEN", format!("{TOKEN_DIRECTORY}/token")),
@@ -124,7 +138,7 @@ fn environment(
         plain("SEALANE_DRAIN_SECONDS", drain_seconds(pod).to_string()),
         plain("SEALANE_ARENA_BYTES", sizing.arena_bytes.to_string()),
         plain("RUST_LOG", settings.log.clone()),
-    ];
+    ]);
     if ip.is_some() {
         // The certificate is for the name.
         environment.push(plain("SEALANE_CONTROL_SERVER_NAME", name));

@@ -22,6 +22,7 @@ fn settings() -> SidecarSettings {
         arena_bytes: 512 << 20,
         data_port: 14710,
         admin_port: 14711,
+        environment: Vec::new(),
         log: "info".to_owned(),
         traces: vec![("SEALANE_OTLP_ENDPOINT", "http://collector:4317".to_owned())],
         collateral: vec![("SEALANE_COLLATERAL_FETCH", "Vendor".to_owned())],
@@ -139,7 +140,7 @@ fn the_sidecar_satisfies_the_restricted_pod_security_standard() {
     let after = injected(&plain());
     let security = &sidecar(&after)["securityContext"];
     assert_eq!(security["runAsNonRoot"], true);
-    assert_eq!(security["runAsUser"], 65532);
+    assert!(security["runAsUser"].is_null(), "that of the image, or the platform's");
     assert_eq!(security["allowPrivilegeEscalation"], false);
     assert_eq!(security["readOnlyRootFilesystem"], true);
     assert_eq!(security["capabilities"], json!({"drop": ["ALL"]}));
@@ -148,6 +149,40 @@ fn the_sidecar_satisfies_the_restricted_pod_security_standard() {
     for volume in after["spec"]["volumes"].as_array().unwrap() {
         assert!(allowed.iter().any(|kind| volume[kind].is_object()), "{volume}");
     }
+}
+
+#[test]
+fn no_user_is_named_where_the_platform_may_name_one() {
+    let user = |change: fn(&mut Value)| {
+        let mut pod = plain();
+        change(&mut pod["spec"]);
+        let after = injected(&pod);
+        let security = sidecar(&after)["securityContext"].clone();
+        assert_eq!(security["runAsNonRoot"], true);
+        assert_eq!(security["runAsUser"], security["runAsGroup"]);
+        security["runAsUser"].clone()
+    };
+    assert_eq!(user(|_| ()), json!(null));
+    // As a namespace of OpenShift demands it.
+    assert_eq!(user(|spec| spec["securityContext"] = json!({"runAsUser": 1_000_650_000})), json!(null));
+    assert_eq!(user(|spec| spec["securityContext"] = json!({"runAsUser": 0})), 65532, "it is never root");
+    let visible = |spec: &mut Value| {
+        spec["securityContext"] = json!({"runAsUser": 1000});
+        spec["shareProcessNamespace"] = json!(true);
+    };
+    assert_eq!(user(visible), 65532, "a process of the same user could look into it");
+}
+
+#[test]
+fn what_the_chart_adds_to_the_environment_changes_nothing_that_injection_says() {
+    let added = json!([{"name": "TZ", "value": "UTC"}, {"name": "RUST_LOG", "value": "trace"}]);
+    let settings = SidecarSettings { environment: serde_json::from_value(added).unwrap(), ..settings() };
+    let after = injected_with(&plain(), &context(&settings, None));
+    let sidecar = sidecar(&after);
+    assert_eq!(variable(sidecar, "TZ").unwrap()["value"], "UTC");
+    let all = sidecar["env"].as_array().unwrap();
+    let last = all.iter().rfind(|variable| variable["name"] == "RUST_LOG").unwrap();
+    assert_eq!(last["value"], "info", "of two the later counts");
 }
 
 #[test]
@@ -439,6 +474,11 @@ fn what_cannot_be_injected_is_refused_by_name() {
     let mut windows = plain();
     windows["spec"]["os"] = json!({"name": "windows"});
     assert_eq!(refused(&windows), InjectError::Windows);
+    let mut bound = plain();
+    bound["spec"]["nodeSelector"] = json!({"kubernetes.io/os": "windows"});
+    assert_eq!(refused(&bound), InjectError::Windows);
+    bound["spec"]["nodeSelector"] = json!({"kubernetes.io/os": "linux"});
+    injected(&bound);
     assert_eq!(refused(&json!({"metadata": {}})), InjectError::NoSpec);
 }
 

@@ -5,6 +5,7 @@ use super::*;
 use crate::config::Arguments;
 use crate::reconcile::fixture;
 use crate::testing::{Asked, cluster, failure, list};
+use crate::webhook::caches::tests::holding;
 
 fn config() -> Arc<Config> {
     let arguments = [
@@ -52,7 +53,7 @@ async fn answered(
 ) -> (AdmissionResponse, Vec<String>) {
     let (client, log) = cluster(answer);
     let (bundle, authorities) = watch::channel(Arc::from("PEM"));
-    let mutator = Mutator::new(client, config(), authorities, Arc::default());
+    let mutator = Mutator::new(Cluster::uncached(client), config(), authorities, Arc::default());
     let response = mutator.review(request).await;
     drop(bundle);
     let asked = log.lock().unwrap().iter().map(|asked| asked.path.clone()).collect();
@@ -337,4 +338,59 @@ async fn a_session_that_cannot_be_read_gives_no_capability_and_keeps_nobody_out(
     // One that cannot be asked for is another matter.
     let (response, _) = review_of(demo(true), &json!({"app": "embedder"}), true).await;
     assert!(!response.allowed && response.result.message.contains("try again"));
+}
+
+/// What a review of a pod of `embedder` asks, if caches hold the Peer and its policy in version `cached` and the API server
+/// has `current`.
+async fn asked_with_caches(cached: &str, current: &'static str) -> (AdmissionResponse, Vec<String>) {
+    let at = |version: &str, mut object: Value| {
+        object["metadata"]["resourceVersion"] = json!(version);
+        object
+    };
+    let peer = move |version: &str| at(version, json!(fixture::peer("embedder")));
+    let policy = move |version: &str| at(version, json!(fixture::policy(&fixture::document(1, |_| ()))));
+    let (client, log) = cluster(move |asked| match asked.path.split('?').next().unwrap_or_default() {
+        "/apis/sealane.dev/v1alpha1/namespaces/demo/peers" => list(json!([peer(current)])),
+        "/apis/sealane.dev/v1alpha1/namespaces/demo/peers/embedder" => (200, peer(current)),
+        "/apis/sealane.dev/v1alpha1/namespaces/demo/trustpolicies/demo" => (200, policy(current)),
+        _ => failure(404, "NotFound"),
+    });
+    let caches = holding(
+        vec![serde_json::from_value(peer(cached)).unwrap()],
+        vec![serde_json::from_value(policy(cached)).unwrap()],
+        Bounds::default(),
+    );
+    let (bundle, authorities) = watch::channel(Arc::from("PEM"));
+    let mutator = Mutator::new(Cluster::holding(client, caches), config(), authorities, Arc::default());
+    let response = mutator.review(&review_request(&json!({"app": "embedder"}), false)).await;
+    drop(bundle);
+    let asked = log.lock().unwrap().iter().map(|asked| asked.path.clone()).collect();
+    (response, asked)
+}
+
+#[tokio::test]
+async fn what_a_cache_has_counts_while_it_is_current() {
+    let (response, asked) = asked_with_caches("7", "7").await;
+    assert!(response.allowed && patch(&response).contains("SEALANE_ROOTS"));
+    let paths: Vec<&str> = asked.iter().map(|path| path.split('?').next().unwrap()).collect();
+    let of = "/apis/sealane.dev/v1alpha1/namespaces/demo";
+    assert_eq!(
+        paths,
+        [format!("{of}/peers/embedder"), format!("{of}/trustpolicies/demo")],
+        "and nothing is listed"
+    );
+
+    let (response, asked) = asked_with_caches("6", "7").await;
+    assert!(response.allowed && patch(&response).contains("SEALANE_ROOTS"));
+    assert!(asked.iter().any(|path| path.split('?').next() == Some(&format!("{of}/peers"))), "{asked:?}");
+}
+
+#[tokio::test]
+async fn a_peer_that_a_cache_has_not_heard_of_is_found() {
+    let (client, _) = cluster(demo(true));
+    let caches = holding(vec![], vec![], Bounds::default());
+    let (_bundle, authorities) = watch::channel(Arc::from("PEM"));
+    let mutator = Mutator::new(Cluster::holding(client, caches), config(), authorities, Arc::default());
+    let response = mutator.review(&review_request(&json!({"app": "embedder"}), false)).await;
+    assert!(response.allowed && patch(&response).contains("SEALANE_ROOTS"));
 }

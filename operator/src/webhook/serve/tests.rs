@@ -9,6 +9,7 @@ use tower::ServiceExt;
 use super::*;
 use crate::config::{Arguments, Config};
 use crate::testing::{cluster, list};
+use crate::webhook::Cluster;
 
 /// The webhooks in front of a cluster without Peers.
 fn webhooks() -> Arc<Webhooks> {
@@ -25,7 +26,7 @@ fn webhooks() -> Arc<Webhooks> {
     let (_, authorities) = tokio::sync::watch::channel(Arc::from("PEM"));
     let (client, _) = cluster(|_| list(json!([])));
     Arc::new(Webhooks::new(
-        Mutator::new(client.clone(), config, authorities, Arc::default()),
+        Mutator::new(Cluster::uncached(client.clone()), config, authorities, Arc::default()),
         Validator::new(client),
     ))
 }

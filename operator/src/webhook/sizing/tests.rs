@@ -15,6 +15,7 @@ fn settings() -> SidecarSettings {
         arena_bytes: 512 << 20,
         data_port: 14710,
         admin_port: 14711,
+        environment: Vec::new(),
         log: "info".to_owned(),
         traces: Vec::new(),
         collateral: Vec::new(),
