@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import yaml
-from test_render import CHART, ROOT, of_kind, render
+from test_render import CHART, ROOT, environment, of_kind, render
 
 ALERTS = CHART / "files" / "alerts.yaml"
 DASHBOARD = CHART / "files" / "dashboard.json"
@@ -161,23 +161,34 @@ def test_toggles() -> None:
     assert json.loads(board["data"]["sealane.json"]) == json.loads(DASHBOARD.read_text())
 
 
-def environment(documents: list[dict[str, Any]]) -> dict[str, str]:
-    (deployment,) = of_kind(documents, "Deployment")
-    (container,) = deployment["spec"]["template"]["spec"]["containers"]
-    return {variable["name"]: variable.get("value", "") for variable in container["env"]}
+def sidecars(*settings: str) -> dict[str, str]:
+    """What decides about the environment of injected sidecars."""
+    return environment(render(*settings), "sealane-webhook")
+
+
+def test_operator_and_webhook_are_scraped() -> None:
+    documents = render("monitoring.serviceMonitor.enabled=true")
+    (monitor,) = of_kind(documents, "ServiceMonitor")
+    labels, (expression,) = monitor["spec"]["selector"]["matchLabels"], monitor["spec"]["selector"]["matchExpressions"]
+    scraped = [
+        service["metadata"]["name"] for service in of_kind(documents, "Service")
+        if labels.items() <= service["metadata"]["labels"].items()
+        and service["metadata"]["labels"].get(expression["key"]) in expression["values"]
+    ]
+    assert sorted(scraped) == ["sealane-metrics", "sealane-webhook-metrics"]
 
 
 def test_traces_are_off_unless_asked_for() -> None:
-    assert not [name for name in environment(render()) if "OTLP" in name]
-    plain = environment(render("tracing.endpoint=http://collector.monitoring.svc:4317"))
+    assert not [name for name in sidecars() if "OTLP" in name]
+    plain = sidecars("tracing.endpoint=http://collector.monitoring.svc:4317")
     assert plain["SEALANE_SIDECAR_OTLP_ENDPOINT"] == "http://collector.monitoring.svc:4317"
-    secured = environment(render("tracing.endpoint=https://collector:4317", "tracing.ca=PEM"))
+    secured = sidecars("tracing.endpoint=https://collector:4317", "tracing.ca=PEM")
     assert secured["SEALANE_SIDECAR_OTLP_CA"] == "PEM"
 
 
 def test_services_of_collateral_are_asked_only_where_that_is_said() -> None:
-    assert not [name for name in environment(render("collateral.pcs=https://pccs")) if "COLLATERAL" in name]
-    asked = environment(render("collateral.fetch=Vendor", "collateral.pcs=https://pccs.demo.svc:8081"))
+    assert not [name for name in sidecars("collateral.pcs=https://pccs") if "COLLATERAL" in name]
+    asked = sidecars("collateral.fetch=Vendor", "collateral.pcs=https://pccs.demo.svc:8081")
     assert asked["SEALANE_SIDECAR_COLLATERAL_FETCH"] == "Vendor"
     assert asked["SEALANE_SIDECAR_COLLATERAL_PCS"] == "https://pccs.demo.svc:8081"
     assert "SEALANE_SIDECAR_COLLATERAL_KDS" not in asked

@@ -41,14 +41,9 @@ pub fn run(root: &Path, target: &Target, images: &[Image], simulated: bool) -> R
     }
     step("chart", || chart(root, kubectl, images, simulated))?;
     step("operator ready", || {
-        kubectl.run(&[
-            "-n",
-            NAMESPACE,
-            "rollout",
-            "status",
-            "deployment/sealane-operator",
-            "--timeout=180s",
-        ])?;
+        for deployment in ["deployment/sealane-operator", "deployment/sealane-webhook"] {
+            kubectl.run(&["-n", NAMESPACE, "rollout", "status", deployment, "--timeout=180s"])?;
+        }
         admission_open(kubectl)
     })
 }

@@ -27,6 +27,8 @@ use crate::objects::{self, Strange};
 
 /// A deployment of this name runs the operator; its Lease has the same name.
 const OPERATOR: &str = "sealane-operator";
+/// A deployment of this name serves admission. In older releases the operator does.
+const WEBHOOK: &str = "sealane-webhook";
 const OPERATOR_PODS: &str = "app.kubernetes.io/name=sealane,app.kubernetes.io/component=operator";
 const MUTATING_WEBHOOK: &str = "sealane-inject";
 const VALIDATING_WEBHOOK: &str = "sealane-validate";
@@ -41,6 +43,7 @@ pub(super) struct Facts {
     pub(super) definitions: Fact<Vec<CustomResourceDefinition>>,
     pub(super) operator: Fact<Option<Deployment>>,
     pub(super) operator_pods: Fact<Vec<Pod>>,
+    pub(super) webhook: Fact<Option<Deployment>>,
     pub(super) mutating: Fact<Option<MutatingWebhookConfiguration>>,
     pub(super) validating: Fact<Option<ValidatingWebhookConfiguration>>,
     /// How the injecting webhook answered; absent where no namespace opted in.
@@ -93,6 +96,7 @@ pub(super) async fn facts(client: &Client, release: &str, only: Option<&str>) ->
         definitions: all(&Api::all(client.clone()), &everything).await,
         operator: one(&namespaced(client, release), OPERATOR).await,
         operator_pods: all(&namespaced(client, release), &operator_pods).await,
+        webhook: one(&namespaced(client, release), WEBHOOK).await,
         mutating: one(&Api::all(client.clone()), MUTATING_WEBHOOK).await,
         validating: one(&Api::all(client.clone()), VALIDATING_WEBHOOK).await,
         injection,

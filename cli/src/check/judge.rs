@@ -20,6 +20,10 @@ pub(super) fn judge(facts: &Facts, release: &str, now: Timestamp) -> Vec<Line> {
     lines.push(read("custom resources", &facts.definitions, |found| self::definitions_line(found)));
     let pods = facts.operator_pods.as_deref().unwrap_or_default();
     lines.push(read("operator", &facts.operator, |found| operator(found.as_ref(), pods, release)));
+    match &facts.webhook {
+        Ok(found) => lines.extend(found.as_ref().map(|found| webhook(found, release))),
+        Err(error) => lines.push(unreadable("webhook", error)),
+    }
     lines.extend(webhooks::judge(facts, release));
     lines.push(leader(&facts.lease, &facts.leaders, release, now));
     lines.extend(workloads::judge(facts));
@@ -85,24 +89,51 @@ fn operator(found: Option<&Deployment>, pods: &[Pod], release: &str) -> Line {
             format!("{INSTALL}; if the release is elsewhere, name it with --release-namespace"),
         );
     };
-    let wanted = deployment.spec.replicas.unwrap_or(1);
-    let ready = deployment.status.as_ref().and_then(|status| status.ready_replicas).unwrap_or(0);
+    let (wanted, ready) = replicas(deployment);
     let detail = format!("{ready} of {wanted} replicas ready{}", waiting(pods));
+    let describe = format!("kubectl -n {release} describe pods -l app.kubernetes.io/component=operator");
     if ready == 0 {
         let remedy = format!(
-            "pods that opted in are refused until one runs: kubectl -n {release} describe pods -l app.kubernetes.io/component=operator; kubectl -n {release} logs deployment/sealane-operator --previous"
+            "sidecars keep what they were told, and hear nothing new until one runs: {describe}; kubectl -n {release} logs deployment/sealane-operator --previous"
         );
         return Line::failed(what, detail, remedy);
     }
     if ready < wanted {
-        let remedy = format!("kubectl -n {release} describe pods -l app.kubernetes.io/component=operator");
-        return Line::warning(what, detail, remedy);
+        return Line::warning(what, detail, describe);
     }
     if wanted == 1 {
-        let remedy = "while the only replica restarts, pods that opted in are refused: install with operator.replicas=2";
+        let remedy =
+            "while the only replica restarts, sidecars hear nothing new: install with operator.replicas=2";
         return Line::warning(what, detail, remedy);
     }
     Line::good(what, detail)
+}
+
+fn webhook(deployment: &Deployment, release: &str) -> Line {
+    let what = "webhook";
+    let (wanted, ready) = replicas(deployment);
+    let detail = format!("{ready} of {wanted} replicas ready");
+    let describe = format!("kubectl -n {release} describe pods -l app.kubernetes.io/component=webhook");
+    if ready == 0 {
+        let remedy = format!(
+            "pods that opted in are refused until one runs: {describe}; kubectl -n {release} logs deployment/sealane-webhook --previous"
+        );
+        return Line::failed(what, detail, remedy);
+    }
+    if ready < wanted {
+        return Line::warning(what, detail, describe);
+    }
+    if wanted == 1 {
+        let remedy = "while the only replica restarts, pods that opted in are refused: install with webhook.replicas=2";
+        return Line::warning(what, detail, remedy);
+    }
+    Line::good(what, detail)
+}
+
+/// Those that are wanted, and those that are ready.
+fn replicas(deployment: &Deployment) -> (i32, i32) {
+    let ready = deployment.status.as_ref().and_then(|status| status.ready_replicas).unwrap_or(0);
+    (deployment.spec.replicas.unwrap_or(1), ready)
 }
 
 /// What the operator's containers wait for, as Kubernetes puts it.

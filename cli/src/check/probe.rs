@@ -82,9 +82,12 @@ mod tests {
 
     #[test]
     fn a_namespace_without_room_says_nothing_against_the_webhook() {
-        let webhook = "admission webhook \"inject.sealane.dev\" denied the request: sealane: ResourceQuota `q` has 0";
+        let webhook =
+            "admission webhook \"inject.sealane.dev\" denied the request: sealane: ResourceQuota `q` has 0";
         assert!(refused_by_room(webhook));
-        assert!(refused_by_room("pods \"sealane-check\" is forbidden: exceeded quota: q, requested: cpu=60m"));
+        assert!(refused_by_room(
+            "pods \"sealane-check\" is forbidden: exceeded quota: q, requested: cpu=60m"
+        ));
         assert!(!refused_by_room("failed calling webhook \"inject.sealane.dev\": connection refused"));
         assert!(!refused_by_room("pods is forbidden: User \"u\" cannot create resource \"pods\""));
     }

@@ -77,14 +77,14 @@ fn unreached(words: &str, release: &str) -> String {
     }
     if words.contains("no endpoints available") || words.contains("connection refused") {
         return format!(
-            "Service sealane-webhook has no running operator behind it: kubectl -n {release} get pods,endpointslices"
+            "Service sealane-webhook has no running webhook behind it: kubectl -n {release} get pods,endpointslices"
         );
     }
     if words.contains("not found") {
         return INSTALL.to_owned();
     }
     format!(
-        "the API server has to reach Service sealane-webhook in namespace {release}, port 443: look at NetworkPolicies, firewalls between control plane and nodes, and the operator's load"
+        "the API server has to reach Service sealane-webhook in namespace {release}, port 443: look at NetworkPolicies, firewalls between control plane and nodes (chart values webhook.port, webhook.hostNetwork and webhook.url: docs/installing.md), and the webhook's load"
     )
 }
 

@@ -28,6 +28,7 @@ pub(in crate::check) fn healthy() -> Facts {
         definitions: Ok(definitions().into_iter().map(established).collect()),
         operator: Ok(Some(deployment(2))),
         operator_pods: Ok(vec![]),
+        webhook: Ok(Some(deployment(2))),
         mutating: Ok(Some(object(json!({"metadata": {}, "webhooks": webhook})))),
         validating: Ok(Some(object(json!({"metadata": {}, "webhooks": webhook})))),
         injection: Some(Answer::Right),
@@ -91,6 +92,9 @@ fn each_fault_has_its_line() {
     assert_eq!(spoiled(|facts| facts.operator = Ok(Some(deployment(0))), "operator"), Failed);
     assert_eq!(spoiled(|facts| facts.operator = Ok(Some(deployment(1))), "operator"), Warning);
     assert_eq!(spoiled(|facts| facts.operator = Err("forbidden".into()), "operator"), Failed);
+    assert_eq!(spoiled(|facts| facts.webhook = Ok(Some(deployment(0))), "webhook"), Failed);
+    assert_eq!(spoiled(|facts| facts.webhook = Ok(Some(deployment(1))), "webhook"), Warning);
+    assert_eq!(spoiled(|facts| facts.webhook = Err("forbidden".into()), "webhook"), Failed);
     assert_eq!(spoiled(|facts| facts.mutating = Ok(None), "injection webhook"), Failed);
     assert_eq!(spoiled(|facts| facts.validating = Ok(None), "validation webhook"), Failed);
     assert_eq!(spoiled(without_bundle, "injection webhook"), Failed);
@@ -147,6 +151,14 @@ fn without_bundle(facts: &mut Facts) {
     for webhook in configuration.webhooks.iter_mut().flatten() {
         webhook.client_config.ca_bundle = None;
     }
+}
+
+#[test]
+fn an_older_release_has_no_webhook_of_its_own() {
+    let mut facts = healthy();
+    facts.webhook = Ok(None);
+    let lines = judge(&facts, "sealane-system", NOW.parse().unwrap());
+    assert!(lines.iter().all(|line| line.what != "webhook" && line.outcome != Failed), "{lines:?}");
 }
 
 #[test]

@@ -61,8 +61,9 @@ async fn release(cluster: &Cluster, values: &[String]) -> Result<()> {
         words.extend(["--set", value]);
     }
     cluster.helm(&words).await?;
-    let operator = "deployment/sealane-operator";
-    cluster.kubectl(&["-n", RELEASE, "rollout", "status", operator, "--timeout=180s"]).await?;
+    for deployment in ["deployment/sealane-operator", "deployment/sealane-webhook"] {
+        cluster.kubectl(&["-n", RELEASE, "rollout", "status", deployment, "--timeout=180s"]).await?;
+    }
     Ok(())
 }
 

@@ -11,6 +11,7 @@ mod external;
 mod faults;
 mod faults_alone;
 mod faults_long;
+mod fit;
 mod forward;
 mod gitops;
 mod grpc;
