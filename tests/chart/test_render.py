@@ -526,3 +526,39 @@ def test_a_typo_is_refused_by_name(setting: str, told: str) -> None:
 def test_values_of_an_older_release_are_enough(default: list[dict[str, Any]], absent: str) -> None:
     """`helm upgrade --reuse-values` brings the values of the release before, which lack what is new."""
     assert render(f"{absent}=null") == default
+
+
+def sources(*patterns: str) -> list[Path]:
+    return [path for pattern in patterns for path in sorted(ROOT.glob(pattern))]
+
+
+def test_values_that_people_are_pointed_to_are_there() -> None:
+    """Remedies, pages and notes name values of the chart: a name that helm does not know mends nothing."""
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    top = "|".join(values)
+    backticked = re.compile(rf"`((?:{top})\.[A-Za-z.]+)(?:[=:][^`]*)?`")
+    spoken = re.compile(rf"chart(?:'s| values?)? ((?:{top})\.[A-Za-z.]+)")
+    set_by = re.compile(rf"--set(?:-string)? \"?((?:{top})\.[A-Za-z.]+)=")
+    named: dict[str, str] = {}
+    for path in sources("docs/*.md", "README.md", "charts/sealane/files/*.yaml", "charts/sealane/templates/NOTES.txt"):
+        text = path.read_text()
+        named |= {name: str(path) for pattern in (backticked, spoken, set_by) for name in pattern.findall(text)}
+    for path in sources("cli/src/**/*.rs", "operator/src/**/*.rs", "sidecar/src/**/*.rs"):
+        named |= {name: str(path) for name in spoken.findall(path.read_text())}
+    assert len(named) > 20, named
+
+    def known(name: str) -> bool:
+        at: Any = values
+        for part in name.rstrip(".").split("."):
+            if part == "resources" or (part == "digest" and "tag" in at):
+                # What may be set and is not.
+                return True
+            if not isinstance(at, dict) or part not in at:
+                return False
+            at = at[part]
+        return True
+
+    # A field of policy documents.
+    named.pop("collateral.graceSeconds", None)
+    wrong = {name: where for name, where in named.items() if not known(name)}
+    assert not wrong

@@ -58,10 +58,10 @@ impl Ailment {
         let (namespace, name) = pod.split_once('/').unwrap_or(("NAMESPACE", pod));
         match self {
             Self::NoImage | Self::CannotStart => format!(
-                "kubectl -n {namespace} describe pod {name}; the chart's sidecar.image, image.registry and imagePullSecrets name the image"
+                "kubectl -n {namespace} describe pod {name}; the chart's sidecar.image, image.registry and image.pullSecrets name the image"
             ),
             Self::OutOfMemory => format!(
-                "raise the limit with the pod annotation {}, or the chart's sidecar.resources; or lower sidecar.arenaBytes",
+                "raise the limit with the pod annotation {}, with which its arenas grow, or with the chart's sidecar.resources; or lower the chart's sidecar.arenaBytes",
                 well_known::MEMORY_LIMIT_ANNOTATION
             ),
             Self::Crashing | Self::Restarted => format!(
