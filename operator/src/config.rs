@@ -261,27 +261,11 @@ impl Config {
             return Err(ConfigError::OwnPorts);
         }
         let simulation = simulation_file.filter(|_| simulated).map(read_simulation).transpose()?;
-        let SidecarArguments {
-            sidecar_image,
-            sidecar_pull_policy,
-            sidecar_pull_secrets,
-            sidecar_resources,
-            sidecar_required_cpu_limit,
-            sidecar_arena_bytes,
-            sidecar_data_port,
-            sidecar_admin_port,
-            sidecar_environment,
-            sidecar_log,
-            sidecar_otlp_endpoint,
-            sidecar_otlp_ca,
-            collateral: services,
-        } = sidecar;
-        let pull_secrets: Vec<String> =
-            sidecar_pull_secrets.into_iter().filter(|name| !name.is_empty()).collect();
+        let sidecar = sidecar.settings(simulation, node_agent)?;
         let runner = bench_image.filter(|image| !image.is_empty()).map(|image| Runner {
             image,
-            pull_policy: sidecar_pull_policy.clone(),
-            pull_secrets: pull_secrets.clone(),
+            pull_policy: sidecar.pull_policy.clone(),
+            pull_secrets: sidecar.pull_secrets.clone(),
         });
         let mut namespaces: Vec<String> =
             benchmark_namespaces.iter().map(|name| name.as_str().to_owned()).collect();
@@ -296,22 +280,47 @@ impl Config {
             webhook_port,
             admin_port,
             webhook_names: webhook_names.into_iter().filter(|name| !name.is_empty()).collect(),
-            sidecar: SidecarSettings {
-                image: sidecar_image,
-                pull_policy: sidecar_pull_policy,
-                pull_secrets,
-                resources: sidecar_resources,
-                required_cpu_limit: sidecar_required_cpu_limit,
-                arena_bytes: sidecar_arena_bytes,
-                data_port: sidecar_data_port,
-                admin_port: sidecar_admin_port,
-                environment: sidecar_environment.to_vec(),
-                log: sidecar_log,
-                traces: traces(sidecar_otlp_endpoint, sidecar_otlp_ca)?,
-                collateral: collateral(services)?,
-                simulation,
-                node_agent,
-            },
+            sidecar,
+        })
+    }
+}
+
+impl SidecarArguments {
+    fn settings(
+        self,
+        simulation: Option<Simulation>,
+        node_agent: bool,
+    ) -> Result<SidecarSettings, ConfigError> {
+        let Self {
+            sidecar_image,
+            sidecar_pull_policy,
+            sidecar_pull_secrets,
+            sidecar_resources,
+            sidecar_required_cpu_limit,
+            sidecar_arena_bytes,
+            sidecar_data_port,
+            sidecar_admin_port,
+            sidecar_environment,
+            sidecar_log,
+            sidecar_otlp_endpoint,
+            sidecar_otlp_ca,
+            collateral: services,
+        } = self;
+        Ok(SidecarSettings {
+            image: sidecar_image,
+            pull_policy: sidecar_pull_policy,
+            pull_secrets: sidecar_pull_secrets.into_iter().filter(|name| !name.is_empty()).collect(),
+            resources: sidecar_resources,
+            required_cpu_limit: sidecar_required_cpu_limit,
+            arena_bytes: sidecar_arena_bytes,
+            data_port: sidecar_data_port,
+            admin_port: sidecar_admin_port,
+            environment: sidecar_environment.to_vec(),
+            log: sidecar_log,
+            traces: traces(sidecar_otlp_endpoint, sidecar_otlp_ca)?,
+            collateral: collateral(services)?,
+            simulation,
+            node_agent,
         })
     }
 }

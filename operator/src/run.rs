@@ -84,7 +84,7 @@ async fn serve_replica(
         let tls = resolver.server(b"http/1.1")?;
         let listener =
             bind_any(config.webhook_port, |address| TlsListener::bind(address, Arc::clone(&tls))).await?;
-        let (cluster, watching) = Cluster::cached(client.clone());
+        let (cluster, watching) = Cluster::new(client.clone());
         tasks.spawn(until_stopped(watching, stop.clone()));
         let mutator = Mutator::new(cluster, Arc::clone(config), authorities.clone(), Arc::clone(&metrics));
         let service = Arc::new(Webhooks::new(mutator, Validator::new(client.clone())));

@@ -165,6 +165,11 @@ pub(super) mod tests {
         }
     }
 
+    /// Caches that are not filled yet.
+    pub(in crate::webhook) fn empty() -> Caches {
+        Caches { filled: Arc::default(), ..holding(vec![], vec![], Bounds::default()) }
+    }
+
     #[test]
     fn nothing_is_told_before_all_are_filled_and_only_of_the_namespace_that_is_asked_for() {
         let peer: Peer =

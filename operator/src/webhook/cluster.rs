@@ -32,7 +32,7 @@ pub(super) type Unread = Box<dyn Error + Send + Sync>;
 /// The cluster as reviews of pods see it.
 pub struct Cluster {
     client: Client,
-    caches: Option<Caches>,
+    caches: Caches,
 }
 
 impl fmt::Debug for Cluster {
@@ -42,22 +42,16 @@ impl fmt::Debug for Cluster {
 }
 
 impl Cluster {
-    /// Reads everything from the API server.
+    /// With its caches, and the future that keeps them current. Until they are filled everything is read from the API server.
     #[must_use]
-    pub const fn uncached(client: Client) -> Self {
-        Self { client, caches: None }
-    }
-
-    /// With caches, and the future that keeps them current.
-    #[must_use]
-    pub fn cached(client: Client) -> (Self, impl Future<Output = ()> + Send + use<>) {
+    pub fn new(client: Client) -> (Self, impl Future<Output = ()> + Send + use<>) {
         let (caches, watching) = caches::start(&client);
-        (Self { client, caches: Some(caches) }, watching)
+        (Self { client, caches }, watching)
     }
 
     #[cfg(test)]
     pub(super) const fn holding(client: Client, caches: Caches) -> Self {
-        Self { client, caches: Some(caches) }
+        Self { client, caches }
     }
 
     fn namespaced<K>(&self, namespace: &str) -> Api<K>
@@ -70,7 +64,7 @@ impl Cluster {
 
     /// The Peers of a namespace as a cache has them, if one is filled and each of them can be read.
     pub(super) fn cached_peers(&self, namespace: &str) -> Option<Vec<Peer>> {
-        let cached = self.caches.as_ref()?.peers(namespace)?.into_iter();
+        let cached = self.caches.peers(namespace)?.into_iter();
         cached.map(|DeserializeGuard(peer)| peer.ok()).collect()
     }
 
@@ -108,7 +102,7 @@ impl Cluster {
     /// # Errors
     /// The API server's.
     pub(super) async fn policy(&self, namespace: &str, name: &str) -> Result<Option<TrustPolicy>, Unread> {
-        if let Some(cached) = self.caches.as_ref().and_then(|caches| caches.policy(namespace, name))
+        if let Some(cached) = self.caches.policy(namespace, name)
             && self.is_current(&cached).await
         {
             return Ok(Some(cached));
@@ -135,7 +129,7 @@ impl Cluster {
 
     /// What the namespace demands of containers, as a cache has it if one is filled.
     pub(super) fn cached_bounds(&self, namespace: &str) -> Option<Bounds> {
-        self.caches.as_ref()?.bounds(namespace)
+        self.caches.bounds(namespace)
     }
 
     /// What the namespace demands of containers. A sidecar that does not fit is refused by the API server, so that a release

@@ -5,7 +5,7 @@ use super::*;
 use crate::config::Arguments;
 use crate::reconcile::fixture;
 use crate::testing::{Asked, cluster, failure, list};
-use crate::webhook::caches::tests::holding;
+use crate::webhook::caches::tests::{empty, holding};
 
 fn config() -> Arc<Config> {
     let arguments = [
@@ -53,7 +53,7 @@ async fn answered(
 ) -> (AdmissionResponse, Vec<String>) {
     let (client, log) = cluster(answer);
     let (bundle, authorities) = watch::channel(Arc::from("PEM"));
-    let mutator = Mutator::new(Cluster::uncached(client), config(), authorities, Arc::default());
+    let mutator = Mutator::new(Cluster::holding(client, empty()), config(), authorities, Arc::default());
     let response = mutator.review(request).await;
     drop(bundle);
     let asked = log.lock().unwrap().iter().map(|asked| asked.path.clone()).collect();

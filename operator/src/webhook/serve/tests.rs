@@ -9,7 +9,8 @@ use tower::ServiceExt;
 use super::*;
 use crate::config::{Arguments, Config};
 use crate::testing::{cluster, list};
-use crate::webhook::Cluster;
+use crate::webhook::caches::tests::empty;
+use crate::webhook::cluster::Cluster;
 
 /// The webhooks in front of a cluster without Peers.
 fn webhooks() -> Arc<Webhooks> {
@@ -26,7 +27,7 @@ fn webhooks() -> Arc<Webhooks> {
     let (_, authorities) = tokio::sync::watch::channel(Arc::from("PEM"));
     let (client, _) = cluster(|_| list(json!([])));
     Arc::new(Webhooks::new(
-        Mutator::new(Cluster::uncached(client.clone()), config, authorities, Arc::default()),
+        Mutator::new(Cluster::holding(client.clone(), empty()), config, authorities, Arc::default()),
         Validator::new(client),
     ))
 }
