@@ -75,8 +75,9 @@ pub(super) fn container(
 /// The `restricted` standard, except where the sidecar is to take hold of a network device.
 ///
 /// The image's user is enough where nothing else is said, and platforms that give each namespace users of its own can
-/// give it another. A user is named only where the pod's own would not do: root is none that the sidecar runs as, and with one
-/// namespace of processes a sidecar of the application's user could be looked into.
+/// give it another. That may be the application's: what keeps it from the sidecar's keys is that neither sees the other's
+/// processes, and that no volume of the sidecar with something in it to hide is mounted elsewhere. So a user is named, and no
+/// platform's taken, wherever processes are seen; and root is none that the sidecar runs as.
 fn security(spec: &PodSpec, af_xdp: bool) -> Value {
     let mut context = json!({
         "runAsNonRoot": !af_xdp, "readOnlyRootFilesystem": true, "allowPrivilegeEscalation": false,
@@ -87,16 +88,20 @@ fn security(spec: &PodSpec, af_xdp: bool) -> Value {
         context["capabilities"]["add"] = json!(CAPABILITIES);
     }
     let of_pod = spec.security_context.as_ref().and_then(|context| context.run_as_user);
-    let visible = spec.share_process_namespace == Some(true) && of_pod.is_some();
     let user = match of_pod {
         _ if af_xdp => Some(0),
         Some(0) => Some(USER),
-        _ => visible.then_some(USER),
+        _ => sees_processes(spec).then_some(USER),
     };
     if let Some(user) = user {
         (context["runAsUser"], context["runAsGroup"]) = (json!(user), json!(user));
     }
     context
+}
+
+/// Whether containers of this pod see the sidecar's processes: under the same user they could trace them, and read their memory.
+fn sees_processes(spec: &PodSpec) -> bool {
+    spec.share_process_namespace == Some(true) || spec.host_pid == Some(true)
 }
 
 fn environment(

@@ -166,11 +166,46 @@ fn no_user_is_named_where_the_platform_may_name_one() {
     // As a namespace of OpenShift demands it.
     assert_eq!(user(|spec| spec["securityContext"] = json!({"runAsUser": 1_000_650_000})), json!(null));
     assert_eq!(user(|spec| spec["securityContext"] = json!({"runAsUser": 0})), 65532, "it is never root");
-    let visible = |spec: &mut Value| {
-        spec["securityContext"] = json!({"runAsUser": 1000});
-        spec["shareProcessNamespace"] = json!(true);
+}
+
+#[test]
+fn a_platforms_user_is_not_taken_where_containers_see_the_sidecars_processes() {
+    for namespace in ["shareProcessNamespace", "hostPID"] {
+        // The platform gives the application and the sidecar one user where neither the pod nor a container names one.
+        for security in
+            [json!(null), json!({}), json!({"runAsUser": 1000}), json!({"runAsUser": 1_000_650_000})]
+        {
+            let mut pod = plain();
+            pod["spec"]["securityContext"] = security;
+            pod["spec"][namespace] = json!(true);
+            let security = sidecar(&injected(&pod))["securityContext"].clone();
+            assert_eq!(
+                (&security["runAsUser"], &security["runAsGroup"]),
+                (&json!(65532), &json!(65532)),
+                "{pod}"
+            );
+            pod["spec"][namespace] = json!(false);
+            assert!(sidecar(&injected(&pod))["securityContext"]["runAsUser"].is_null(), "{pod}");
+        }
+    }
+}
+
+#[test]
+fn what_the_sidecar_is_given_to_keep_is_mounted_nowhere_else() {
+    // With the application's user, files that only their owner may read are the application's too, if it has them.
+    let settings = settings();
+    let context = InjectionContext { key_secret: Some("key"), node_agent: true, ..context(&settings, None) };
+    let mut pod = plain();
+    pod["spec"]["securityContext"] = json!({"runAsUser": 1000});
+    let after = injected_with(&pod, &context);
+    let kept = ["sealane-token", "sealane-key", "sealane-agent"];
+    let mounted = |container: &Value| -> Vec<String> {
+        let mounts = container["volumeMounts"].as_array().into_iter().flatten();
+        let names = mounts.filter_map(|mount| mount["name"].as_str()).map(str::to_owned);
+        names.filter(|name| kept.contains(&name.as_str())).collect()
     };
-    assert_eq!(user(visible), 65532, "a process of the same user could look into it");
+    assert_eq!(mounted(sidecar(&after)).len(), kept.len());
+    assert_eq!(mounted(&after["spec"]["containers"][0]), [""; 0]);
 }
 
 #[test]
