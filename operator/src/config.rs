@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Parser;
 use k8s_openapi::api::core::v1::{EnvVar, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use prometheus_client::encoding::EncodeLabelValue;
 use sealane_operator_api::well_known::{
     CONTROL_PORT, DATA_PORT, OPERATOR_ADMIN_PORT, SIDECAR_ADMIN_PORT, WEBHOOK_PORT,
 };
@@ -146,7 +147,7 @@ fn parse_quantity(text: &str) -> Result<Quantity, &'static str> {
 }
 
 /// What a process of the operator does.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, EncodeLabelValue, clap::ValueEnum)]
 pub enum Role {
     #[default]
     All,

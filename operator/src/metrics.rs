@@ -16,6 +16,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
+use crate::config::Role;
 use crate::queue::Queue;
 
 /// What became of a pod at admission.
@@ -106,6 +107,7 @@ struct RunLabels {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct BuildLabels {
     version: &'static str,
+    role: Role,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -170,7 +172,6 @@ impl Default for Metrics {
         for outcome in [RunEnd::Succeeded, RunEnd::Failed, RunEnd::Replaced] {
             drop(metrics.benchmark_runs.get_or_create(&RunLabels { outcome }));
         }
-        metrics.build.get_or_create(&BuildLabels { version: env!("CARGO_PKG_VERSION") }).set(1);
         metrics
     }
 }
@@ -178,7 +179,7 @@ impl Default for Metrics {
 impl Metrics {
     fn register(&mut self) {
         let registry = &mut self.registry;
-        registry.register("build_info", "Version of this operator, always 1", self.build.clone());
+        registry.register("build_info", "Version of this process, always 1", self.build.clone());
         registry.register("injections", "Pods reviewed by the injecting webhook", self.injections.clone());
         registry.register("reviews", "Reviews that the API server asked for", self.reviews.clone());
         registry.register(
@@ -230,6 +231,11 @@ impl Metrics {
             Unit::Seconds,
             self.benchmark_success.clone(),
         );
+    }
+
+    /// Which of the release's processes this is: without one of a kind something else is missing.
+    pub fn started(&self, role: Role) {
+        self.build.get_or_create(&BuildLabels { version: env!("CARGO_PKG_VERSION"), role }).set(1);
     }
 
     pub fn injected(&self, outcome: Injection) {

@@ -77,6 +77,7 @@ async fn serve_replica(
     tasks: &mut JoinSet<anyhow::Result<()>>,
 ) -> anyhow::Result<Leader> {
     let metrics = Arc::new(Metrics::default());
+    metrics.started(config.role);
     let certificates =
         Certificates::new(client.clone(), config.namespace.as_str()).named(&config.webhook_names);
     let (resolver, authorities) = (certificates.resolver(), certificates.bundle());

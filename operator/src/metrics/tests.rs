@@ -3,6 +3,7 @@ use super::*;
 /// One of everything. A metric that is not touched here is in no exposition, and so not in the documentation either.
 fn touched() -> Metrics {
     let metrics = Metrics::default();
+    metrics.started(Role::Webhook);
     metrics.injected(Injection::Injected);
     metrics.reviewed(Webhook::Pod, Verdict::Allowed);
     metrics.reconciled(Outcome::Success, Duration::from_millis(3));
@@ -22,6 +23,11 @@ fn touched() -> Metrics {
 fn everything_is_exposed_under_the_prefix() {
     let text = touched().expose().unwrap();
     for line in [
+        concat!(
+            "sealane_operator_build_info{version=\"",
+            env!("CARGO_PKG_VERSION"),
+            "\",role=\"Webhook\"} 1"
+        ),
         "sealane_operator_injections_total{outcome=\"Injected\"} 1",
         "sealane_operator_reviews_total{webhook=\"Pod\",verdict=\"Allowed\"} 1",
         "sealane_operator_reconciles_total{outcome=\"Success\"} 1",
