@@ -13,6 +13,8 @@ use crate::cluster::missing_right;
 
 /// Native sidecars are stable from here on.
 const KUBERNETES_MIN: (u32, u32) = (1, 33);
+/// Environment of the operator's processes.
+const ROLE: &str = "SEALANE_ROLE";
 pub(super) const INSTALL: &str = "install or upgrade the chart: make install, or helm upgrade --install sealane charts/sealane -n sealane-system --create-namespace";
 
 pub(super) fn judge(facts: &Facts, release: &str, now: Timestamp) -> Vec<Line> {
@@ -21,7 +23,8 @@ pub(super) fn judge(facts: &Facts, release: &str, now: Timestamp) -> Vec<Line> {
     let pods = facts.operator_pods.as_deref().unwrap_or_default();
     lines.push(read("operator", &facts.operator, |found| operator(found.as_ref(), pods, release)));
     match &facts.webhook {
-        Ok(found) => lines.extend(found.as_ref().map(|found| webhook(found, release))),
+        Ok(Some(found)) => lines.push(webhook(found, release)),
+        Ok(None) => lines.extend(without_webhook(facts, release)),
         Err(error) => lines.push(unreadable("webhook", error)),
     }
     lines.extend(webhooks::judge(facts, release));
@@ -128,6 +131,18 @@ fn webhook(deployment: &Deployment, release: &str) -> Line {
         return Line::warning(what, detail, remedy);
     }
     Line::good(what, detail)
+}
+
+/// A missing Deployment of the webhook. In older releases the operator serves admission itself, and has no role.
+fn without_webhook(facts: &Facts, release: &str) -> Option<Line> {
+    let operator = facts.operator.as_ref().ok()?.as_ref()?;
+    let containers = &operator.spec.template.spec.as_ref()?.containers;
+    let mut told = containers.iter().flat_map(|container| container.env.iter().flatten());
+    let role = told.find(|variable| variable.name == ROLE)?.value.as_deref()?;
+    (role == "Operator").then(|| {
+        let detail = format!("there is no Deployment sealane-webhook in namespace {release}");
+        Line::failed("webhook", detail, format!("pods that opted in are refused without it; {INSTALL}"))
+    })
 }
 
 /// Those that are wanted, and those that are ready.

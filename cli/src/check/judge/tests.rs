@@ -159,6 +159,18 @@ fn an_older_release_has_no_webhook_of_its_own() {
     facts.webhook = Ok(None);
     let lines = judge(&facts, "sealane-system", NOW.parse().unwrap());
     assert!(lines.iter().all(|line| line.what != "webhook" && line.outcome != Failed), "{lines:?}");
+    // One whose operator serves none by itself lacks it.
+    let pod = |role: &str| json!({"containers": [{"name": "operator", "env": [{"name": "SEALANE_ROLE", "value": role}]}]});
+    let with = |role: &str| {
+        let mut deployment = deployment(2);
+        deployment.spec.template.spec = Some(object(pod(role)));
+        deployment
+    };
+    facts.operator = Ok(Some(with("Operator")));
+    assert_eq!(outcome(&facts, "webhook"), Failed);
+    facts.operator = Ok(Some(with("All")));
+    let lines = judge(&facts, "sealane-system", NOW.parse().unwrap());
+    assert!(lines.iter().all(|line| line.what != "webhook"), "{lines:?}");
 }
 
 #[test]
