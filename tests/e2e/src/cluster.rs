@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use crate::{Owners, until};
+use crate::{Owners, RELEASE, until};
 
 /// The cluster, as `cargo xtask test` names it.
 #[derive(Debug, Clone)]
@@ -139,7 +139,7 @@ impl Cluster {
     /// # Errors
     /// There is no randomness for keys.
     pub fn release(&self) -> Result<Sandbox> {
-        Ok(Sandbox { cluster: self.clone(), owners: Owners::new()?, name: "sealane-system".to_owned() })
+        Ok(Sandbox { cluster: self.clone(), owners: Owners::new()?, name: RELEASE.to_owned() })
     }
 
     /// A fresh namespace that is opted in, named after the test.

@@ -12,6 +12,7 @@ mod kinds;
 pub mod ledger;
 mod load;
 mod policy;
+mod release;
 mod wait;
 mod workload;
 
@@ -19,5 +20,6 @@ pub use cluster::{Cluster, Outcome, Sandbox};
 pub use kinds::every_kind;
 pub use load::{Load, Member, loaded, named, programs};
 pub use policy::{Owners, Signing};
+pub use release::{RELEASE, REPLICAS};
 pub use wait::{PATIENCE, until};
 pub use workload::{Workload, carried_by, flow, forward, peer, session};

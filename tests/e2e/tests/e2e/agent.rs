@@ -61,10 +61,7 @@ async fn release(cluster: &Cluster, values: &[String]) -> Result<()> {
         words.extend(["--set", value]);
     }
     cluster.helm(&words).await?;
-    for deployment in ["deployment/sealane-operator", "deployment/sealane-webhook"] {
-        cluster.kubectl(&["-n", RELEASE, "rollout", "status", deployment, "--timeout=180s"]).await?;
-    }
-    Ok(())
+    cluster.rolled_out().await
 }
 
 /// Switches the agent on, for sidecars from the image `sidecar`.

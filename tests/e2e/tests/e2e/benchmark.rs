@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 
 const RELEASE: &str = "sealane-system";
 const POOL: &str = "sealane.dev/e2e-pool";
-const OPERATOR: &str = "deployment/sealane-operator";
 /// Long enough to be met in the middle.
 const LONG: (&str, &[&str]) = ("Quick", &["Frame", "Crypto"]);
 /// As short as it gets.
@@ -195,7 +194,7 @@ async fn e2e_node_benchmark_outlives_the_operator_and_a_deleted_one_leaves_nothi
     release.because("slb/survivor", "Complete", "True", "RunSucceeded").await?;
     let status = release.read("slb/survivor").await?["status"].clone();
     ensure!(status["runs"][0]["nodes"] == "2/2", "{status}");
-    release.kubectl(&["rollout", "status", OPERATOR, "--timeout=120s"]).await?;
+    release.cluster.rolled_out().await?;
     // Another run, which is deleted in the middle.
     release.kubectl(&["annotate", "slb", name, "sealane.dev/run=again"]).await?;
     measuring(&release, name, "node2").await?;

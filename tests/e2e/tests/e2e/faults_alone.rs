@@ -5,14 +5,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use sealane_e2e::{
-    Load, Member, Sandbox, Signing,
+    Load, Member, RELEASE, REPLICAS, Sandbox, Signing, Workload,
     faults::{SIDECAR, status},
     ledger::{Entry, Rules},
     loaded, until,
 };
 use serde_json::Value;
-
-const RELEASE: &str = "sealane-system";
 
 fn crossing() -> Vec<Member> {
     vec![Member::receiver(0), Member::receiver(1), Member::sender(0), Member::sender(1)]
@@ -24,19 +22,15 @@ async fn e2e_fault_operator_replicas_are_replaced_under_load() -> Result<()> {
     let load = Load::start(&sandbox, &crossing()).await?;
     load.flows(60).await?;
     let cluster = &sandbox.cluster;
-    let all = ["-n", RELEASE, "delete", "pod", "-l", "app.kubernetes.io/component=operator"];
+    let all = ["-n", RELEASE, "delete", "pod", "-l", REPLICAS];
     cluster.kubectl(&[&all[..], &["--grace-period=0", "--force"]].concat()).await?;
     load.flows(60).await?;
-    let rollout = ["-n", RELEASE, "rollout"];
-    let deployment = "deployment/sealane-operator";
-    cluster.kubectl(&[&rollout[..], &["status", deployment, "--timeout=120s"]].concat()).await?;
-    cluster.kubectl(&[&rollout[..], &["restart", deployment]].concat()).await?;
-    cluster.kubectl(&[&rollout[..], &["status", deployment, "--timeout=120s"]].concat()).await?;
+    cluster.rolled_out().await?;
+    cluster.restart_release().await?;
     // A sidecar that comes back while nobody configures it has its last configuration.
-    cluster.kubectl(&["-n", RELEASE, "scale", deployment, "--replicas=0"]).await?;
-    let killed = without_operator(&sandbox, &load).await;
-    cluster.kubectl(&["-n", RELEASE, "scale", deployment, "--replicas=2"]).await?;
-    cluster.kubectl(&[&rollout[..], &["status", deployment, "--timeout=120s"]].concat()).await?;
+    let stopped = cluster.stop_release().await;
+    let killed = if stopped.is_ok() { without_release(&sandbox, &load).await } else { stopped };
+    cluster.start_release().await?;
     killed?;
     load.flows(60).await?;
     // A machine that is slow to start its sidecar anew may take longer than a receiver waits.
@@ -44,15 +38,12 @@ async fn e2e_fault_operator_replicas_are_replaced_under_load() -> Result<()> {
     sandbox.remove().await
 }
 
-async fn without_operator(sandbox: &Sandbox, load: &Load<'_>) -> Result<()> {
-    until("no operator is left", || async {
-        let selector = "app.kubernetes.io/component=operator";
-        let words = ["-n", RELEASE, "get", "pods", "-l", selector, "-o", "name"];
-        let pods = sandbox.cluster.kubectl(&words).await.map_err(|error| format!("{error:#}"))?;
-        if pods.trim().is_empty() { Ok(()) } else { Err(pods) }
-    })
-    .await?;
+async fn without_release(sandbox: &Sandbox, load: &Load<'_>) -> Result<()> {
     sandbox.kill("left-0", SIDECAR).await?;
+    // Admission fails closed, and names the webhook.
+    let late = Workload::new("late", "node1", "print()").manifests(&sandbox.cluster.image);
+    let refused = sandbox.apply(late).await.expect_err("nobody adds its sidecar");
+    ensure!(format!("{refused:#}").contains("inject.sealane.dev"), "{refused:#}");
     load.until_more("left-0", "put", 60).await?;
     load.flows(60).await
 }

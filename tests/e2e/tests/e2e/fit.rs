@@ -150,29 +150,49 @@ async fn e2e_pods_on_the_hosts_network_with_the_default_resolver_attach() -> Res
     sandbox.remove().await
 }
 
-/// As a namespace of OpenShift: users are of its range, or named by the platform.
-fn own_users(sandbox: &Sandbox) -> Vec<Value> {
-    let name = format!("{}-users", sandbox.name);
-    let within = "!has(c.securityContext) || !has(c.securityContext.runAsUser) || (c.securityContext.runAsUser >= 1000650000 && c.securityContext.runAsUser < 1000660000)";
-    let every = format!(
-        "object.spec.containers.all(c, {within}) && (!has(object.spec.initContainers) || object.spec.initContainers.all(c, {within}))"
-    );
-    let rule =
+const RANGE: &str = "users of this namespace are 1000650000 to 1000659999";
+const CLASSES: &str = "classes of Kubernetes' own are for kube-system";
+
+/// A rule of the platform for the pods of one namespace.
+fn rule(name: &str, namespace: &str, expression: &str, message: &str) -> [Value; 2] {
+    let pods =
         json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]});
     let policy = json!({
         "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy", "metadata": {"name": name},
         "spec": {
-            "failurePolicy": "Fail", "matchConstraints": {"resourceRules": [rule]},
-            "validations": [{"expression": every, "message": "users of this namespace are 1000650000 to 1000659999"}],
+            "failurePolicy": "Fail", "matchConstraints": {"resourceRules": [pods]},
+            "validations": [{"expression": expression, "message": message}],
         },
     });
-    let selector = json!({"matchLabels": {"kubernetes.io/metadata.name": sandbox.name}});
+    let selector = json!({"matchLabels": {"kubernetes.io/metadata.name": namespace}});
     let binding = json!({
         "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding",
         "metadata": {"name": name},
         "spec": {"policyName": name, "validationActions": ["Deny"], "matchResources": {"namespaceSelector": selector}},
     });
-    vec![policy, binding]
+    [policy, binding]
+}
+
+async fn withdraw(cluster: &Cluster, name: &str) -> Result<()> {
+    for kind in ["validatingadmissionpolicybinding", "validatingadmissionpolicy"] {
+        cluster.kubectl(&["delete", kind, name]).await?;
+    }
+    Ok(())
+}
+
+/// As a namespace of OpenShift: users are of its range, or named by the platform.
+fn own_users(sandbox: &Sandbox) -> [Value; 2] {
+    let within = |of: &str| {
+        let user = format!("{of}.securityContext.runAsUser");
+        format!(
+            "(!has({of}.securityContext) || !has({user}) || ({user} >= 1000650000 && {user} < 1000660000))"
+        )
+    };
+    let (pod, container) = (within("object.spec"), within("c"));
+    let every = format!(
+        "{pod} && object.spec.containers.all(c, {container}) && (!has(object.spec.initContainers) || object.spec.initContainers.all(c, {container}))"
+    );
+    rule(&format!("{}-users", sandbox.name), &sandbox.name, &every, RANGE)
 }
 
 #[tokio::test]
@@ -187,11 +207,8 @@ async fn e2e_namespaces_that_name_the_users_of_their_pods_take_sidecars() -> Res
     // The policy reaches the API server in its own time: a user of another range is refused once it has.
     until("other users are refused", || async {
         let probe = Workload::new("probe", "node1", SLEEP);
-        let objects = changed(&sandbox, &probe, |pod| {
-            pod["spec"]["containers"][0]["securityContext"]["runAsUser"] = json!(1000);
-        });
-        match sandbox.apply(objects).await {
-            Err(error) if format!("{error:#}").contains("users of this namespace") => Ok(()),
+        match sandbox.apply(changed(&sandbox, &probe, |_| ())).await {
+            Err(error) if format!("{error:#}").contains(RANGE) => Ok(()),
             Err(error) => Err(format!("{error:#}")),
             Ok(admitted) => {
                 let _ = sandbox.kubectl(&["delete", "pod", "probe", "--grace-period=0", "--force"]).await;
@@ -209,11 +226,54 @@ async fn e2e_namespaces_that_name_the_users_of_their_pods_take_sidecars() -> Res
         ensure!(container["securityContext"]["runAsUser"].is_null(), "{container:#}");
     }
     sandbox.all_arrived().await?;
-    let name = format!("{}-users", sandbox.name);
-    for kind in ["validatingadmissionpolicybinding", "validatingadmissionpolicy"] {
-        sandbox.cluster.kubectl(&["delete", kind, &name]).await?;
-    }
+    // Where processes are seen the sidecar keeps a user that is not the application's: no platform's range has it.
+    let visible = Workload::new("visible", "node1", SLEEP);
+    let refused = sandbox.apply(changed(&sandbox, &visible, |pod| {
+        pod["spec"]["securityContext"]["runAsUser"] = json!(1_000_650_007);
+        pod["spec"]["shareProcessNamespace"] = json!(true);
+        pod["metadata"]["labels"]["sealane.dev/inject"] = json!("true");
+    }));
+    let message = format!("{:#}", refused.await.expect_err("its sidecar has a user of another range"));
+    ensure!(message.contains(RANGE), "{message}");
+    withdraw(&sandbox.cluster, &format!("{}-users", sandbox.name)).await?;
     sandbox.remove().await
+}
+
+/// What would become of a pod of the release.
+async fn tried(release: &Sandbox, metadata: &Value, spec: &Value) -> Result<String> {
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("pod.json");
+    let named = json!({"name": "fit-class", "labels": metadata["labels"]});
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": named, "spec": spec});
+    std::fs::write(&file, pod.to_string())?;
+    release.kubectl(&["create", "--dry-run=server", "-f", &file.to_string_lossy()]).await
+}
+
+#[tokio::test]
+async fn admit_release_needs_no_priority_class_of_kubernetes_own() -> Result<()> {
+    let release = Cluster::connect()?.release()?;
+    // As GKE has it outside of kube-system.
+    let expression =
+        "!has(object.spec.priorityClassName) || !object.spec.priorityClassName.startsWith('system-')";
+    for object in rule("fit-classes", &release.name, expression, CLASSES) {
+        release.cluster.apply(&object).await?;
+    }
+    for deployment in ["deployment/sealane-operator", "deployment/sealane-webhook"] {
+        let template = release.read(deployment).await?["spec"]["template"].clone();
+        let spec = &template["spec"];
+        ensure!(spec["priorityClassName"].is_string(), "{spec:#}");
+        until("the rule is in force", || async {
+            let mut critical = spec.clone();
+            critical["priorityClassName"] = json!("system-cluster-critical");
+            match tried(&release, &template["metadata"], &critical).await {
+                Err(error) if format!("{error:#}").contains(CLASSES) => Ok(()),
+                other => Err(format!("{other:?}")),
+            }
+        })
+        .await?;
+        tried(&release, &template["metadata"], spec).await?;
+    }
+    withdraw(&release.cluster, "fit-classes").await
 }
 
 /// Listens where admission says that the server of a forward with a long name has to.

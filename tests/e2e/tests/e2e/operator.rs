@@ -39,8 +39,5 @@ async fn e2e_operator_survives_the_loss_of_its_leader() -> Result<()> {
     })
     .await?;
     ensure!(first != second);
-    cluster
-        .kubectl(&["-n", NAMESPACE, "rollout", "status", "deployment/sealane-operator", "--timeout=120s"])
-        .await?;
-    Ok(())
+    cluster.rolled_out().await
 }

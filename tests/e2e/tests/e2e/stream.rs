@@ -1,7 +1,9 @@
 //! Tensors between pods on two nodes, through injected sidecars.
 
 use anyhow::{Result, ensure};
-use sealane_e2e::{Cluster, Sandbox, Signing, Workload, carried_by, every_kind, session, until};
+use sealane_e2e::{
+    Cluster, RELEASE, REPLICAS, Sandbox, Signing, Workload, carried_by, every_kind, session, until,
+};
 
 /// Declares a session from `left` to `right` and starts both.
 async fn started(sandbox: &Sandbox, carrier: &str, [left, right]: &[Workload; 2]) -> Result<()> {
@@ -120,17 +122,7 @@ async fn e2e_operator_absence_is_not_noticed_by_a_running_session() -> Result<()
     let sandbox = cluster.sandbox("absent").await?;
     endless(&sandbox).await?;
     sandbox.printed("right", "took 50").await?;
-    cluster
-        .kubectl(&[
-            "-n",
-            "sealane-system",
-            "delete",
-            "pod",
-            "-l",
-            "app.kubernetes.io/component=operator",
-            "--wait",
-        ])
-        .await?;
+    cluster.kubectl(&["-n", RELEASE, "delete", "pod", "-l", REPLICAS, "--wait"]).await?;
     let log = sandbox.kubectl(&["logs", "right", "-c", "program"]).await?;
     let taken =
         log.lines().filter_map(|line| line.strip_prefix("took ")).filter_map(|n| n.parse::<u64>().ok()).max();
