@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::runtime::events::{Event, EventType, Recorder};
 use sealane_operator_api::well_known::condition::{
-    COMPLETE, DEGRADED, EXPIRING, FAILED, RECOMMENDED, REGRESSED, RUNNING,
+    COMPLETE, DEGRADED, EXPIRING, FAILED, READY, RECOMMENDED, REGRESSED, RUNNING,
 };
 
 use sealane_operator_api::word;
@@ -70,7 +70,16 @@ pub(crate) async fn announce_unreadable(recorder: &Recorder, objects: &[&Unreada
 }
 
 /// How every object begins: no news.
-const BEGINNINGS: [&str; 5] = ["NoReplicas", "NotAttached", "NotConfigured", "PeerUnknown", "Connecting"];
+const BEGINNINGS: [&str; 8] = [
+    "NoReplicas",
+    "NotAttached",
+    "NotConfigured",
+    "NotConnected",
+    "PeerUnknown",
+    "PolicyMissing",
+    "EvidenceMissing",
+    "Connecting",
+];
 
 /// Conditions that turned, each cause once: what follows from it would repeat its word.
 fn news<'a>(before: &'a [Condition], after: &'a [Condition]) -> Vec<&'a Condition> {
@@ -89,7 +98,13 @@ fn news<'a>(before: &'a [Condition], after: &'a [Condition]) -> Vec<&'a Conditio
 /// Conditions that changed their status, to one that is known. A first one counts only when it has something to say, and one that was
 /// never good does not become news by still not being it.
 fn turned<'a>(before: &'a [Condition], after: &'a [Condition]) -> impl Iterator<Item = &'a Condition> {
-    after.iter().filter(|condition| condition.status != "Unknown").filter(|condition| {
+    let was_ready = before.iter().any(|earlier| earlier.type_ == READY && earlier.status == "True");
+    // Connections open one after the other: that some are not open yet is no news of an object that was not ready.
+    let opening = move |condition: &Condition| {
+        !was_ready && condition.type_ == DEGRADED && condition.reason == word::SOME_UNCONNECTED
+    };
+    let known = after.iter().filter(move |condition| condition.status != "Unknown" && !opening(condition));
+    known.filter(|condition| {
         let beginning = BEGINNINGS.contains(&condition.reason.as_str());
         match before.iter().find(|earlier| earlier.type_ == condition.type_) {
             Some(earlier) if earlier.status == condition.status => false,
@@ -158,6 +173,38 @@ mod tests {
             types(&[condition("Ready", "True"), condition("PolicyVerified", "True")], &unknown).is_empty()
         );
         assert!(!is_good(&condition("Degraded", "True")) && is_good(&condition("Complete", "True")));
+    }
+
+    /// Objects of one apply come in any order, pods attach and prove themselves, connections open one by one.
+    #[test]
+    fn a_healthy_start_has_no_warning() {
+        let with = |type_: &str, status: &str, reason: &str| Condition {
+            reason: reason.to_owned(),
+            ..condition(type_, status)
+        };
+        let steps = [
+            vec![with("Ready", "False", "PeerUnknown"), with("Degraded", "False", "AsDeclared")],
+            vec![with("Ready", "False", "PolicyMissing"), with("Degraded", "False", "AsDeclared")],
+            vec![with("Ready", "False", "NotAttached"), with("EvidenceVerified", "Unknown", "NotAttached")],
+            vec![
+                with("Ready", "False", "EvidenceMissing"),
+                with("EvidenceVerified", "False", "EvidenceMissing"),
+            ],
+            vec![with("Ready", "False", "NotConnected"), with("EvidenceVerified", "True", "AllVerified")],
+            vec![with("Ready", "True", "Connected"), with("Degraded", "True", "SomeUnconnected")],
+            vec![with("Ready", "True", "Connected"), with("Degraded", "False", "AsDeclared")],
+        ];
+        let mut before: Vec<Condition> = Vec::new();
+        for after in steps {
+            let warnings: Vec<_> = news(&before, &after).into_iter().filter(|news| !is_good(news)).collect();
+            assert!(warnings.is_empty(), "{warnings:?}");
+            before = after;
+        }
+        // What was well and is not any more is news.
+        let lost = [with("Ready", "True", "Connected"), with("Degraded", "True", "SomeUnconnected")];
+        assert_eq!(news(&before, &lost).len(), 1);
+        let missing = [with("Ready", "False", "PolicyMissing")];
+        assert!(news(&lost, &missing).iter().any(|news| news.reason == "PolicyMissing"));
     }
 
     #[test]
