@@ -5,13 +5,19 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, anyhow, bail};
 use k8s_openapi::api::core::v1::Namespace;
+use kube::api::ListParams;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config};
+
+use crate::nearest::suggestion;
 
 /// Whoever writes what a command of ours writes.
 pub(crate) const FIELD_MANAGER: &str = "kubectl-sealane";
 /// The release namespace unless the user says otherwise.
 pub(crate) const RELEASE_NAMESPACE: &str = "sealane-system";
+
+const UNCONFIGURED: &str =
+    "no cluster is configured: set KUBECONFIG, or name a file with --kubeconfig and a context with --context";
 
 #[derive(Debug, Default, clap::Args)]
 #[command(next_help_heading = "Cluster")]
@@ -32,9 +38,7 @@ impl Connection {
     pub(crate) fn with_client<T>(&self, work: impl AsyncFnOnce(Client, String) -> Result<T>) -> Result<T> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         runtime.context("cannot start the runtime")?.block_on(async {
-            let config = self.config().await.context(
-                "no cluster is configured: set KUBECONFIG, or name a file with --kubeconfig and a context with --context",
-            )?;
+            let config = self.config().await?;
             let namespace = self.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
             let client = Client::try_from(config).context("cannot use this kubeconfig")?;
             work(client, namespace).await
@@ -50,16 +54,28 @@ impl Connection {
 
     async fn config(&self) -> Result<Config> {
         let options = KubeConfigOptions { context: self.context.clone(), ..KubeConfigOptions::default() };
-        let Some(file) = &self.kubeconfig else {
-            if self.context.is_none() {
-                return Ok(Config::infer().await?);
+        let kubeconfig = match (&self.kubeconfig, &self.context) {
+            (None, None) => return Config::infer().await.context(UNCONFIGURED),
+            (None, Some(_)) => Kubeconfig::read().context(UNCONFIGURED)?,
+            (Some(file), _) => {
+                Kubeconfig::read_from(file).with_context(|| format!("cannot read {}", file.display()))?
             }
-            return Ok(Config::from_kubeconfig(&options).await?);
         };
-        let kubeconfig =
-            Kubeconfig::read_from(file).with_context(|| format!("cannot read {}", file.display()))?;
-        Ok(Config::from_custom_kubeconfig(kubeconfig, &options).await?)
+        if let Some(context) = &self.context {
+            let names: Vec<&str> = kubeconfig.contexts.iter().map(|one| one.name.as_str()).collect();
+            demand_context(context, &names)?;
+        }
+        let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
+        config.context("this kubeconfig names no cluster that can be used: look at `kubectl config view`")
     }
+}
+
+fn demand_context(context: &str, names: &[&str]) -> Result<()> {
+    if names.contains(&context) {
+        return Ok(());
+    }
+    let near = suggestion(context, names.iter().copied());
+    bail!("the kubeconfig has no context {context}{near}; `kubectl config get-contexts` lists them")
 }
 
 /// Where nothing was found: whether that is because there is no such namespace. Whoever may not look at namespaces is not told.
@@ -67,15 +83,24 @@ impl Connection {
 /// # Errors
 /// There is none of this name.
 pub(crate) async fn demand_namespace(client: &Client, name: &str) -> Result<()> {
-    let found = Api::<Namespace>::all(client.clone()).get_metadata(name).await;
-    demand_found(name, found.as_ref().err())
+    let namespaces = Api::<Namespace>::all(client.clone());
+    let found = namespaces.get_metadata(name).await;
+    let mut near = String::new();
+    if found.as_ref().is_err_and(is_absent) {
+        // Names only add to what is known.
+        let others = namespaces.list_metadata(&ListParams::default()).await;
+        let others = others.iter().flat_map(|list| &list.items);
+        let others: Vec<&str> = others.filter_map(|one| one.metadata.name.as_deref()).collect();
+        near = suggestion(name, others.into_iter());
+    }
+    demand_found(name, found.as_ref().err(), &near)
 }
 
-fn demand_found(name: &str, error: Option<&kube::Error>) -> Result<()> {
+fn demand_found(name: &str, error: Option<&kube::Error>, near: &str) -> Result<()> {
     match error {
         Some(error) if is_absent(error) => {
             bail!(
-                "there is no namespace {name}: name another with -n, or all of them with -A where a command has it"
+                "there is no namespace {name}{near}: name another with -n, or all of them with -A where a command has it"
             )
         }
         _ => Ok(()),
@@ -164,6 +189,13 @@ mod tests {
     }
 
     #[test]
+    fn a_mistyped_context_is_told_with_the_one_that_is_like_it() {
+        demand_context("kind-a", &["kind-a", "prod"]).unwrap();
+        let told = demand_context("kind-b", &["kind-a", "prod"]).unwrap_err().to_string();
+        assert!(told.contains("no context kind-b; did you mean kind-a?"), "{told}");
+    }
+
+    #[test]
     fn only_what_a_role_withholds_is_a_missing_right() {
         let right =
             missing_right("nodes is forbidden: User \"u\" cannot list resource \"nodes\" in API group \"\"");
@@ -173,9 +205,9 @@ mod tests {
 
     #[test]
     fn a_namespace_that_is_not_there_is_told_and_one_that_may_not_be_seen_is_believed() {
-        let absent = demand_found("typo", Some(&answer(404))).unwrap_err().to_string();
+        let absent = demand_found("typo", Some(&answer(404)), "").unwrap_err().to_string();
         assert!(absent.starts_with("there is no namespace typo"), "{absent}");
-        demand_found("demo", Some(&answer(403))).unwrap();
-        demand_found("demo", None).unwrap();
+        demand_found("demo", Some(&answer(403)), "").unwrap();
+        demand_found("demo", None, "").unwrap();
     }
 }

@@ -49,7 +49,7 @@ const SESSION: &str = "audit";
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// The Peer.
-    #[arg(value_name = "PEER")]
+    #[arg(value_name = "PEER", value_parser = target::named)]
     peer: PeerName,
     /// Only this replica, whether status lists it or not.
     #[arg(long, value_name = "POD")]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
@@ -21,7 +21,7 @@ use serde::de::DeserializeOwned;
 
 use super::probe::{self, Answer};
 use crate::clock;
-use crate::cluster::{is_absent, words};
+use crate::cluster::{demand_namespace, explain, is_absent, words};
 use crate::creations::{Failure, failures};
 use crate::objects::{self, Strange};
 
@@ -68,7 +68,11 @@ pub(super) struct Facts {
 
 /// With `only` what concerns this namespace, for which no right in others is needed.
 pub(super) async fn facts(client: &Client, release: &str, only: Option<&str>) -> Result<Facts> {
-    let version = client.apiserver_version().await.context("the API server does not answer")?;
+    let version = client.apiserver_version().await;
+    let version = version.map_err(|error| explain(&error, "the version of the API server"))?;
+    if let Some(only) = only {
+        demand_namespace(client, only).await?;
+    }
     let number = |text: &str| text.trim_end_matches(|c: char| !c.is_ascii_digit()).parse().unwrap_or(0);
     let everything = ListParams::default();
     let leaders = ListParams::default().labels(&format!("{}=true", well_known::LEADER_LABEL));

@@ -29,6 +29,19 @@ pub(super) enum Way {
     None(String),
 }
 
+/// The name of a Peer, as people type it: kubectl takes a kind before it.
+///
+/// # Errors
+/// It is of another kind, or no name.
+pub(super) fn named(text: &str) -> Result<PeerName> {
+    let name = match text.split_once('/') {
+        None => text,
+        Some((kind, name)) if ["peer", "peers", "slp", "peers.sealane.dev"].contains(&kind) => name,
+        Some((kind, _)) => bail!("what is verified is a Peer, and {kind} is another kind: name a Peer"),
+    };
+    Ok(name.parse()?)
+}
+
 /// A Peer as the cluster has it.
 pub(super) async fn peer(client: Client, namespace: &str, name: &PeerName) -> Result<Peer> {
     objects::demanded(&client, namespace, name.as_str(), "Peers").await
@@ -102,6 +115,15 @@ mod tests {
             {"pod": "embedder-1", "ready": false, "message": "no sidecar"},
             {"pod": "embedder-0", "ready": true, "address": "10.0.0.7:14999"},
         ]}))
+    }
+
+    #[test]
+    fn a_peer_may_be_named_as_kubectl_has_it() {
+        for text in ["embedder", "peer/embedder", "peers/embedder", "slp/embedder"] {
+            assert_eq!(named(text).unwrap().as_str(), "embedder");
+        }
+        assert!(named("transfersession/a").unwrap_err().to_string().contains("name a Peer"));
+        assert!(named("Embedder").is_err() && named("peer/").is_err());
     }
 
     #[test]
