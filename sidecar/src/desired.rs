@@ -223,9 +223,35 @@ impl From<Rekey> for record::Rekey {
 pub struct Remote {
     pub peer: PeerName,
     pub replicas: Vec<Replica>,
+    #[serde(default, skip_serializing_if = "Listing::is_whole")]
+    pub listing: Listing,
+}
+
+/// What the replicas of a [`Remote`] say about those that are not among them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Listing {
+    /// The operator lists everybody that is expected: nobody else is, and none means that no pod is left.
+    #[default]
+    Whole,
+    /// A file says where to dial: whoever proves to be of the Peer may come, and come back.
+    Open,
+}
+
+impl Listing {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+    fn is_whole(&self) -> bool {
+        *self == Self::Whole
+    }
 }
 
 impl Remote {
+    /// Whether a replica that is not listed may come all the same.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.listing == Listing::Open || self.is_external()
+    }
+
     /// Whether its replicas are known by where they are, and not as pods.
     #[must_use]
     pub fn is_external(&self) -> bool {
@@ -309,7 +335,11 @@ pub(crate) mod tests {
             preferred: Preferred::default(),
             rekey: Rekey::default(),
             suspend: false,
-            remotes: vec![Remote { peer: "embedder".parse().unwrap(), replicas: vec![] }],
+            remotes: vec![Remote {
+                peer: "embedder".parse().unwrap(),
+                replicas: vec![],
+                listing: Listing::Open,
+            }],
         };
         (session, forward)
     }

@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use super::{ARENA_BYTES, Anchors, CollateralSources, Config, ConfigError, DRAIN, read};
 use crate::desired::{
-    Desired, Direction, FANOUT_MAX, Forward, Kind, PolicyProposal, Preferred, REATTEST_SECONDS,
+    Desired, Direction, FANOUT_MAX, Forward, Kind, Listing, PolicyProposal, Preferred, REATTEST_SECONDS,
     REKEY_SECONDS, REMOTES_MAX, REPLICAS_MAX, Rekey, Remote, Replica, SESSIONS_MAX, Session,
 };
 use crate::evidence::{KeyFile, ProviderInput};
@@ -290,5 +290,9 @@ fn remote(remote: FileRemote) -> Result<Remote, ConfigError> {
         incarnation: None,
         ordinal: Some(ordinal),
     };
-    Ok(Remote { peer: remote.peer, replicas: (0..).zip(remote.addresses).map(replica).collect() })
+    Ok(Remote {
+        peer: remote.peer,
+        replicas: (0..).zip(remote.addresses).map(replica).collect(),
+        listing: Listing::Open,
+    })
 }

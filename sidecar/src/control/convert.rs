@@ -10,7 +10,7 @@ use sealane_types::{
 };
 
 use crate::desired::{
-    ADDRESSES_MAX, Desired, Direction, FANOUT_MAX, Forward, Kind, PolicyProposal, Preferred,
+    ADDRESSES_MAX, Desired, Direction, FANOUT_MAX, Forward, Kind, Listing, PolicyProposal, Preferred,
     REATTEST_SECONDS, REMOTES_MAX, REPLICAS_MAX, Rekey, Remote, Replica, SESSIONS_MAX, Session,
 };
 
@@ -172,6 +172,7 @@ fn remote(remote: wire::Remote) -> Result<Remote, ConvertError> {
         peer: PeerName::new(peer)
             .map_err(|source| ConvertError::Name { field: "session.remote.peer", source })?,
         replicas: replicas.into_iter().map(replica).collect::<Result<_, _>>()?,
+        listing: Listing::Whole,
     })
 }
 

@@ -18,6 +18,20 @@ pub(crate) struct Arrival {
     pub(crate) stop: Stop,
 }
 
+impl Arrival {
+    pub(crate) fn sender(&self) -> SenderKey {
+        SenderKey { peer: self.peer.clone(), pod: self.pod.clone() }
+    }
+}
+
+/// Names a sender. What pod it is a replica says itself, what Peer it is of it proves: a replica of another Peer that
+/// claims the same pod is somebody else, and takes nothing over.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct SenderKey {
+    pub(crate) peer: PeerName,
+    pub(crate) pod: PodIdentity,
+}
+
 /// What is known of it once it is established.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Connected {

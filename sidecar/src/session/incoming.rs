@@ -18,12 +18,12 @@ use std::time::Duration;
 
 use sealane_protocol::frame::Open;
 use sealane_protocol::handshake::Suite;
-use sealane_types::{PeerName, PodIdentity, Reason};
+use sealane_types::{PeerName, Reason};
 use tokio::sync::{Notify, Semaphore, watch};
 
 use self::hub::{Hub, ReceiverId};
 use self::stream::{Attachment, Stream};
-use super::arrival::{Arrival, Connected};
+use super::arrival::{Arrival, Connected, SenderKey};
 use super::carried::carried;
 use super::life::{LaneLife, count_failed};
 use super::permission;
@@ -97,7 +97,7 @@ impl Receiving {
 
     pub(crate) fn update(&self, session: Session) {
         let mut inner = self.lock();
-        inner.hub.list(session.remotes.iter().flat_map(|remote| &remote.replicas));
+        inner.hub.list(&session.remotes);
         inner.hub.keep(|peer| session.remotes.iter().any(|remote| remote.peer == *peer));
         inner.session = session;
         drop(inner);
@@ -235,18 +235,18 @@ impl Receiving {
     }
 
     /// The handshake of a connection is over.
-    fn established(&self, pod: &PodIdentity, connection: u64, known: Connected) {
-        self.lock().hub.established(pod, connection, known);
+    fn established(&self, sender: &SenderKey, connection: u64, known: Connected) {
+        self.lock().hub.established(sender, connection, known);
         self.tell();
     }
 
-    fn judged_again(&self, pod: &PodIdentity, connection: u64, degraded: &[Reason]) {
-        self.lock().hub.judged_again(pod, connection, degraded);
+    fn judged_again(&self, sender: &SenderKey, connection: u64, degraded: &[Reason]) {
+        self.lock().hub.judged_again(sender, connection, degraded);
     }
 
     /// A connection is over.
-    fn detach(&self, pod: &PodIdentity, connection: u64) {
-        self.lock().hub.detach(pod, connection, self.context.clock.moment());
+    fn detach(&self, sender: &SenderKey, connection: u64) {
+        self.lock().hub.detach(sender, connection, self.context.clock.moment());
         self.tell();
         self.grant();
     }
@@ -254,13 +254,13 @@ impl Receiving {
     /// The stream of a lane that a connected sender opens.
     fn open_stream(
         &self,
-        pod: &PodIdentity,
+        sender: &SenderKey,
         connection: u64,
         open: &Open,
         wake: Arc<Notify>,
     ) -> Result<(Arc<Stream>, Attachment), Reason> {
         let mut inner = self.lock();
-        let stream = inner.hub.stream(pod, connection, open.incarnation.0)?;
+        let stream = inner.hub.stream(sender, connection, open.incarnation.0)?;
         let attachment = stream.attach(open, wake, &self.staging)?;
         Ok((stream, attachment))
     }
@@ -335,10 +335,10 @@ impl Receiving {
     }
 
     /// A stream ended or was dropped by its sender.
-    fn ended(&self, pod: &PodIdentity, interrupted: bool) {
+    fn ended(&self, sender: &SenderKey, interrupted: bool) {
         let mut inner = self.lock();
         if interrupted {
-            inner.hub.interrupted(pod);
+            inner.hub.interrupted(sender);
         }
         inner.hub.end_if_all_have();
         drop(inner);

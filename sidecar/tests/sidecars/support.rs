@@ -14,7 +14,7 @@ use sealane_fixtures::keys::MATERIAL;
 use sealane_policy::{SigningKey, Timestamp, canonical, sign};
 use sealane_sidecar::config::{Anchors, CollateralSources, Config, Control, Traces};
 use sealane_sidecar::desired::{
-    Desired, Direction, Forward, Kind, PolicyProposal, Preferred, Rekey, Remote, Replica, Session,
+    Desired, Direction, Forward, Kind, Listing, PolicyProposal, Preferred, Rekey, Remote, Replica, Session,
 };
 use sealane_sidecar::evidence::{
     Format, KeyFile, Platforms, Provider, ProviderError, ProviderInput, Quote, QuoteRequest,
@@ -323,6 +323,7 @@ impl Plan {
         let remote = Remote {
             peer: remote.parse().unwrap(),
             replicas: (0..).zip(&self.remotes).map(replica).collect(),
+            listing: Listing::Open,
         };
         let session = Session {
             name: if self.forward.is_some() { "inference" } else { "activations" }.parse().unwrap(),

@@ -296,8 +296,8 @@ mod tests {
 
     use super::*;
     use crate::context::tests::context;
-    use crate::desired::Remote;
     use crate::desired::tests::served;
+    use crate::desired::{Listing, Remote};
 
     fn serving(peer: Option<&str>) -> Arc<Serving> {
         let (session, forward) = served();
@@ -358,7 +358,8 @@ mod tests {
         assert_eq!(over.target(&embedder), Err(Reason::SessionDeleted));
         let changed = serving(Some("ranker"));
         let session = changed.lock().session.clone();
-        let remotes = vec![Remote { peer: "trainer".parse().unwrap(), replicas: vec![] }];
+        let remotes =
+            vec![Remote { peer: "trainer".parse().unwrap(), replicas: vec![], listing: Listing::Whole }];
         changed.update(Session { remotes, ..session });
         assert_eq!(changed.target(&embedder), Err(Reason::SessionUnknown));
     }

@@ -4,15 +4,15 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use sealane_protocol::Moment;
-use sealane_types::{PeerName, PodIdentity, Reason};
+use sealane_types::{PeerName, Reason};
 
 use super::arriving::Place;
 use super::sender::Sender;
 use super::stream::{Arrived, Stream, Waiting};
-use crate::desired::Replica;
+use crate::desired::Remote;
 use crate::handoff::receiver::Turns;
 use crate::handoff::{Delivery, DeliveryId, LaneError, NoSlot, Sequence, TakeArena, Turn};
-use crate::session::arrival::{Arrival, Connected};
+use crate::session::arrival::{Arrival, Connected, SenderKey};
 
 /// Interruptions kept for a receiver that opens later.
 const INTERRUPTIONS_MAX: usize = 64;
@@ -53,16 +53,24 @@ struct Receiver {
     failure: Option<Reason>,
 }
 
+/// Whom the configuration expects of a Peer.
+#[derive(Debug)]
+struct Listed {
+    /// As `pod/uid`.
+    pods: BTreeSet<String>,
+    /// Others may come too.
+    open: bool,
+}
+
 /// State of a receiving session.
 #[derive(Debug, Default)]
 pub(super) struct Hub {
     /// In boxes, because a node of the map has room for eleven and most sessions have a few.
-    senders: BTreeMap<PodIdentity, Box<Sender>>,
+    senders: BTreeMap<SenderKey, Box<Sender>>,
     receivers: BTreeMap<ReceiverId, Receiver>,
     waiting: VecDeque<(Arc<Stream>, Waiting)>,
-    /// Sender replicas that the configuration lists, as `pod/uid`.
-    /// Pods that the configuration expects to send.
-    listed: BTreeSet<String>,
+    /// Whom the configuration expects to send.
+    listed: BTreeMap<PeerName, Listed>,
     /// How many it expects, replicas outside of the cluster among them.
     expected: usize,
     interruptions: VecDeque<String>,
@@ -74,16 +82,24 @@ pub(super) struct Hub {
 
 impl Hub {
     /// Those that are known by address may prove to be any pod, and come back at any time.
-    pub(super) fn list<'a>(&mut self, replicas: impl Iterator<Item = &'a Replica>) {
-        self.expected = 0;
+    pub(super) fn list(&mut self, remotes: &[Remote]) {
+        self.expected = remotes.iter().map(|remote| remote.replicas.len()).sum();
         self.listed.clear();
-        for replica in replicas {
-            self.expected += 1;
-            if !replica.is_external() {
-                self.listed.insert(replica.id.clone());
-            }
+        for remote in remotes {
+            let pods = remote.replicas.iter().filter(|replica| !replica.is_external());
+            let pods = pods.map(|replica| replica.id.clone()).collect();
+            self.listed.insert(remote.peer.clone(), Listed { pods, open: remote.is_open() });
         }
         self.end_if_all_have();
+    }
+
+    fn is_listed(&self, sender: &Sender) -> bool {
+        self.listed.get(sender.peer()).is_some_and(|listed| listed.pods.contains(&sender.id))
+    }
+
+    /// Whether one that was lost without closing may come back: not if the configuration knows that its pod is gone.
+    fn may_return(&self, sender: &Sender) -> bool {
+        self.is_listed(sender) || self.listed.get(sender.peer()).is_some_and(|listed| listed.open)
     }
 
     /// Closes the connections of Peers that the session is no longer for.
@@ -109,14 +125,14 @@ impl Hub {
         self.senders.values().flat_map(|sender| sender.degraded()).copied().collect()
     }
 
-    pub(super) fn established(&mut self, pod: &PodIdentity, connection: u64, known: Connected) {
-        if let Some(sender) = self.senders.get_mut(pod) {
+    pub(super) fn established(&mut self, key: &SenderKey, connection: u64, known: Connected) {
+        if let Some(sender) = self.senders.get_mut(key) {
             sender.established(connection, known);
         }
     }
 
-    pub(super) fn judged_again(&mut self, pod: &PodIdentity, connection: u64, degraded: &[Reason]) {
-        if let Some(sender) = self.senders.get_mut(pod) {
+    pub(super) fn judged_again(&mut self, key: &SenderKey, connection: u64, degraded: &[Reason]) {
+        if let Some(sender) = self.senders.get_mut(key) {
             sender.judged_again(connection, degraded);
         }
     }
@@ -128,23 +144,19 @@ impl Hub {
     /// A verified connection; its number.
     pub(super) fn attach(&mut self, arrival: Arrival, now: Moment) -> u64 {
         let number = self.number();
-        let other = self.senders.get(&arrival.pod).is_some_and(|known| *known.peer() != arrival.peer);
-        if other && let Some(older) = self.senders.remove(&arrival.pod) {
-            older.close(Reason::PeerUnknown);
-        }
         if self.senders.len() >= SENDERS_MAX {
             self.forget_oldest();
         }
         let sender = self
             .senders
-            .entry(arrival.pod.clone())
+            .entry(arrival.sender())
             .or_insert_with(|| Box::new(Sender::new(arrival.peer.clone(), &arrival.pod)));
         sender.attach(number, arrival, now);
         number
     }
 
-    pub(super) fn detach(&mut self, pod: &PodIdentity, connection: u64, now: Moment) {
-        if let Some(sender) = self.senders.get_mut(pod) {
+    pub(super) fn detach(&mut self, key: &SenderKey, connection: u64, now: Moment) {
+        if let Some(sender) = self.senders.get_mut(key) {
             sender.detach(connection, now);
         }
         self.end_if_all_have();
@@ -152,11 +164,11 @@ impl Hub {
 
     pub(super) fn stream(
         &mut self,
-        pod: &PodIdentity,
+        key: &SenderKey,
         connection: u64,
         incarnation: [u8; 16],
     ) -> Result<Arc<Stream>, Reason> {
-        let sender = self.senders.get_mut(pod).ok_or(Reason::PeerUnknown)?;
+        let sender = self.senders.get_mut(key).ok_or(Reason::PeerUnknown)?;
         // One that was replaced must not take its streams back.
         if !sender.is_on(connection) { Err(Reason::LinkLost) } else { sender.stream(incarnation) }
     }
@@ -167,14 +179,13 @@ impl Hub {
             .senders
             .iter()
             .filter(|(_, sender)| {
-                let gone =
-                    !sender.is_connected() && !self.listed.is_empty() && !self.listed.contains(&sender.id);
+                let gone = !sender.is_connected() && !self.may_return(sender);
                 sender.give_up(now, gone)
             })
-            .map(|(pod, _)| pod.clone())
+            .map(|(key, _)| key.clone())
             .collect();
-        for pod in &lost {
-            self.interrupted(pod);
+        for key in &lost {
+            self.interrupted(key);
         }
         if !lost.is_empty() {
             self.end_if_all_have();
@@ -300,8 +311,8 @@ impl Hub {
     }
 
     /// A sender is gone without ending its stream.
-    pub(super) fn interrupted(&mut self, pod: &PodIdentity) {
-        let Some(name) = self.senders.get(pod).map(|sender| sender.name().to_owned()) else { return };
+    pub(super) fn interrupted(&mut self, key: &SenderKey) {
+        let Some(name) = self.senders.get(key).map(|sender| sender.name().to_owned()) else { return };
         let mut told = false;
         for receiver in self.receivers.values().filter(|receiver| !receiver.ended) {
             told |= receiver.turns.give(Turn::Interrupted { sender: name.clone() }).is_ok();
@@ -314,15 +325,16 @@ impl Hub {
     /// Ends the lanes once every sender has closed: those that were seen, and those that the configuration lists.
     pub(super) fn end_if_all_have(&mut self) {
         let any = self.senders.values().any(|sender| sender.has_ended() && !sender.is_busy());
-        // One that was lost without closing may come back, unless the configuration knows that its pod is gone.
-        let may_return = |sender: &Sender| self.listed.is_empty() || self.listed.contains(&sender.id);
         let pending = self.senders.values().any(|sender| {
-            let expected = sender.is_connected() || (sender.has_streams() && may_return(sender));
-            sender.is_busy() || (!sender.has_ended() && (expected || self.listed.contains(&sender.id)))
+            let expected = sender.is_connected() || (sender.has_streams() && self.may_return(sender));
+            sender.is_busy() || (!sender.has_ended() && (expected || self.is_listed(sender)))
         });
         let unseen = || {
-            let seen: BTreeSet<_> = self.senders.values().map(|sender| sender.id.as_str()).collect();
-            self.listed.iter().any(|id| !seen.contains(id.as_str()))
+            let seen: BTreeSet<_> =
+                self.senders.values().map(|sender| (sender.peer(), sender.id.as_str())).collect();
+            let mut listed =
+                self.listed.iter().flat_map(|(peer, listed)| listed.pods.iter().map(move |id| (peer, id)));
+            listed.any(|(peer, id)| !seen.contains(&(peer, id.as_str())))
         };
         if !any || pending || unseen() {
             return;
@@ -362,7 +374,7 @@ impl Hub {
 
     fn forget_oldest(&mut self) {
         let idle = self.senders.iter().filter(|(_, sender)| !sender.is_connected() && !sender.is_busy());
-        let oldest = idle.min_by_key(|(_, sender)| sender.seen).map(|(pod, _)| pod.clone());
+        let oldest = idle.min_by_key(|(_, sender)| sender.seen).map(|(key, _)| key.clone());
         if let Some(pod) = oldest {
             self.senders.remove(&pod);
         }

@@ -60,7 +60,7 @@ impl Sender {
         &self.name
     }
 
-    /// A pod belongs to one Peer; evidence for another one makes it another sender.
+    /// As it proved; part of what names a sender.
     pub(super) fn peer(&self) -> &PeerName {
         &self.peer
     }

@@ -8,13 +8,13 @@ use sealane_protocol::connection::Sink;
 use sealane_protocol::frame::{Chunk, End, Frame, Incarnation, Sequence, StreamId, TensorHeader};
 use sealane_protocol::limits::{STAGING_BYTES, STREAMS_MAX, WINDOW_TENSORS};
 use sealane_protocol::transfer::Reply;
-use sealane_types::Delivery;
+use sealane_types::{Delivery, PodIdentity};
 
 use super::stream::{Answer, Standing};
 use super::traffic::Attached;
 use super::*;
 use crate::context::tests::context;
-use crate::desired::{Direction, Kind, Preferred, Rekey, Remote};
+use crate::desired::{Direction, Kind, Listing, Preferred, Rekey, Remote};
 use crate::handoff::{Deliveries, NoSlot, ReceiverLane, SlotId, TakeArena};
 use crate::session::inbound::Accepting;
 use crate::session::stop::Stop;
@@ -85,7 +85,7 @@ fn session() -> Session {
         preferred: Preferred::default(),
         rekey: Rekey::default(),
         suspend: false,
-        remotes: vec![Remote { peer: "embedder".parse().unwrap(), replicas: vec![] }],
+        remotes: vec![Remote { peer: "embedder".parse().unwrap(), replicas: vec![], listing: Listing::Open }],
     }
 }
 

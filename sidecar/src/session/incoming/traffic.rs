@@ -9,12 +9,12 @@ use sealane_protocol::frame::{Frame, Open, Sequences, StreamId, Taken};
 use sealane_protocol::limits::STREAMS_MAX;
 use sealane_protocol::record::Rekey;
 use sealane_protocol::transfer::Reply;
-use sealane_types::{Carrier, PeerName, PodIdentity, Reason};
+use sealane_types::{Carrier, PeerName, Reason};
 use tokio::sync::Notify;
 
 use super::Receiving;
 use super::stream::{Answer, Attachment, Stream};
-use crate::session::arrival::{Arrival, Connected};
+use crate::session::arrival::{Arrival, Connected, SenderKey};
 use crate::session::inbound::{Accepted, Accepting};
 
 impl Accepting for Receiving {
@@ -42,7 +42,7 @@ impl Accepting for Receiving {
 /// A verified connection within its session.
 pub(super) struct Attached {
     session: Arc<Receiving>,
-    pod: PodIdentity,
+    sender: SenderKey,
     connection: u64,
     streams: HashMap<StreamId, (Arc<Stream>, Attachment)>,
     wake: Arc<Notify>,
@@ -50,9 +50,9 @@ pub(super) struct Attached {
 
 impl Attached {
     pub(super) fn new(session: Arc<Receiving>, arrival: Arrival, wake: Arc<Notify>) -> Result<Self, Reason> {
-        let pod = arrival.pod.clone();
+        let sender = arrival.sender();
         let connection = session.admit(arrival)?;
-        Ok(Self { session, pod, connection, streams: HashMap::new(), wake })
+        Ok(Self { session, sender, connection, streams: HashMap::new(), wake })
     }
 
     pub(super) fn stream(&self, id: StreamId) -> Result<&(Arc<Stream>, Attachment), Reason> {
@@ -68,7 +68,7 @@ impl Attached {
             return Err(Reason::LimitExceeded);
         }
         let wake = Arc::clone(&self.wake);
-        let (stream, attachment) = self.session.open_stream(&self.pod, self.connection, open, wake)?;
+        let (stream, attachment) = self.session.open_stream(&self.sender, self.connection, open, wake)?;
         self.streams.insert(open.stream, (stream, attachment));
         Ok(())
     }
@@ -95,13 +95,13 @@ impl Sink for Attached {
             Frame::End(end) => {
                 let (stream, attachment) = self.stream(end.stream)?;
                 stream.end(*attachment, &end)?;
-                self.session.ended(&self.pod, false);
+                self.session.ended(&self.sender, false);
                 Ok(())
             }
             Frame::Abort(id) => {
                 let (stream, attachment) = self.streams.remove(&id).ok_or(Reason::FrameMalformed)?;
                 if stream.abort(attachment)? {
-                    self.session.ended(&self.pod, true);
+                    self.session.ended(&self.sender, true);
                 }
                 Ok(())
             }
@@ -120,11 +120,11 @@ impl Sink for Attached {
 
 impl Accepted for Attached {
     fn established(&mut self, known: Connected) {
-        self.session.established(&self.pod, self.connection, known);
+        self.session.established(&self.sender, self.connection, known);
     }
 
     fn degraded(&mut self, reasons: &[Reason]) {
-        self.session.judged_again(&self.pod, self.connection, reasons);
+        self.session.judged_again(&self.sender, self.connection, reasons);
     }
 
     fn fill(&mut self, connection: &mut Connection) -> Result<(), Reason> {
@@ -149,7 +149,7 @@ impl Accepted for Attached {
 
 impl Drop for Attached {
     fn drop(&mut self) {
-        self.session.detach(&self.pod, self.connection);
+        self.session.detach(&self.sender, self.connection);
     }
 }
 
