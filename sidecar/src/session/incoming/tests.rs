@@ -1,5 +1,7 @@
 //! Senders that come back or do too much, and clients that fail. Frames stand in for connections.
 
+mod ends;
+
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::AtomicBool;
