@@ -35,4 +35,4 @@ mod throttling;
 mod trace;
 mod volume;
 
-pub use run::main_with;
+pub use run::{main_with, main_with_clock};

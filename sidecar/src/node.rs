@@ -108,15 +108,20 @@ impl Node {
     /// # Errors
     /// [`NodeError`].
     pub fn start(config: &Config, platforms: Platforms) -> Result<(Self, Lanes), NodeError> {
-        Self::start_at(open_ports(config)?, config, platforms)
+        Self::start_at(open_ports(config)?, config, platforms, None)
     }
 
-    /// As [`Self::start`], at ports that are open.
+    /// As [`Self::start`], at ports that are open, and with `wall` in place of the machine's clock where there is one.
     ///
     /// # Errors
     /// [`NodeError`].
-    pub fn start_at(ports: Ports, config: &Config, platforms: Platforms) -> Result<(Self, Lanes), NodeError> {
-        Self::assemble(ports, config, platforms, Clock::new())
+    pub fn start_at(
+        ports: Ports,
+        config: &Config,
+        platforms: Platforms,
+        wall: Option<Arc<dyn WallClock>>,
+    ) -> Result<(Self, Lanes), NodeError> {
+        Self::assemble(ports, config, platforms, wall.map_or_else(Clock::new, Clock::following))
     }
 
     /// As [`Self::start`], with `wall` in place of the machine's clock: no test waits for a date. No configuration leads
@@ -129,7 +134,7 @@ impl Node {
         platforms: Platforms,
         wall: Arc<dyn WallClock>,
     ) -> Result<(Self, Lanes), NodeError> {
-        Self::assemble(open_ports(config)?, config, platforms, Clock::following(wall))
+        Self::start_at(open_ports(config)?, config, platforms, Some(wall))
     }
 
     fn assemble(

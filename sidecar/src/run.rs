@@ -6,6 +6,7 @@ mod serve;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::{Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
@@ -13,6 +14,7 @@ use tracing_subscriber::EnvFilter;
 use crate::agent::{self, AgentArguments};
 use crate::config::{Config, environment, file};
 use crate::evidence::Platforms;
+use crate::node::WallClock;
 
 /// Exit code of bad usage and of configuration that cannot be used.
 const USAGE: u8 = 2;
@@ -51,6 +53,13 @@ enum Command {
 /// Runs the command line with the platforms that the binary was linked with. Exits 2 on bad usage or configuration.
 #[must_use]
 pub fn main_with(platforms: Platforms) -> ExitCode {
+    main_with_clock(platforms, None)
+}
+
+/// As [`main_with`], with `wall` in place of the machine's clock where there is one. Called by `sealane-sidecar-sim`, never
+/// from configuration.
+#[must_use]
+pub fn main_with_clock(platforms: Platforms, wall: Option<Arc<dyn WallClock>>) -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => {
@@ -78,7 +87,7 @@ pub fn main_with(platforms: Platforms) -> ExitCode {
         Command::Run { config } => {
             log();
             match configuration(config) {
-                Ok(config) => finish(serve::run(&config, platforms)),
+                Ok(config) => finish(serve::run(&config, platforms, wall)),
                 Err(error) => {
                     report(&error);
                     ExitCode::from(USAGE)

@@ -1,5 +1,6 @@
 //! Start, serve, drain.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use anyhow::Context as _;
@@ -14,7 +15,7 @@ use crate::config::Config;
 use crate::door::Door;
 use crate::evidence::Platforms;
 use crate::link::ports::Ports;
-use crate::node::{self, Node};
+use crate::node::{self, Node, WallClock};
 use crate::signals::Signals;
 
 /// Threads that move bytes, at most: half of the cores, since more would fight the application for its own, and pass
@@ -22,7 +23,11 @@ use crate::signals::Signals;
 const WORKERS_MAX: usize = 4;
 
 /// Runs a sidecar until it is told to stop.
-pub(super) fn run(config: &Config, platforms: Platforms) -> anyhow::Result<()> {
+pub(super) fn run(
+    config: &Config,
+    platforms: Platforms,
+    wall: Option<Arc<dyn WallClock>>,
+) -> anyhow::Result<()> {
     let ports = node::open_ports(config)?;
     give_up_capabilities()?;
     let workers =
@@ -33,13 +38,18 @@ pub(super) fn run(config: &Config, platforms: Platforms) -> anyhow::Result<()> {
         .enable_all()
         .build()
         .context("the data plane's threads cannot be started")?;
-    runtime.block_on(serve(ports, config, platforms))
+    runtime.block_on(serve(ports, config, platforms, wall))
 }
 
-async fn serve(ports: Ports, config: &Config, platforms: Platforms) -> anyhow::Result<()> {
+async fn serve(
+    ports: Ports,
+    config: &Config,
+    platforms: Platforms,
+    wall: Option<Arc<dyn WallClock>>,
+) -> anyhow::Result<()> {
     let mut signals = Signals::listen()?;
     raise_descriptors();
-    let (node, lanes) = Node::start_at(ports, config, platforms)?;
+    let (node, lanes) = Node::start_at(ports, config, platforms, wall)?;
     let door = Door::counting(&config.door, config.arena_bytes, lanes, node.door_metrics())?;
     probe::forget(&config.door)?;
     let leaving = CancellationToken::new();

@@ -18,8 +18,8 @@ const RELEASED: UnixSeconds = UnixSeconds(1_793_491_200);
 /// How far the wall clock may fall behind before it is suspect: time servers step clocks by less than this.
 const BACKWARDS_SECONDS_MAX: u64 = 5;
 
-/// Source of wall time. A sidecar that `run` starts has the clock of its machine and no other; tests hold one of their own,
-/// so that what expires does so when they say.
+/// Source of wall time. The sidecar of release images has the clock of its machine and no other; tests hold one of their
+/// own, so that what expires does so when they say, and the simulated sidecar may have one that a test steps.
 pub trait WallClock: fmt::Debug + Send + Sync {
     /// Seconds since 1970. What it says is not believed where it runs backwards.
     fn now(&self) -> UnixSeconds;

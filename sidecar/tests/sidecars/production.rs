@@ -9,6 +9,9 @@ use crate::support::within;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_sealane-sidecar");
 
+/// By which `sealane-sidecar-sim` is given a clock that a test steps.
+const STEPPED_CLOCK: &str = "SEALANE_SIMULATED_CLOCK";
+
 fn holds(program: &[u8], words: &str) -> bool {
     program.windows(words.len()).any(|window| window == words.as_bytes())
 }
@@ -18,12 +21,17 @@ fn the_production_program_holds_nothing_of_the_simulation() {
     let program = std::fs::read(PROGRAM).unwrap();
     // Symbols and the names of source files are there, so that a crate which is linked can be seen.
     assert!(holds(&program, "sealane_attestation") && holds(&program, "sealane_sidecar"));
-    for words in ["sealane_simulated", "attestation/simulated/src", "sealane simulated guest 1"] {
+    for words in
+        ["sealane_simulated", "attestation/simulated/src", "sealane simulated guest 1", STEPPED_CLOCK]
+    {
         assert!(!holds(&program, words), "{words}");
     }
     // These tests link it, and show that it would be seen.
     let tests = std::fs::read(std::env::current_exe().unwrap()).unwrap();
     assert!(holds(&tests, "sealane_simulated"));
+    // And that the word for the clock is still the one that the simulated sidecar reads.
+    let source = std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/sim/src/clock.rs")).unwrap();
+    assert!(holds(&source, STEPPED_CLOCK));
 }
 
 #[tokio::test]

@@ -91,3 +91,49 @@ async fn sessions_are_attested_again_while_they_live() {
     let ended: Vec<_> = ended.filter(|line| !line.ends_with(" 0")).collect();
     assert!(ended.is_empty(), "one connection all the while: {ended:?}");
 }
+
+/// Pods of more senders, with their uids.
+const NEWCOMERS: [(&str, &str); 6] = [
+    ("embedder-1", "e1"),
+    ("embedder-2", "e2"),
+    ("embedder-3", "e3"),
+    ("embedder-4", "e4"),
+    ("embedder-5", "e5"),
+    ("embedder-6", "e6"),
+];
+
+/// Minutes are what policies, evidence and tickets leave between the clocks of two nodes: nothing ends, and what connects
+/// meanwhile is let in.
+#[tokio::test]
+async fn wall_clocks_that_step_by_minutes_end_nothing() {
+    let clocks = [TestClock::default(), TestClock::default()];
+    let plan = |plan: Plan, clock: &TestClock| Plan { reattest_seconds: 10, clock: clock.clone(), ..plan };
+    let receiver = plan(Plan::receiver(), &clocks[0]).start();
+    let from = plan(Plan::sender(&[receiver.address]), &clocks[1]).start();
+    let (lane, events) = sender(&from.lanes).await;
+    passing_on(events);
+    let mut taking = Receiver::open(&receiver.lanes, 1 << 20).await;
+    let mut sent = 0;
+    let mut others = Vec::new();
+    for (whose, seconds) in [(0, 300), (1, -300), (0, 0), (0, -300), (1, 300), (1, 0)] {
+        clocks[whose].step_to(seconds);
+        for _ in 0..20 {
+            lane.offer(parcel(sent, 1_000)).await.unwrap();
+            assert_eq!(taking.next_taken().await, sent);
+            sent += 1;
+        }
+        let (pod, uid) = NEWCOMERS[others.len()];
+        let other = plan(Plan { pod, uid, ..Plan::sender(&[receiver.address]) }, &clocks[1]).start();
+        let (lane, events) = sender(&other.lanes).await;
+        passing_on(events);
+        lane.offer(parcel(0, 1_000)).await.unwrap();
+        assert_eq!(taking.next_taken().await, 0, "{pod} is let in");
+        others.push((other, lane));
+    }
+    for sidecar in others.iter().map(|(other, _)| other).chain([&from, &receiver]) {
+        let metrics = sidecar.node.render_metrics().unwrap();
+        let ended = metrics.lines().filter(|line| line.starts_with("sealane_connections_ended_total{"));
+        let ended: Vec<_> = ended.filter(|line| !line.ends_with(" 0")).collect();
+        assert!(ended.is_empty(), "{ended:?}");
+    }
+}

@@ -88,15 +88,25 @@ const SIMULATION: &[u8] = b"sealane_simulated";
 /// The programs that do: the simulated sidecar, and the benchmarks, which need evidence of something.
 const SIMULATED: [&str; 2] = ["sealane-sidecar-sim", "sealane-bench"];
 
-/// That no image but those whose names say so can simulate a platform. The others are looked at too: a look that finds
+/// What stands in the one program whose clock can be stepped.
+const STEPPED_CLOCK: &[u8] = b"SEALANE_SIMULATED_CLOCK";
+
+/// That no image but those whose names say so can simulate a platform, and none but the simulated sidecar's a clock. The others are looked at too: a look that finds
 /// nothing there would find nothing anywhere.
 pub(super) fn check_simulation(name: &str, program: &Path) -> Result<()> {
     let bytes = fs::read(program).with_context(|| format!("read {}", program.display()))?;
-    let simulates = bytes.windows(SIMULATION.len()).any(|window| window == SIMULATION);
+    let holds = |words: &[u8]| bytes.windows(words.len()).any(|window| window == words);
+    let simulates = holds(SIMULATION);
     ensure!(
         simulates == SIMULATED.contains(&name),
         "{name} {} the simulated platform; see the table of walls in ARCHITECTURE.md",
         if simulates { "links" } else { "seems not to link" }
+    );
+    let steps = holds(STEPPED_CLOCK);
+    ensure!(
+        steps == (name == SIMULATED[0]),
+        "{name} {} a clock that can be stepped",
+        if steps { "has" } else { "seems not to have" }
     );
     Ok(())
 }
@@ -114,13 +124,19 @@ mod tests {
     fn only_images_that_say_so_simulate() {
         let folder = tempfile::tempdir().unwrap();
         let (with, without) = (folder.path().join("with"), folder.path().join("without"));
-        fs::write(&with, [b"\0_ZN17".as_slice(), SIMULATION, b"8platform"].concat()).unwrap();
+        let linked = [b"\0_ZN17".as_slice(), SIMULATION, b"8platform"].concat();
+        fs::write(&with, [linked.as_slice(), STEPPED_CLOCK].concat()).unwrap();
         fs::write(&without, b"sealane-sidecar-sim is another image").unwrap();
         assert!(check_simulation("sealane-sidecar", &without).is_ok());
         assert!(check_simulation("sealane-sidecar-sim", &with).is_ok());
         let refused = check_simulation("sealane-sidecar", &with).unwrap_err();
         assert!(refused.to_string().contains("sealane-sidecar links"), "{refused}");
         assert!(check_simulation("sealane-sidecar-sim", &without).is_err(), "the look itself is looked at");
+        let refused = check_simulation("sealane-bench", &with).unwrap_err();
+        assert!(refused.to_string().contains("a clock that can be stepped"), "{refused}");
+        fs::write(&with, &linked).unwrap();
+        assert!(check_simulation("sealane-bench", &with).is_ok());
+        assert!(check_simulation("sealane-sidecar-sim", &with).is_err());
     }
 
     #[test]
