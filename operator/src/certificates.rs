@@ -9,7 +9,7 @@ mod publish;
 mod resolver;
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Secret;
@@ -36,7 +36,7 @@ pub enum SyncError {
         #[source]
         source: Box<kube::Error>,
     },
-    #[error("Secret {CERTIFICATES_SECRET} is damaged; delete it and the operator makes another")]
+    #[error("Secret {CERTIFICATES_SECRET} is damaged; delete it and the operator writes it again")]
     Damaged(#[source] serde_json::Error),
     #[error(transparent)]
     Certificate(#[from] CertificateError),
@@ -55,6 +55,8 @@ pub struct Certificates {
     names: Vec<String>,
     resolver: Arc<Resolver>,
     bundle: watch::Sender<Arc<str>>,
+    /// What was in the Secret at the last look.
+    last: Mutex<Option<Material>>,
 }
 
 impl fmt::Debug for Certificates {
@@ -68,7 +70,8 @@ impl Certificates {
     pub fn new(client: Client, namespace: &str) -> Self {
         let (bundle, _) = watch::channel(Arc::from(""));
         let names = serving_names(namespace);
-        Self { client, namespace: namespace.to_owned(), names, resolver: Arc::default(), bundle }
+        let (namespace, resolver) = (namespace.to_owned(), Arc::default());
+        Self { client, namespace, names, resolver, bundle, last: Mutex::default() }
     }
 
     /// Under further names or addresses. All replicas have to know the same, or each makes a certificate of its own.
@@ -118,7 +121,12 @@ impl Certificates {
             }
             changed
         });
+        *self.last() = Some(material);
         Ok(())
+    }
+
+    fn last(&self) -> MutexGuard<'_, Option<Material>> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The material in the Secret, after whatever rotation is due has been written to it.
@@ -128,8 +136,13 @@ impl Certificates {
             secrets.get_opt(CERTIFICATES_SECRET).await.map_err(doing("read the certificates' Secret"))?;
         let held = found.as_ref().and_then(contents).map(serde_json::from_slice).transpose();
         let held: Option<Material> = held.map_err(SyncError::Damaged)?;
-        let (material, changed) = Material::advance(held, &self.names, now)?;
-        if !changed {
+        // Pods that run trust the authorities of a Secret that somebody deletes: they are written again, for as long as
+        // one process has them.
+        let lost = self.last().clone().filter(|_| held.is_none());
+        let restored = lost.map(|lost| lost.reissued(now)).transpose()?;
+        let is_restored = restored.is_some();
+        let (material, changed) = Material::advance(held.or(restored), &self.names, now)?;
+        if !changed && !is_restored {
             return Ok(material);
         }
         let secret = describe(&material, found)?;

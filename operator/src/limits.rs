@@ -52,9 +52,12 @@ pub const REMOTE_REPLICAS_MAX: usize = 1024;
 pub const STATUS_REPLICAS_MAX: usize = 50;
 /// Processes that the status of a session counts one by one.
 pub const STATUS_PROCESSES_MAX: usize = 256;
-/// How long a status counts as up to date after it was written, and how long before the end of it it is written anew.
+/// How long a status counts as up to date after it was written, and how long before the end of it it is written anew: a
+/// minute more than an operator's clock may be behind those of its readers.
 pub const STATUS_FRESH_SECONDS: u64 = 600;
-pub const STATUS_RENEWAL_SECONDS: u64 = 300;
+pub const STATUS_RENEWAL_SECONDS: u64 = CLOCK_BEHIND_SECONDS_MAX + 60;
+/// How far behind the operator's clock may be.
+pub const CLOCK_BEHIND_SECONDS_MAX: u64 = 300;
 /// Counters reach a status at most this often.
 pub const COUNTERS_PERIOD: Duration = Duration::from_secs(15);
 /// Statuses of which only counters changed that are written in a second, in all namespaces together: the API server

@@ -72,7 +72,7 @@ fn answered(what: &str, name: &str, answer: Option<&Answer>, release: &str) -> L
 fn unreached(words: &str, release: &str) -> String {
     if words.contains("x509") || words.contains("certificate") {
         return format!(
-            "the certificate does not fit the caBundle: the operator renews both; kubectl -n {release} delete secret sealane-certificates makes it begin afresh, and pods injected before need to be made again"
+            "the certificate does not fit the caBundle: the operator renews both; kubectl -n {release} delete secret sealane-certificates has it issue another certificate, which pods that run trust as well"
         );
     }
     if words.contains("no endpoints available") || words.contains("connection refused") {

@@ -99,6 +99,17 @@ impl Material {
         Ok((material, changed))
     }
 
+    /// The same authorities with another serving certificate.
+    ///
+    /// # Errors
+    /// [`CertificateError`] when the authority that signs cannot be used.
+    pub fn reissued(mut self, now: OffsetDateTime) -> Result<Self, CertificateError> {
+        if let Some(signing) = self.authorities.first() {
+            self.leaf = leaf(signing, &self.names, now)?;
+        }
+        Ok(self)
+    }
+
     /// What is left when expired authorities are gone, and whether any was; nothing when none can sign.
     fn without_expired(mut self, now: OffsetDateTime) -> (Option<Self>, bool) {
         let before = self.authorities.len() + self.retired.len();
@@ -206,8 +217,12 @@ mod tests {
         Material::advance(held, &serving_names("sealane-system"), START + Duration::days(days)).unwrap()
     }
 
-    /// Whether a client that trusts `bundle` accepts the serving certificate at that time.
+    /// Whether a client that trusts `bundle` accepts the serving certificate after so many days.
     fn trusted(bundle: &str, material: &Material, days: i64) -> bool {
+        trusted_after(bundle, material, Duration::days(days))
+    }
+
+    fn trusted_after(bundle: &str, material: &Material, time: Duration) -> bool {
         let mut roots = RootCertStore::empty();
         for certificate in CertificateDer::pem_slice_iter(bundle.as_bytes()) {
             roots.add(certificate.unwrap()).unwrap();
@@ -217,7 +232,7 @@ mod tests {
             WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build().unwrap();
         let leaf = CertificateDer::from_pem_slice(material.leaf.certificate.as_bytes()).unwrap();
         let name = ServerName::try_from("sealane-control.sealane-system.svc").unwrap();
-        let seconds = (START + Duration::days(days)).unix_timestamp() as u64;
+        let seconds = (START + time).unix_timestamp() as u64;
         let now = UnixTime::since_unix_epoch(std::time::Duration::from_secs(seconds));
         verifier.verify_server_cert(&leaf, &[], &name, &[], now).is_ok()
     }
@@ -275,6 +290,27 @@ mod tests {
         let (late, _) = advance(Some(material.clone()), 3000);
         assert_eq!(late.authorities.len(), 2);
         assert!(trusted(&material.bundle(), &late, 3000));
+    }
+
+    #[test]
+    fn clocks_that_differ_by_minutes_agree_on_what_is_due() {
+        let (names, minutes) = (serving_names("sealane-system"), Duration::minutes);
+        let at = |held, after: Duration| Material::advance(held, &names, START + after).unwrap();
+        // One that is ahead makes it, for clients that are behind, and the other way round.
+        for (made, used) in [(minutes(5), minutes(-5)), (minutes(-5), minutes(5))] {
+            let (material, _) = at(None, made);
+            assert!(trusted_after(&material.bundle(), &material, used));
+            let (same, changed) = at(Some(material.clone()), used);
+            assert!(!changed && same.leaf.certificate == material.leaf.certificate);
+        }
+        // What one that is ahead has replaced, one that is behind does not replace again.
+        let (material, _) = at(None, Duration::ZERO);
+        for due in [Duration::days(60), Duration::days(1830), Duration::days(2450)] {
+            let (replaced, changed) = at(Some(material.clone()), due + minutes(5));
+            assert!(changed, "{due}");
+            let (same, changed) = at(Some(replaced.clone()), due - minutes(5));
+            assert!(!changed && same.bundle() == replaced.bundle(), "{due}");
+        }
     }
 
     #[test]

@@ -1,4 +1,5 @@
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use time::macros::datetime;
@@ -87,4 +88,45 @@ async fn a_damaged_secret_is_named() {
     let (client, _) = cluster(|_| (200, json!({"data": {CERTIFICATES_KEY: "e30="}})));
     let error = Certificates::new(client, "n").sync(NOW).await.unwrap_err();
     assert!(error.to_string().contains(CERTIFICATES_SECRET), "{error}");
+}
+
+/// As [`server`], whose Secret somebody deletes between two looks.
+fn forgetful(deleted: Arc<AtomicBool>) -> impl Fn(&Asked) -> (u16, Value) {
+    let generations = [server(), server()];
+    move |asked| generations[usize::from(deleted.load(Ordering::SeqCst))](asked)
+}
+
+#[tokio::test]
+async fn a_secret_that_was_deleted_comes_back_with_the_authority_that_pods_trust() {
+    let deleted = Arc::<AtomicBool>::default();
+    let (client, log) = cluster(forgetful(Arc::clone(&deleted)));
+    let (first, second) = (Certificates::new(client.clone(), "n"), Certificates::new(client.clone(), "n"));
+    first.sync(NOW).await.unwrap();
+    second.sync(NOW).await.unwrap();
+    let trusted = first.bundle().borrow().clone();
+    methods(&log);
+    deleted.store(true, Ordering::SeqCst);
+    second.sync(NOW).await.unwrap();
+    assert_eq!(methods(&log)[..2], ["GET", "POST"], "it is written again");
+    first.sync(NOW).await.unwrap();
+    let replacement = Certificates::new(client, "n");
+    replacement.sync(NOW).await.unwrap();
+    for process in [&first, &second, &replacement] {
+        assert_eq!(*process.bundle().borrow(), trusted);
+    }
+    assert_eq!(methods(&log).iter().filter(|method| *method == "POST").count(), 0);
+}
+
+#[tokio::test]
+async fn replicas_whose_clocks_differ_by_minutes_keep_what_the_other_made() {
+    for skew in [-5, 5].map(time::Duration::minutes) {
+        let (client, log) = cluster(server());
+        let (first, second) = (Certificates::new(client.clone(), "n"), Certificates::new(client, "n"));
+        first.sync(NOW + skew).await.unwrap();
+        second.sync(NOW - skew).await.unwrap();
+        first.sync(NOW + skew).await.unwrap();
+        assert_eq!(*first.bundle().borrow(), *second.bundle().borrow());
+        let written = methods(&log).into_iter().filter(|method| ["POST", "PUT"].contains(&method.as_str()));
+        assert_eq!(written.collect::<Vec<_>>(), ["POST"], "{skew}");
+    }
 }

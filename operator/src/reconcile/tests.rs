@@ -1,6 +1,7 @@
 //! The pure steps together: a namespace in, configurations and statuses out.
 
 mod choices;
+mod clocks;
 mod configurations;
 mod external;
 mod forwards;

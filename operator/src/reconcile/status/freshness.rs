@@ -29,6 +29,7 @@ pub(super) fn renewal(until: &Time, now: UnixSeconds) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::CLOCK_BEHIND_SECONDS_MAX;
 
     const NOW: UnixSeconds = UnixSeconds(1_000_000);
 
@@ -44,6 +45,21 @@ mod tests {
         // So is one that is stale already, and one that a wrong clock stated.
         for now in [NOW.plus(10 * STATUS_FRESH_SECONDS), UnixSeconds(NOW.0 - 100)] {
             assert_eq!(left(&stale_after(Some(&first), now), now), STATUS_FRESH_SECONDS);
+        }
+    }
+    #[test]
+    fn an_operator_whose_clock_is_wrong_by_minutes_renews_what_others_still_find_fresh() {
+        for behind in [0, CLOCK_BEHIND_SECONDS_MAX] {
+            let own = UnixSeconds(NOW.0 - behind);
+            let until = stale_after(None, own);
+            let renewed = NOW.plus(renewal(&until, own).as_secs());
+            assert!(left(&until, renewed) >= 60, "behind by {behind} s");
+        }
+        // The next leader states an end of its own clock, whatever the one before thought.
+        for (before, after) in [(NOW.plus(300), NOW), (NOW, NOW.plus(300)), (NOW, UnixSeconds(NOW.0 - 300))] {
+            let until = stale_after(Some(&stale_after(None, before)), after);
+            let ahead = left(&until, after);
+            assert!(ahead > STATUS_RENEWAL_SECONDS && ahead <= STATUS_FRESH_SECONDS, "{ahead}");
         }
     }
 }
