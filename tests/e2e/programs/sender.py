@@ -17,6 +17,9 @@ PUT_SECONDS = plan.get("put_seconds", 60)
 END_SECONDS = plan.get("end_seconds", 100)
 #: Nothing is put until the test says go.
 WAITS = plan.get("waits", False)
+#: After so many tensors it stops by itself, and with "exits" it ends, as an init container has to.
+PUTS = plan.get("puts")
+EXITS = plan.get("exits", False)
 
 book = ledger.Ledger("sender")
 stopping = False
@@ -80,7 +83,7 @@ def work(door):
     while WAITS and wanted() and not os.path.exists(ledger.GO):
         time.sleep(0.05)
     index = through = 0
-    while wanted():
+    while wanted() and (PUTS is None or index < PUTS):
         count = 5 if MANY_EVERY and index % MANY_EVERY == 0 else 1
         indexes = list(range(index, index + count))
         put(lane, indexes)
@@ -101,5 +104,5 @@ try:
 except sealane.SealaneError as error:
     book.error("sending", error)
 signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
-if not stopping:
+if not stopping and not EXITS:
     ledger.rest()

@@ -86,6 +86,22 @@ impl Cluster {
         self.call("kubectl", &["apply", "--server-side", "--force-conflicts", "-f", "-"], Some(text)).await
     }
 
+    /// Creates one object; gives it as it is stored, or with `dry_run` as it would be.
+    ///
+    /// # Errors
+    /// The API server's words.
+    pub async fn create(&self, object: &Value, dry_run: bool) -> Result<Value> {
+        let mut words = vec!["create", "-f", "-", "-o", "json"];
+        words.extend(dry_run.then_some("--dry-run=server"));
+        let text = self.call("kubectl", &words, Some(object.to_string())).await?;
+        serde_json::from_str(&text).context("kubectl printed something that is not JSON")
+    }
+
+    /// kubectl for whoever is dropped, and can neither wait for it nor fail.
+    pub(crate) fn kubectl_now(&self, arguments: &[String]) {
+        let _ = Command::new(self.tools.join("kubectl")).args(arguments).stdin(Stdio::null()).status();
+    }
+
     /// `kubectl sealane` with `arguments`.
     ///
     /// # Errors
@@ -248,6 +264,16 @@ impl Sandbox {
             object["metadata"]["namespace"] = Value::from(self.name.clone());
         }
         self.cluster.apply(&serde_json::json!({"apiVersion": "v1", "kind": "List", "items": objects})).await
+    }
+
+    /// A pod, or another object, as admission would have it stored in this namespace. Nothing is.
+    ///
+    /// # Errors
+    /// The API server's words.
+    pub async fn admitted(&self, object: &Value) -> Result<Value> {
+        let mut object = object.clone();
+        object["metadata"]["namespace"] = Value::from(self.name.clone());
+        self.cluster.create(&object, true).await
     }
 
     /// Deletes the namespace and what is in it, without waiting for the end of it.

@@ -70,6 +70,13 @@ impl Hold {
         Ok(())
     }
 
+    /// Writes a file beside the ledger, which is there whole or not at all.
+    pub(crate) async fn write(&self, cluster: &Cluster, file: &str, text: &str) -> Result<()> {
+        let script = r#"printf %s "$2" > "$0/.$1" && mv "$0/.$1" "$0/$1""#;
+        cluster.node(&self.node, &["sh", "-c", script, &self.folder, file, text]).await?;
+        Ok(())
+    }
+
     /// The whole ledger.
     pub(crate) async fn finish(mut self) -> Result<Book> {
         let mut input = self.child.stdin.take().context("a pipe")?;

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::{
     Cluster, Sandbox, Signing,
+    faults::SIDECAR,
     hold::Hold,
     ledger::{Book, Rules, judge},
     session, until,
@@ -27,6 +28,7 @@ pub struct Member {
     plan: Value,
     annotations: Value,
     host_network: bool,
+    stepped: bool,
 }
 
 impl Member {
@@ -45,7 +47,8 @@ impl Member {
     fn new(peer: &str, number: u32, node: &'static str, program: &'static str) -> Self {
         let pod = format!("{peer}-{number}");
         let (plan, annotations) = (json!({}), json!({}));
-        Self { peer: peer.to_owned(), pod, node, program, plan, annotations, host_network: false }
+        let (host_network, stepped) = (false, false);
+        Self { peer: peer.to_owned(), pod, node, program, plan, annotations, host_network, stepped }
     }
 
     /// What the program reads, see `programs/`.
@@ -80,6 +83,13 @@ impl Member {
     #[must_use]
     pub fn on_host_network(mut self) -> Self {
         self.host_network = true;
+        self
+    }
+
+    /// With a sidecar whose clock [`Load::step`] turns.
+    #[must_use]
+    pub fn with_stepped_clock(mut self) -> Self {
+        self.stepped = true;
         self
     }
 
@@ -129,6 +139,30 @@ impl Member {
         pod["metadata"]["name"] = json!(self.pod);
         pod
     }
+
+    /// The pod as it is asked for.
+    async fn object(&self, sandbox: &Sandbox) -> Result<Value> {
+        let pod = self.manifest(&sandbox.cluster.image);
+        if self.stepped { follow_a_file(sandbox.admitted(&pod).await?) } else { Ok(pod) }
+    }
+}
+
+/// Where a stepped clock finds its offset: on the volume of the ledger.
+const CLOCK: &str = "clock";
+
+/// The pod of an answer of admission, whose sidecar follows the clock that `docs/simulation.md` tells of. Admission leaves
+/// a pod alone that has its sidecar.
+fn follow_a_file(mut pod: Value) -> Result<Value> {
+    let metadata = pod["metadata"].as_object_mut().context("metadata")?;
+    metadata.retain(|field, _| ["name", "namespace", "labels", "annotations"].contains(&field.as_str()));
+    pod.as_object_mut().context("a pod")?.remove("status");
+    let containers = pod["spec"]["initContainers"].as_array_mut().context("init containers")?;
+    let sidecar = containers.iter_mut().find(|one| one["name"] == SIDECAR).context("a sidecar")?;
+    let variable = json!({"name": "SEALANE_SIMULATED_CLOCK", "value": format!("/ledger/{CLOCK}")});
+    let mount = json!({"name": "ledger", "mountPath": "/ledger", "readOnly": true});
+    sidecar["env"].as_array_mut().context("the sidecar's environment")?.push(variable);
+    sidecar["volumeMounts"].as_array_mut().context("the sidecar's mounts")?.push(mount);
+    Ok(pod)
 }
 
 /// A namespace named after the test with a signed policy, and a session `lane` from Peer `left` to Peer `right`.
@@ -176,9 +210,11 @@ impl<'a> Load<'a> {
     /// # Errors
     /// Admission's words, or a pod that does not run.
     pub async fn start(sandbox: &'a Sandbox, members: &[Member]) -> Result<Self> {
-        let image = &sandbox.cluster.image;
-        let pods = members.iter().map(|member| member.manifest(image));
-        sandbox.apply(std::iter::once(programs()).chain(pods).collect()).await?;
+        let mut objects = vec![programs()];
+        for member in members {
+            objects.push(member.object(sandbox).await?);
+        }
+        sandbox.apply(objects).await?;
         let mut load = Self { sandbox, senders: Vec::new(), receivers: Vec::new(), past: Vec::new() };
         for member in members {
             load.adopt(&member.peer, &member.pod, member.is_receiver()).await?;
@@ -191,7 +227,7 @@ impl<'a> Load<'a> {
     /// # Errors
     /// As [`Self::start`].
     pub async fn join(&mut self, member: &Member) -> Result<()> {
-        self.sandbox.apply(vec![member.manifest(&self.sandbox.cluster.image)]).await?;
+        self.sandbox.apply(vec![member.object(self.sandbox).await?]).await?;
         self.adopt(&member.peer, &member.pod, member.is_receiver()).await
     }
 
@@ -230,8 +266,20 @@ impl<'a> Load<'a> {
     /// # Errors
     /// The node cannot be reached, or there is no such ledger.
     pub async fn count(&self, pod: &str, event: &str) -> Result<u64> {
+        self.ledger(pod)?.count(&self.sandbox.cluster, event).await
+    }
+
+    fn ledger(&self, pod: &str) -> Result<&Hold> {
         let hold = self.senders.iter().chain(&self.receivers).find(|hold| hold.pod == pod);
-        hold.with_context(|| format!("no ledger of {pod}"))?.count(&self.sandbox.cluster, event).await
+        hold.with_context(|| format!("no ledger of {pod}"))
+    }
+
+    /// Has the clock of a member's sidecar differ from the machine's by so many seconds.
+    ///
+    /// # Errors
+    /// The node cannot be reached, or there is no such ledger.
+    pub async fn step(&self, pod: &str, seconds: i64) -> Result<()> {
+        self.ledger(pod)?.write(&self.sandbox.cluster, CLOCK, &seconds.to_string()).await
     }
 
     /// Waits until `event` stands `more` times more in the ledger of `pod` than now.
@@ -291,8 +339,7 @@ impl<'a> Load<'a> {
     /// # Errors
     /// The node cannot be reached.
     pub async fn tell(&self, pod: &str, word: &str) -> Result<()> {
-        let hold = self.senders.iter().chain(&self.receivers).find(|hold| hold.pod == pod);
-        hold.with_context(|| format!("no ledger of {pod}"))?.tell(&self.sandbox.cluster, word).await
+        self.ledger(pod)?.tell(&self.sandbox.cluster, word).await
     }
 
     /// Lets the senders close, waits until every receiver heard the end, and gives all ledgers.

@@ -102,7 +102,7 @@ pub(super) static STAGES: [Stage; 22] = [
     Stage::new(RUST, 300, rust).after(&[BUILD]),
     Stage::new(IMAGES, 120, |root, _| prepare(root)).after(&[BUILD, CLUSTER]).needed().of_cluster(),
     Stage::new(UDP, 120, over_udp).after(&[BUILD, RUST]),
-    Stage::new(E2E, 600, |root, files| end_to_end(root, files, false)).after(&[IMAGES]).of_cluster(),
+    Stage::new(E2E, 780, |root, files| end_to_end(root, files, false)).after(&[IMAGES]).of_cluster(),
     Stage::new(PYTHON, 180, python::run).after(&[BUILD, RUST]),
     Stage::new(CHART, 60, python::chart).after(&[CLUSTER]).cores(0).of_cluster(),
     Stage::new("local cluster: faults", 120, cluster_life).after(&[BUILD, IMAGES, RUST]).of_cluster(),
@@ -115,7 +115,7 @@ pub(super) static STAGES: [Stage; 22] = [
         .needed()
         .only_in(Part::Long)
         .of_cluster(),
-    Stage::new(E2E_LONG, 1800, |root, files| end_to_end(root, files, true))
+    Stage::new(E2E_LONG, 2700, |root, files| end_to_end(root, files, true))
         .after(&[TORCH_IMAGE, E2E])
         .only_in(Part::Long)
         .of_cluster(),

@@ -2,10 +2,10 @@
 
 use anyhow::{Result, ensure};
 use sealane_e2e::{
-    Load, Member,
+    Load, Member, Sandbox,
     faults::{PROGRAM, SIDECAR},
     ledger::{Delivery, Entry, Rules},
-    loaded, named,
+    loaded, named, until,
 };
 use serde_json::json;
 
@@ -69,6 +69,48 @@ async fn e2e_fault_applications_are_killed() -> Result<()> {
     let books = load.settle(&Rules { redirected: true, ..Rules::default() }).await?;
     let runs = books.iter().map(|book| book.runs.len()).collect::<Vec<_>>();
     ensure!(runs.iter().sum::<usize>() == 10, "five pods and five deaths: {runs:?}");
+    sandbox.remove().await
+}
+
+/// Waits until Peer `name` says that a sidecar's clock cannot be right.
+async fn suspects_a_clock(sandbox: &Sandbox, name: &str) -> Result<()> {
+    until(&format!("peer/{name} says ClockSuspect in {}", sandbox.name), || async {
+        let peer = sandbox.read(&format!("peer/{name}")).await.map_err(|words| format!("{words:#}"))?;
+        let conditions = peer["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let degraded = conditions.into_iter().find(|one| one["type"] == "Degraded").unwrap_or_default();
+        if degraded.to_string().contains("ClockSuspect") { Ok(()) } else { Err(degraded.to_string()) }
+    })
+    .await
+}
+
+#[tokio::test]
+async fn e2e_fault_clocks_of_sidecars_step_by_five_minutes() -> Result<()> {
+    let sandbox = loaded("clocks", "RoundRobin").await?;
+    let members = [
+        Member::receiver(0).with_stepped_clock(),
+        Member::receiver(1),
+        Member::sender(0).with_stepped_clock(),
+        Member::sender(1),
+    ];
+    let mut load = Load::start(&sandbox, &members).await?;
+    load.flows(40).await?;
+    load.step("left-0", 300).await?;
+    load.flows(40).await?;
+    // Whoever comes meanwhile proves itself to a clock that is minutes ahead of its own.
+    load.join(&Member::receiver(2)).await?;
+    load.flows(40).await?;
+    // Back, which is a step of five minutes into the past of what was certain.
+    load.step("left-0", 0).await?;
+    suspects_a_clock(&sandbox, "left").await?;
+    load.step("right-0", -300).await?;
+    suspects_a_clock(&sandbox, "right").await?;
+    load.flows(40).await?;
+    load.step("right-0", 300).await?;
+    load.join(&Member::sender(2)).await?;
+    load.until_more("left-2", "put", 20).await?;
+    load.flows(40).await?;
+    // Nobody was told of anything but clocks.
+    load.settle(&Rules::default()).await?;
     sandbox.remove().await
 }
 

@@ -5,12 +5,17 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use sealane_e2e::{
-    Load, Member, RELEASE, REPLICAS, Sandbox, Signing, Workload,
+    Load, Member, Outage, RELEASE, REPLICAS, Sandbox, Signing,
     faults::{SIDECAR, status},
     ledger::{Entry, Rules},
     loaded, until,
 };
 use serde_json::Value;
+
+use crate::outage;
+
+/// How long nobody operates at a landing; `outage.rs` has ten minutes of it.
+const MINUTE: Duration = Duration::from_secs(60);
 
 fn crossing() -> Vec<Member> {
     vec![Member::receiver(0), Member::receiver(1), Member::sender(0), Member::sender(1)]
@@ -19,7 +24,7 @@ fn crossing() -> Vec<Member> {
 #[tokio::test]
 async fn e2e_fault_operator_replicas_are_replaced_under_load() -> Result<()> {
     let sandbox = loaded("operator", "RoundRobin").await?;
-    let load = Load::start(&sandbox, &crossing()).await?;
+    let mut load = Load::start(&sandbox, &crossing()).await?;
     load.flows(60).await?;
     let cluster = &sandbox.cluster;
     let all = ["-n", RELEASE, "delete", "pod", "-l", REPLICAS];
@@ -28,24 +33,17 @@ async fn e2e_fault_operator_replicas_are_replaced_under_load() -> Result<()> {
     cluster.rolled_out().await?;
     cluster.restart_release().await?;
     // A sidecar that comes back while nobody configures it has its last configuration.
-    let stopped = cluster.stop_release().await;
-    let killed = if stopped.is_ok() { without_release(&sandbox, &load).await } else { stopped };
-    cluster.start_release().await?;
-    killed?;
+    let (outage, began) = (Outage::begin(cluster).await?, Instant::now());
+    sandbox.kill("left-0", SIDECAR).await?;
+    load.until_more("left-0", "put", 60).await?;
+    load.flows(60).await?;
+    outage::pass(&sandbox, &mut load, began, MINUTE).await?;
+    outage.end().await?;
+    outage::over(&sandbox, &mut load, &["left-0"]).await?;
     load.flows(60).await?;
     // A machine that is slow to start its sidecar anew may take longer than a receiver waits.
     load.settle(&Rules { away: [("left-0".to_owned(), 1)].into(), ..Rules::default() }).await?;
     sandbox.remove().await
-}
-
-async fn without_release(sandbox: &Sandbox, load: &Load<'_>) -> Result<()> {
-    sandbox.kill("left-0", SIDECAR).await?;
-    // Admission fails closed, and names the webhook.
-    let late = Workload::new("late", "node1", "print()").manifests(&sandbox.cluster.image);
-    let refused = sandbox.apply(late).await.expect_err("nobody adds its sidecar");
-    ensure!(format!("{refused:#}").contains("inject.sealane.dev"), "{refused:#}");
-    load.until_more("left-0", "put", 60).await?;
-    load.flows(60).await
 }
 
 /// Cuts node2 off for this long: what passes here is the fault itself, not a wait for something to happen.
