@@ -43,7 +43,6 @@ impl fmt::Debug for Cluster {
 
 impl Cluster {
     /// With its caches, and the future that keeps them current. Until they are filled everything is read from the API server.
-    #[must_use]
     pub fn new(client: Client) -> (Self, impl Future<Output = ()> + Send + use<>) {
         let (caches, watching) = caches::start(&client);
         (Self { client, caches }, watching)

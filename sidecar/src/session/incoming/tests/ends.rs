@@ -126,7 +126,6 @@ async fn every_row_of_the_table_of_ends_is_so() {
         let [what, steps, sees] = cells[..] else { panic!("{row}") };
         let mut stage =
             Stage { receiving: receiving(), client: None, senders: BTreeMap::new(), seen: vec![] };
-        println!("{what}");
         for step in steps.trim_matches('`').split(';') {
             stage.step(step.trim()).await;
         }
