@@ -55,6 +55,12 @@ def default() -> list[dict[str, Any]]:
     return render()
 
 
+def test_no_pod_takes_variables_of_services(default: list[dict[str, Any]]) -> None:
+    """Service `sealane-webhook` would set `SEALANE_WEBHOOK_PORT=tcp://...` in every pod of its namespace."""
+    for pod in pods_of(default) + pods_of(agent()):
+        assert pod["spec"]["enableServiceLinks"] is False, pod["metadata"]
+
+
 def test_lint() -> None:
     done = helm("lint", str(CHART), "--strict")
     assert done.returncode == 0, done.stdout + done.stderr

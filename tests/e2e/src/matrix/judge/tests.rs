@@ -53,10 +53,12 @@ fn a_pod_that_is_right_has_no_troubles_whoever_made_it() {
     }
 }
 
+type Change = fn(&mut Value);
+
 #[test]
 fn each_trouble_is_told() {
     let containers = |pod: &mut Value| pod["spec"]["initContainers"].as_array_mut().unwrap().clone();
-    let cases: [(&str, &str, fn(&mut Value)); 8] = [
+    let cases: [(&str, &str, Change); 8] = [
         ("init-sends", "starts after", |pod| pod["spec"]["initContainers"].as_array_mut().unwrap().reverse()),
         ("bare-pod", "no init container is the sidecar", |pod| pod["spec"]["initContainers"] = json!([])),
         ("bare-pod", "not restricted", |pod| {
