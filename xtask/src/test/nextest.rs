@@ -129,6 +129,10 @@ pub(super) fn build(root: &Path, files: &Files) -> Result<()> {
 }
 
 fn write(command: &mut Command, to: &Path) -> Result<()> {
+    // A stage that runs by itself finds no folder that a whole run made.
+    if let Some(folder) = to.parent() {
+        fs::create_dir_all(folder).with_context(|| format!("creating {}", folder.display()))?;
+    }
     let file = File::create(to).with_context(|| format!("creating {}", to.display()))?;
     let status = command.stdout(file).stdin(Stdio::null()).status();
     let status = status.map_err(|error| process::start_error(command, error))?;
