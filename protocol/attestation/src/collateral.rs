@@ -9,6 +9,7 @@ use x509_cert::Certificate;
 use crate::codec::length_prefix;
 use crate::der;
 use crate::limits::{CERTIFICATE_BYTES_MAX, NITRO_CERTIFICATE_BYTES_MAX, REVOCATION_LIST_BYTES_MAX};
+use crate::naming::Naming;
 use crate::snp::{Issuer, List, SigningKey, names};
 use crate::tdx::TdxCollateral;
 
@@ -41,6 +42,7 @@ pub struct Anchor {
     pub(crate) revocation_list: Option<List>,
     /// Of everything above that a chain is verified with.
     pub(crate) identity: Digest,
+    naming: Naming,
 }
 
 impl Anchor {
@@ -50,6 +52,19 @@ impl Anchor {
     /// # Errors
     /// [`AnchorError`] when they are not such a pair.
     pub fn new(ark: &[u8], ask: &[u8]) -> Result<Self, AnchorError> {
+        Self::named(ark, ask, Naming::Vendor)
+    }
+
+    /// Pins `ark` and `ask` (both DER) whether or not they say that they are simulated, for
+    /// `cargo xtask judge --test-roots` alone.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn test_root(ark: &[u8], ask: &[u8]) -> Result<Self, AnchorError> {
+        Self::named(ark, ask, Naming::Either)
+    }
+
+    fn named(ark: &[u8], ask: &[u8], naming: Naming) -> Result<Self, AnchorError> {
         if ark.len() > CERTIFICATE_BYTES_MAX || ask.len() > CERTIFICATE_BYTES_MAX {
             return Err(AnchorError::Size);
         }
@@ -57,18 +72,18 @@ impl Anchor {
         let [root_certificate, issuer_certificate] = [read(ark)?, read(ask)?];
         let root = &root_certificate.tbs_certificate.subject;
         let issuer = &issuer_certificate.tbs_certificate.subject;
-        if names::mention_simulation(root) || names::mention_simulation(issuer) {
-            return Err(AnchorError::Simulated);
+        for subject in [root, issuer] {
+            naming.check(subject).map_err(|_| AnchorError::Simulated)?;
         }
-        let product = names::root_product(root).ok_or(AnchorError::Names)?;
-        let (issues, signing_key) = names::issuer_product(issuer).ok_or(AnchorError::Names)?;
+        let product = names::root_product(root, naming).ok_or(AnchorError::Names)?;
+        let (issues, signing_key) = names::issuer_product(issuer, naming).ok_or(AnchorError::Names)?;
         if issues != product {
             return Err(AnchorError::Names);
         }
         let (root, identity) = (fingerprint(ark), issuers_identity(ark, ask, None));
         let issuer = |der, certificate| Issuer::new(der, certificate).map(Arc::new).ok_or(AnchorError::Key);
         let [ark, ask] = [issuer(ark, root_certificate)?, issuer(ask, issuer_certificate)?];
-        Ok(Self { product, signing_key, root, ark, ask, revocation_list: None, identity })
+        Ok(Self { product, signing_key, root, ark, ask, revocation_list: None, identity, naming })
     }
 
     /// The same anchor with the CRL (DER) that the ARK issued. It is verified when it is used.
@@ -96,11 +111,18 @@ impl Anchor {
     }
 }
 
+/// The pinned root of AWS Nitro Enclaves.
+#[derive(Debug, Clone)]
+pub(crate) struct NitroRoot {
+    pub(crate) der: Vec<u8>,
+    pub(crate) naming: Naming,
+}
+
 /// Pinned roots, revocation lists, and whether simulated evidence is looked at.
 #[derive(Debug, Clone, Default)]
 pub struct Collateral {
     anchors: Vec<Anchor>,
-    nitro_root: Option<Vec<u8>>,
+    nitro: Option<NitroRoot>,
     tdx: Vec<TdxCollateral>,
     allow_simulated: bool,
     edition: u64,
@@ -110,7 +132,7 @@ impl Collateral {
     /// Knows no root and refuses everything.
     #[must_use]
     pub const fn empty() -> Self {
-        Self { anchors: Vec::new(), nitro_root: None, tdx: Vec::new(), allow_simulated: false, edition: 0 }
+        Self { anchors: Vec::new(), nitro: None, tdx: Vec::new(), allow_simulated: false, edition: 0 }
     }
 
     /// AMD's roots of Milan, Genoa and Turin, for VCEKs and for VLEKs (`collateral/README.md`), without revocation
@@ -130,8 +152,8 @@ impl Collateral {
         ];
         // A test holds that each of them parses; one that did not would fail closed here.
         let anchors = PINNED.iter().filter_map(|(ark, ask)| Anchor::new(ark, ask).ok()).collect();
-        let nitro_root = Some(include_bytes!("../collateral/aws-nitro-root-g1.der").to_vec());
-        Self { anchors, nitro_root, ..Self::empty() }
+        let der = include_bytes!("../collateral/aws-nitro-root-g1.der").to_vec();
+        Self { anchors, nitro: Some(NitroRoot { der, naming: Naming::Vendor }), ..Self::empty() }
     }
 
     /// The same collateral with `anchor` in place of the one for its product and signing key.
@@ -160,22 +182,43 @@ impl Collateral {
     ///
     /// # Errors
     /// [`AnchorError`] when it is no certificate of AWS's size, or a simulated one.
-    pub fn with_nitro_root(mut self, root: &[u8]) -> Result<Self, AnchorError> {
+    pub fn with_nitro_root(self, root: &[u8]) -> Result<Self, AnchorError> {
+        self.with_named_nitro_root(root, Naming::Vendor)
+    }
+
+    /// As [`Self::with_nitro_root`], whether or not the root says that it is simulated, for
+    /// `cargo xtask judge --test-roots` alone.
+    ///
+    /// # Errors
+    /// [`AnchorError`] when it is no certificate of AWS's size.
+    pub fn with_nitro_test_root(self, root: &[u8]) -> Result<Self, AnchorError> {
+        self.with_named_nitro_root(root, Naming::Either)
+    }
+
+    fn with_named_nitro_root(mut self, root: &[u8], naming: Naming) -> Result<Self, AnchorError> {
         if root.len() > NITRO_CERTIFICATE_BYTES_MAX {
             return Err(AnchorError::Size);
         }
         let certificate = der::decode::<Certificate>(root).ok_or(AnchorError::Certificate)?;
-        if names::mention_simulation(&certificate.tbs_certificate.subject) {
-            return Err(AnchorError::Simulated);
-        }
-        self.nitro_root = Some(root.to_vec());
+        naming.check(&certificate.tbs_certificate.subject).map_err(|_| AnchorError::Simulated)?;
+        self.nitro = Some(NitroRoot { der: root.to_vec(), naming });
         Ok(self)
     }
 
     /// DER of the pinned root of AWS Nitro Enclaves.
     #[must_use]
     pub fn nitro_root(&self) -> Option<&[u8]> {
-        self.nitro_root.as_deref()
+        self.nitro.as_ref().map(|root| root.der.as_slice())
+    }
+
+    pub(crate) const fn nitro(&self) -> Option<&NitroRoot> {
+        self.nitro.as_ref()
+    }
+
+    /// How SNP certificates are named under these anchors.
+    pub(crate) fn snp_naming(&self) -> Naming {
+        let test = self.anchors.iter().any(|anchor| anchor.naming == Naming::Either);
+        if test { Naming::Either } else { Naming::Vendor }
     }
 
     /// The same collateral, with which simulated evidence is inspected rather than refused. Set only by

@@ -6,6 +6,7 @@ use x509_cert::der::pem;
 
 use crate::der;
 use crate::limits::{CERTIFICATE_BYTES_MAX, REVOCATION_LIST_BYTES_MAX, TDX_COLLATERAL_BYTES_MAX};
+use crate::naming::{Naming, common_name};
 use crate::piece::Piece;
 use crate::rejection::Rejection;
 use crate::snp::names;
@@ -33,8 +34,8 @@ impl Piece {
         let bytes = der_of(file, REVOCATION_LIST_BYTES_MAX).ok_or(UNKNOWN)?;
         if let Some(list) = der::decode::<CertificateList>(&bytes) {
             let issuer = &list.tbs_cert_list.issuer;
-            return match names::common_name(issuer) {
-                _ if names::root_product(issuer).is_some() => Ok(vec![Self::SnpList(bytes)]),
+            return match common_name(issuer) {
+                _ if names::root_product(issuer, Naming::Vendor).is_some() => Ok(vec![Self::SnpList(bytes)]),
                 Some("Intel SGX Root CA") => Ok(vec![Self::TdxRootList(bytes)]),
                 Some(name) if name.starts_with("Intel SGX PCK") => Err(Rejection::CollateralMissing(
                     "a list of Intel's platforms needs the certificate of its issuer beside it: bring Intel's collateral in JSON",
@@ -44,7 +45,7 @@ impl Piece {
         }
         let fits = bytes.len() <= CERTIFICATE_BYTES_MAX;
         let certificate = fits.then(|| der::decode::<Certificate>(&bytes)).flatten().ok_or(UNKNOWN)?;
-        names::issuer_product(&certificate.tbs_certificate.issuer).ok_or(UNKNOWN)?;
+        names::issuer_product(&certificate.tbs_certificate.issuer, Naming::Vendor).ok_or(UNKNOWN)?;
         Ok(vec![Self::Vcek(bytes)])
     }
 

@@ -40,6 +40,7 @@ mod inspect;
 mod key;
 pub mod limits;
 mod message;
+mod naming;
 mod nitro;
 mod p384;
 mod piece;

@@ -16,8 +16,9 @@ use crate::claims::{Claims, NitroClaims, Revocation, Statement};
 use crate::collateral::{Collateral, fingerprint};
 use crate::evidence::Evidence;
 use crate::limits::CLOCK_SKEW_SECONDS_MAX;
+use crate::naming::Naming;
 use crate::rejection::Rejection;
-use chain::{Names, VerifiedKey};
+use chain::VerifiedKey;
 use document::Document;
 use envelope::Envelope;
 
@@ -35,19 +36,21 @@ pub(crate) fn inspect(
     let envelope = Envelope::parse(&evidence.report)?;
     let document = Document::parse(envelope.payload)?;
     let root = document.bundle.first().copied().ok_or(Rejection::Malformed("the document has no root"))?;
-    let names = if platform == Platform::Simulated { Names::Simulated } else { Names::Real };
-    if names == Names::Real {
+    let naming = if platform == Platform::Simulated {
+        Naming::Simulated
+    } else {
         let pinned =
-            collateral.nitro_root().ok_or(Rejection::CollateralMissing("no root of AWS Nitro Enclaves"))?;
-        if root != pinned {
+            collateral.nitro().ok_or(Rejection::CollateralMissing("no root of AWS Nitro Enclaves"))?;
+        if root != pinned.der {
             return Err(Rejection::Untrusted("the document's root is not the pinned one"));
         }
-    }
+        pinned.naming
+    };
     let claims = statement(&document)?;
     if claims.timestamp().0 > now.plus(CLOCK_SKEW_SECONDS_MAX).0 {
         return Err(Rejection::Expired("a document from the future"));
     }
-    let VerifiedKey { point, expires } = chain::verify(&document, names, now)?;
+    let VerifiedKey { point, expires } = chain::verify(&document, naming, now)?;
     envelope.verify(&point)?;
     Ok(Claims {
         platform,

@@ -21,6 +21,7 @@ use crate::as_of::AsOf;
 use crate::claims::Claims;
 use crate::collateral::{Collateral, fingerprint, issuers_identity};
 use crate::evidence::Evidence;
+use crate::naming::Naming;
 use crate::rejection::Rejection;
 use cache::ChainId;
 use chain::{Issuers, verify_signing_certificate};
@@ -55,10 +56,9 @@ pub(crate) fn inspect(
         }
     }
     let certificate = chain::parse(signer)?;
-    if names::mention_simulation(&certificate.tbs_certificate.subject) {
-        return Err(Rejection::Untrusted("a simulated certificate in place of a real one"));
-    }
-    let issuer = names::issuer_product(&certificate.tbs_certificate.issuer)
+    let naming = collateral.snp_naming();
+    naming.check(&certificate.tbs_certificate.subject)?;
+    let issuer = names::issuer_product(&certificate.tbs_certificate.issuer, naming)
         .ok_or(Rejection::Untrusted("the VCEK's issuer is none of AMD's"))?;
     let anchor = collateral
         .anchors()
@@ -94,13 +94,12 @@ pub(crate) fn inspect_simulated(
     }
     let read = |certificate: &[u8]| {
         let parsed = chain::parse(certificate)?;
-        if !names::mention_simulation(&parsed.tbs_certificate.subject) {
-            return Err(Rejection::Untrusted("a simulated certificate whose name does not say SIM"));
-        }
+        Naming::Simulated.check(&parsed.tbs_certificate.subject)?;
         Ok(parsed)
     };
     let [certificate, ask_certificate, ark_certificate] = [read(signer)?, read(ask)?, read(ark)?];
-    let (product, signing_key) = names::simulated_issuer_product(&ask_certificate.tbs_certificate.subject)
+    let subject = &ask_certificate.tbs_certificate.subject;
+    let (product, signing_key) = names::issuer_product(subject, Naming::Simulated)
         .ok_or(Rejection::Untrusted("the simulated ASK names no product"))?;
     let issuer = |der: &[u8], certificate| Issuer::new(der, certificate).ok_or(chain::UNTRUSTED);
     let [root, issuing] = [issuer(ark, ark_certificate)?, issuer(ask, ask_certificate)?];

@@ -28,6 +28,7 @@ use crate::as_of::AsOf;
 use crate::claims::{Claims, Revocation, Statement, TdxClaims};
 use crate::collateral::Collateral;
 use crate::evidence::Evidence;
+use crate::naming::Naming;
 use crate::rejection::Rejection;
 use documents::Documents;
 use levels::Verdict;
@@ -48,7 +49,9 @@ pub(crate) fn inspect(
         return Err(Rejection::Malformed("certificates beside a quote, which brings its own"));
     }
     let quote = Quote::parse(&evidence.report)?;
-    let provisioning = Provisioning::read(quote.certificates, false)?;
+    let test = collateral.tdx().iter().any(|collateral| collateral.naming() == Naming::Either);
+    let naming = if test { Naming::Either } else { Naming::Vendor };
+    let provisioning = Provisioning::read(quote.certificates, naming)?;
     // Of several roots for one family, the one that the quote's chain leads to.
     let of_family = || collateral.tdx().iter().filter(|collateral| provisioning.belongs_to(collateral));
     let collateral = of_family()
@@ -67,7 +70,7 @@ pub(crate) fn inspect_simulated(evidence: &Evidence, as_of: AsOf) -> Result<Clai
         return Err(Rejection::Malformed("simulated evidence carries a signer, two statements, two lists"));
     };
     let quote = Quote::parse(&evidence.report)?;
-    let provisioning = Provisioning::read(quote.certificates, true)?;
+    let provisioning = Provisioning::read(quote.certificates, Naming::Simulated)?;
     let documents = Documents {
         info,
         info_signature,

@@ -66,7 +66,7 @@ struct Fields {
 
 impl Entry {
     /// Reads an entry whose paths are relative to `folder`.
-    pub(super) fn read(folder: &Path, entry: &Value) -> Result<Self, Unjudged> {
+    pub(super) fn read(folder: &Path, entry: &Value, test_roots: bool) -> Result<Self, Unjudged> {
         let fields =
             Fields::deserialize(entry).map_err(|error| Unjudged::Malformed(format!("the entry: {error}")))?;
         let Fields { kind, files, now, trust, policy } = fields;
@@ -79,14 +79,22 @@ impl Entry {
             );
         }
         let files = files.into_iter().map(|(name, path)| (name, folder.join(path))).collect();
-        let (trust, policy) = (Trust::of(trust.as_deref()), Policy::new(kind.as_str(), policy));
-        Ok(Self { kind, now: UnixSeconds(now), trust, policy, files })
+        let trust = Trust::of(trust.as_deref(), test_roots)?;
+        Ok(Self { kind, now: UnixSeconds(now), trust, policy: Policy::new(kind.as_str(), policy), files })
     }
 
     /// The bytes of a file that the entry has to name.
     pub(super) fn file(&self, name: &str) -> Result<Vec<u8>, Unjudged> {
         let missing = || Unjudged::Malformed(format!("the entry names no file `{name}`"));
         self.optional_file(name)?.ok_or_else(missing)
+    }
+
+    /// The bytes of a root file; none where the entry trusts what this release pins.
+    pub(super) fn root_file(&self, name: &str) -> Result<Option<Vec<u8>>, Unjudged> {
+        match self.trust {
+            Trust::TestRoot => self.file(name).map(Some),
+            Trust::Vendor | Trust::Files => self.optional_file(name),
+        }
     }
 
     /// The bytes of a file, if the entry names it.

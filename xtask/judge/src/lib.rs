@@ -27,11 +27,12 @@ use verdict::Verdict;
 const ENTRIES_MAX: usize = 100_000;
 const INDEX_BYTES_MAX: u64 = 256 << 20;
 
-/// The lines of an index, one after the other.
+/// The lines of an index, one after the other. With `test_roots`, an entry that says so brings the root that counts as
+/// the vendor's for that entry alone, simulated or not.
 ///
 /// # Errors
 /// An index that cannot be read. What is wrong with an entry is said in its line.
-pub fn judge(index: &Path) -> Result<impl Iterator<Item = Line>> {
+pub fn judge(index: &Path, test_roots: bool) -> Result<impl Iterator<Item = Line>> {
     let shown = index.display();
     let size = fs::metadata(index).with_context(|| format!("there is no index at {shown}"))?.len();
     ensure!(size <= INDEX_BYTES_MAX, "{shown} is larger than {INDEX_BYTES_MAX} bytes");
@@ -43,13 +44,13 @@ pub fn judge(index: &Path) -> Result<impl Iterator<Item = Line>> {
     ensure!(entries.len() <= ENTRIES_MAX, "{shown} has more than {ENTRIES_MAX} entries");
     let folder = index.parent().unwrap_or(Path::new("")).to_owned();
     let entries = entries.clone().into_iter().enumerate();
-    Ok(entries.map(move |(number, entry)| line(&folder, number, &entry)))
+    Ok(entries.map(move |(number, entry)| line(&folder, number, &entry, test_roots)))
 }
 
-fn line(folder: &Path, number: usize, entry: &Value) -> Line {
+fn line(folder: &Path, number: usize, entry: &Value, test_roots: bool) -> Line {
     let id = entry.get("id").and_then(Value::as_str);
     let id = id.map_or_else(|| format!("entries[{number}]"), str::to_owned);
-    let verdict = Entry::read(folder, entry).and_then(|entry| match entry.kind {
+    let verdict = Entry::read(folder, entry, test_roots).and_then(|entry| match entry.kind {
         Kind::SevSnp => snp::judge(&entry),
         Kind::Tdx => tdx::judge(&entry),
         Kind::Nitro => nitro::judge(&entry),

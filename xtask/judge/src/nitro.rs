@@ -5,6 +5,7 @@ use sealane_policy::{NitroPermissions, NitroReference};
 use sealane_types::Platform;
 
 use super::entry::Entry;
+use super::trust::Trust;
 use super::verdict::{Unjudged, Verdict, verdict};
 
 pub(super) fn judge(entry: &Entry) -> Result<Verdict, Unjudged> {
@@ -25,9 +26,13 @@ pub(super) fn judge(entry: &Entry) -> Result<Verdict, Unjudged> {
 /// The root that the entry brings, or else the pinned one.
 fn collateral(entry: &Entry) -> Result<Collateral, Unjudged> {
     let builtin = Collateral::builtin();
-    let Some(root) = entry.optional_file("root")? else { return Ok(builtin) };
+    let Some(root) = entry.root_file("root")? else { return Ok(builtin) };
     let unusable = |error: AnchorError| Unjudged::Refused(format!("EvidenceUntrusted: {error}"));
-    let brought = Collateral::empty().with_nitro_root(&root).map_err(unusable)?;
+    let brought = match entry.trust {
+        Trust::TestRoot => Collateral::empty().with_nitro_test_root(&root),
+        Trust::Vendor | Trust::Files => Collateral::empty().with_nitro_root(&root),
+    };
+    let brought = brought.map_err(unusable)?;
     entry.trust.accept(brought.nitro_root() == builtin.nitro_root())?;
     Ok(brought)
 }

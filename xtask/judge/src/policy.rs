@@ -34,6 +34,19 @@ impl Policy {
         self.take(name, default, "a list of words", read)
     }
 
+    /// An object of numbers, each by one of `names`; empty if the key is not there.
+    pub(super) fn numbers(&self, key: &str, names: &[&str]) -> Result<BTreeMap<String, u64>, Unjudged> {
+        let read = |value: &Value| {
+            let parts = value.as_object()?.iter();
+            let part = |(name, value): (&String, &Value)| {
+                let known = names.contains(&name.as_str());
+                known.then(|| value.as_u64()).flatten().map(|number| (name.clone(), number))
+            };
+            parts.map(part).collect()
+        };
+        self.take(key, BTreeMap::new(), &format!("numbers by the names {}", names.join(", ")), read)
+    }
+
     fn take<T>(
         &self,
         name: &str,

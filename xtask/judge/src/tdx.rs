@@ -9,16 +9,18 @@ use sealane_policy::TdxPermissions;
 use sealane_types::{Platform, TcbStatus};
 
 use super::entry::Entry;
+use super::trust::Trust;
 use super::verdict::{Unjudged, Verdict, reason, verdict};
 
 pub(super) fn judge(entry: &Entry) -> Result<Verdict, Unjudged> {
     let (permissions, statuses) = demands(entry)?;
     let evidence = Evidence { format: Format::Tdx, report: entry.file("quote")?, certificates: vec![] };
-    let root = match entry.optional_file("root")? {
-        None => TdxRoot::intel(),
-        Some(root) => TdxRoot::new(&root)
-            .map_err(|error: AnchorError| Unjudged::Refused(format!("EvidenceUntrusted: {error}")))?,
-    };
+    let brought = entry.root_file("root")?.map(|root| match entry.trust {
+        Trust::TestRoot => TdxRoot::test_root(&root),
+        Trust::Vendor | Trust::Files => TdxRoot::new(&root),
+    });
+    let unusable = |error: AnchorError| Unjudged::Refused(format!("EvidenceUntrusted: {error}"));
+    let root = brought.unwrap_or_else(|| Ok(TdxRoot::intel())).map_err(unusable)?;
     entry.trust.accept(root.fingerprint() == TdxRoot::intel().fingerprint())?;
     let tdx = TdxCollateral::from_json_under(&entry.file("collateral")?, &root)
         .map_err(|rejection| Unjudged::Refused(reason(&rejection)))?;

@@ -45,6 +45,12 @@ const RESERVED: &[Reserved] = &[
         why: "the protocol is told the time",
     },
     Reserved {
+        within: "",
+        word: "test_root",
+        only: &["protocol/attestation/src", "xtask/judge", "xtask/src/tidy"],
+        why: "only `cargo xtask judge --test-roots` takes roots that say they are simulated for a vendor's",
+    },
+    Reserved {
         within: "sidecar/src",
         word: "SystemTime::now",
         only: &["sidecar/src/session/clock"],

@@ -9,7 +9,7 @@ use sealane_types::{
 };
 
 use super::Permission;
-use crate::rejection::Rejection;
+use crate::rejection::{Rejection, TcbVersion};
 
 /// Security patch levels of the firmware below the guest.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -197,6 +197,23 @@ impl SnpClaims {
         let Self { debug, migration, smt, cxl, tio, .. } = *self;
         let vmpl_max = u8::try_from(self.vmpl).ok()?;
         Some(SnpPermissions { debug, migration, vlek: self.provider.is_some(), smt, cxl, tio, vmpl_max })
+    }
+
+    /// Whether no version that the platform reports, cannot go back from, or ran at launch is below `floor`.
+    ///
+    /// # Errors
+    /// [`Rejection::TcbTooLow`] with the first that is.
+    pub fn reaches(&self, floor: &Floor) -> Result<(), Rejection> {
+        let TcbVersions { current: _, reported, committed, launch } = self.tcb;
+        let versions = [
+            (TcbVersion::Reported, reported),
+            (TcbVersion::Committed, committed),
+            (TcbVersion::Launch, launch),
+        ];
+        match versions.into_iter().find(|(_, found)| !found.satisfies(floor)) {
+            Some((version, found)) => Err(Rejection::TcbTooLow { version, found }),
+            None => Ok(()),
+        }
     }
 
     /// Whether the guest's and the host's settings are all among those that `permissions` tolerate.

@@ -16,19 +16,10 @@ use x509_cert::ext::pkix::{BasicConstraints, KeyUsage as Usage, KeyUsages};
 
 use super::document::Document;
 use crate::der;
+use crate::naming::Naming;
 use crate::p384::{self, Point};
 use crate::rejection::Rejection;
 use crate::seen::Seen;
-use crate::snp::names::mention_simulation;
-
-/// Whose names a chain must bear.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Names {
-    /// None says SIM.
-    Real,
-    /// Each says SIM.
-    Simulated,
-}
 
 /// The key of a verified chain, and when the first of its certificates expires.
 pub(super) struct VerifiedKey {
@@ -39,7 +30,7 @@ pub(super) struct VerifiedKey {
 /// Verifies the document's certificates at `now` under the first of its bundle, which the caller trusts.
 pub(super) fn verify(
     document: &Document<'_>,
-    names: Names,
+    naming: Naming,
     now: UnixSeconds,
 ) -> Result<VerifiedKey, Rejection> {
     let issuers = document.bundle.iter().map(|der| parse(der)).collect::<Result<Vec<_>, _>>()?;
@@ -47,7 +38,7 @@ pub(super) fn verify(
     let chain: Vec<&Certificate> = issuers.iter().chain([&signer]).collect();
     let mut expires = UnixSeconds(u64::MAX);
     for certificate in &chain {
-        check_name(certificate, names)?;
+        naming.check(&certificate.tbs_certificate.subject)?;
         expires = expires.min(check_dates(certificate, now)?);
     }
     check_order(&chain)?;
@@ -64,16 +55,6 @@ pub(super) fn verify(
 
 fn parse(der: &[u8]) -> Result<Certificate, Rejection> {
     der::decode(der).ok_or(Rejection::Malformed("a certificate of the document"))
-}
-
-fn check_name(certificate: &Certificate, names: Names) -> Result<(), Rejection> {
-    match (names, mention_simulation(&certificate.tbs_certificate.subject)) {
-        (Names::Real, false) | (Names::Simulated, true) => Ok(()),
-        (Names::Real, true) => Err(Rejection::Untrusted("a simulated certificate in place of a real one")),
-        (Names::Simulated, false) => {
-            Err(Rejection::Untrusted("a simulated certificate whose name does not say SIM"))
-        }
-    }
 }
 
 /// webpki does not look at the dates of a root; all are checked alike (AWS's text, §3.2.3.1).

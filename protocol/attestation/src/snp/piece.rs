@@ -10,6 +10,7 @@ use crate::as_of::AsOf;
 use crate::collateral::Anchor;
 use crate::der;
 use crate::limits::{CERTIFICATE_BYTES_MAX, REVOCATION_LIST_BYTES_MAX};
+use crate::naming::Naming;
 use crate::piece::{Term, VcekId};
 use crate::rejection::Rejection;
 
@@ -20,7 +21,7 @@ pub(crate) fn verify_list(list: &[u8], anchors: &[Anchor]) -> Result<(Product, T
         return Err(Rejection::CollateralMissing("the revocation list is too large"));
     }
     let parsed: CertificateList = der::decode(list).ok_or(MALFORMED)?;
-    let product = names::root_product(&parsed.tbs_cert_list.issuer)
+    let product = names::root_product(&parsed.tbs_cert_list.issuer, Naming::Vendor)
         .ok_or(Rejection::CollateralMissing("the revocation list is of another issuer"))?;
     let anchor = anchors.iter().find(|anchor| anchor.product == product);
     let anchor = anchor.ok_or(Rejection::CollateralMissing("no root for this product"))?;
@@ -46,10 +47,10 @@ pub(crate) fn verify_vcek(
         return Err(Rejection::Malformed("size of a certificate"));
     }
     let parsed = chain::parse(certificate)?;
-    if names::mention_simulation(&parsed.tbs_certificate.subject) {
-        return Err(Rejection::Untrusted("a simulated certificate in place of a real one"));
-    }
-    let Some((product, SigningKey::Vcek)) = names::issuer_product(&parsed.tbs_certificate.issuer) else {
+    Naming::Vendor.check(&parsed.tbs_certificate.subject)?;
+    let Some((product, SigningKey::Vcek)) =
+        names::issuer_product(&parsed.tbs_certificate.issuer, Naming::Vendor)
+    else {
         return Err(Rejection::Untrusted("the VCEK's issuer is none of AMD's"));
     };
     let anchor =
@@ -73,7 +74,7 @@ pub(crate) fn verify_vcek(
 pub(crate) fn issuer_of(certificate: &[u8]) -> Option<Product> {
     let fits = certificate.len() <= CERTIFICATE_BYTES_MAX;
     let parsed = fits.then(|| chain::parse(certificate).ok()).flatten()?;
-    names::issuer_product(&parsed.tbs_certificate.issuer).map(|(product, _)| product)
+    names::issuer_product(&parsed.tbs_certificate.issuer, Naming::Vendor).map(|(product, _)| product)
 }
 
 /// As reports write it: what a chip's fuses leave open is zero.

@@ -130,13 +130,14 @@ impl<'a> Report<'a> {
         let bytes = bytes.try_into().map_err(|_| Rejection::Malformed("length of the report"))?;
         let mut report = Self { bytes, version: 0 };
         report.version = report.u32(0)?;
-        if !matches!(report.version, 2 | 3 | 5) {
+        if !matches!(report.version, 2..=5) {
             return Err(Rejection::Malformed("version of the report"));
         }
         if report.u32(0x34)? != SIGNATURE_ALGORITHM {
             return Err(Rejection::Malformed("signature algorithm of the report"));
         }
-        // Bytes that are reserved in this version: a meaning given to them later must not pass unseen.
+        // Bytes that are reserved in this version: a meaning given to them later must not pass unseen. Version 4 is laid out
+        // as version 3 is.
         let cpuid_end = if report.version >= 3 { 0x18b } else { 0x188 };
         let mitigations_end = if report.version >= 5 { 0x208 } else { 0x1f8 };
         let reserved = [

@@ -15,6 +15,7 @@ use super::statement::Dates;
 use super::tcb_info::TcbInfo;
 use crate::as_of::AsOf;
 use crate::limits::{CERTIFICATE_BYTES_MAX, STATEMENT_BYTES_MAX};
+use crate::naming::Naming;
 use crate::rejection::Rejection;
 
 /// TCB info, QE identity and revocation lists for the platforms of one FMSPC, under one root.
@@ -171,6 +172,11 @@ impl TdxCollateral {
         &self.0.identity
     }
 
+    /// How certificates under its root are named.
+    pub(super) fn naming(&self) -> Naming {
+        self.0.root.naming()
+    }
+
     pub(super) fn root_certificate(&self) -> &[u8] {
         self.0.root.der()
     }
@@ -196,7 +202,7 @@ impl Signer {
         }
         let parsed = chain::parse(certificate)
             .ok_or(Rejection::CollateralMissing("a certificate of the collateral cannot be parsed"))?;
-        names::check(&parsed, Role::Signer, root.is_simulated())?;
+        names::check(&parsed, Role::Signer, root.naming())?;
         let dates = chain::dates(&parsed);
         // Signatures do not change with time, and dates are held against the clock at each use: here they only must have
         // held together once.

@@ -3,9 +3,9 @@
 use x509_cert::Certificate;
 use x509_cert::name::Name;
 
+use crate::naming::{Naming, common_name};
 use crate::piece::PckAuthority;
 use crate::rejection::Rejection;
-use crate::snp::names::{common_name, mention_simulation};
 
 const SIMULATED_PREFIX: &str = "SIM ";
 
@@ -47,18 +47,10 @@ pub(super) fn authority(name: &Name) -> Option<PckAuthority> {
 }
 
 /// Whether `certificate` is named for its role, in a simulation or by Intel.
-pub(crate) fn check(certificate: &Certificate, role: Role, simulated: bool) -> Result<(), Rejection> {
+pub(crate) fn check(certificate: &Certificate, role: Role, naming: Naming) -> Result<(), Rejection> {
     let subject = &certificate.tbs_certificate.subject;
-    if mention_simulation(subject) != simulated {
-        return Err(Rejection::Untrusted(if simulated {
-            "a simulated certificate whose name does not say SIM"
-        } else {
-            "a simulated certificate in place of a real one"
-        }));
-    }
-    let name = common_name(subject)
-        .and_then(|name| if simulated { name.strip_prefix(SIMULATED_PREFIX) } else { Some(name) });
-    if name.is_some_and(|name| role.names().contains(&name)) {
+    naming.check(subject)?;
+    if naming.common_name(subject, SIMULATED_PREFIX).is_some_and(|name| role.names().contains(&name)) {
         return Ok(());
     }
     Err(Rejection::Untrusted("a certificate of Intel's hierarchy in another's place"))

@@ -18,6 +18,7 @@ use super::root::TdxRoot;
 use super::statement::Dates;
 use super::tcb_info::TcbInfo;
 use crate::limits::{CERTIFICATE_BYTES_MAX, STATEMENT_BYTES_MAX};
+use crate::naming::Naming;
 use crate::piece::{PckAuthority, Piece, SignedStatement, Term};
 use crate::rejection::Rejection;
 
@@ -92,7 +93,7 @@ pub(crate) fn assemble(
 /// could ask for any family otherwise.
 pub(crate) fn platform_of(quote: &[u8], root: &TdxRoot) -> Option<(Fmspc, PckAuthority)> {
     let quote = Quote::parse(quote).ok()?;
-    let provisioning = Provisioning::read(quote.certificates, false).ok()?;
+    let provisioning = Provisioning::read(quote.certificates, Naming::Vendor).ok()?;
     provisioning.is_under(root).then_some(())?;
     Some((provisioning.platform.fmspc, provisioning.authority()?))
 }
@@ -122,7 +123,7 @@ fn certified(certificate: &[u8], role: Role, root: &TdxRoot) -> Result<Certifica
         return Err(Rejection::CollateralMissing("a certificate of the collateral is too large"));
     }
     let parsed = chain::parse(certificate).ok_or(MALFORMED)?;
-    names::check(&parsed, role, root.is_simulated())?;
+    names::check(&parsed, role, root.naming())?;
     if !chain::is_signed_by(certificate, &root.certificate()?) {
         return Err(Rejection::Untrusted("the signer of Intel's collateral"));
     }

@@ -10,6 +10,7 @@ use super::pem;
 use super::platform::Platform;
 use super::root::TdxRoot;
 use crate::limits::CERTIFICATE_BYTES_MAX;
+use crate::naming::Naming;
 use crate::piece::PckAuthority;
 use crate::rejection::Rejection;
 
@@ -31,7 +32,7 @@ pub(super) struct PlatformKey {
 }
 
 impl Provisioning {
-    pub(super) fn read(text: &[u8], simulated: bool) -> Result<Self, Rejection> {
+    pub(super) fn read(text: &[u8], naming: Naming) -> Result<Self, Rejection> {
         const MALFORMED: Rejection = Rejection::Malformed("the certificates of the quote");
         let certificates: [Vec<u8>; 3] = pem::certificates(text).ok_or(MALFORMED)?;
         if certificates.iter().any(|certificate| certificate.len() > CERTIFICATE_BYTES_MAX) {
@@ -43,7 +44,7 @@ impl Provisioning {
         for (certificate, role) in
             [(&leaf, Role::Platform), (&authority, Role::Authority), (&root, Role::Root)]
         {
-            names::check(certificate, role, simulated)?;
+            names::check(certificate, role, naming)?;
         }
         let platform = Platform::read(&leaf)?;
         Ok(Self { certificates, leaf, authority, platform })

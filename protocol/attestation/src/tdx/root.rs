@@ -9,6 +9,7 @@ use super::chain;
 use super::names::{self, Role};
 use crate::collateral::{AnchorError, fingerprint};
 use crate::limits::CERTIFICATE_BYTES_MAX;
+use crate::naming::Naming;
 use crate::rejection::Rejection;
 
 /// A pinned root, which certifies platforms and the signer of collateral.
@@ -16,14 +17,14 @@ use crate::rejection::Rejection;
 pub struct TdxRoot {
     der: Arc<[u8]>,
     fingerprint: Digest,
-    simulated: bool,
+    naming: Naming,
 }
 
 impl TdxRoot {
     /// Intel's own (`collateral/README.md`).
     #[must_use]
     pub fn intel() -> Self {
-        Self::of(include_bytes!("../../collateral/intel-sgx-root.der"), false)
+        Self::of(include_bytes!("../../collateral/intel-sgx-root.der"), Naming::Vendor)
     }
 
     /// Pins `root` (DER), which the caller vouches for.
@@ -31,26 +32,42 @@ impl TdxRoot {
     /// # Errors
     /// [`AnchorError`] when it is not named as Intel names its root.
     pub fn new(root: &[u8]) -> Result<Self, AnchorError> {
+        let certificate = Self::parse(root)?;
+        if names::check(&certificate, Role::Root, Naming::Simulated).is_ok() {
+            return Err(AnchorError::Simulated);
+        }
+        Self::named(root, &certificate, Naming::Vendor)
+    }
+
+    /// Pins `root` (DER) whether or not it says that it is simulated, for `cargo xtask judge --test-roots` alone.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn test_root(root: &[u8]) -> Result<Self, AnchorError> {
+        Self::named(root, &Self::parse(root)?, Naming::Either)
+    }
+
+    fn parse(root: &[u8]) -> Result<Certificate, AnchorError> {
         if root.len() > CERTIFICATE_BYTES_MAX {
             return Err(AnchorError::Size);
         }
-        let certificate = chain::parse(root).ok_or(AnchorError::Certificate)?;
-        if names::check(&certificate, Role::Root, true).is_ok() {
-            return Err(AnchorError::Simulated);
-        }
-        names::check(&certificate, Role::Root, false).map_err(|_| AnchorError::Names)?;
-        Ok(Self::of(root, false))
+        chain::parse(root).ok_or(AnchorError::Certificate)
+    }
+
+    fn named(root: &[u8], certificate: &Certificate, naming: Naming) -> Result<Self, AnchorError> {
+        names::check(certificate, Role::Root, naming).map_err(|_| AnchorError::Names)?;
+        Ok(Self::of(root, naming))
     }
 
     /// The root that simulated evidence brings; the policy pins its fingerprint.
     pub(super) fn simulated(root: &[u8]) -> Result<Self, Rejection> {
         let certificate = chain::parse(root).ok_or(Rejection::Malformed("the simulated root"))?;
-        names::check(&certificate, Role::Root, true)?;
-        Ok(Self::of(root, true))
+        names::check(&certificate, Role::Root, Naming::Simulated)?;
+        Ok(Self::of(root, Naming::Simulated))
     }
 
-    fn of(root: &[u8], simulated: bool) -> Self {
-        Self { der: root.into(), fingerprint: fingerprint(root), simulated }
+    fn of(root: &[u8], naming: Naming) -> Self {
+        Self { der: root.into(), fingerprint: fingerprint(root), naming }
     }
 
     /// SHA-256 of the certificate.
@@ -63,8 +80,8 @@ impl TdxRoot {
         &self.der
     }
 
-    pub(super) const fn is_simulated(&self) -> bool {
-        self.simulated
+    pub(super) const fn naming(&self) -> Naming {
+        self.naming
     }
 
     pub(super) fn certificate(&self) -> Result<Certificate, Rejection> {

@@ -5,7 +5,7 @@ use sealane_policy::{Pinnable, SnpIdentity, SnpReference};
 use super::require;
 use crate::aspect::Aspect;
 use crate::claims::SnpClaims;
-use crate::rejection::{Rejection, TcbVersion};
+use crate::rejection::Rejection;
 
 type Check = fn(&SnpClaims, &SnpReference) -> Result<(), Rejection>;
 
@@ -87,16 +87,7 @@ fn provider(claims: &SnpClaims, reference: &SnpReference) -> Result<(), Rejectio
 }
 
 fn tcb(claims: &SnpClaims, reference: &SnpReference) -> Result<(), Rejection> {
-    let tcb = claims.tcb();
-    let versions = [
-        (TcbVersion::Reported, tcb.reported),
-        (TcbVersion::Committed, tcb.committed),
-        (TcbVersion::Launch, tcb.launch),
-    ];
-    match versions.into_iter().find(|(_, found)| !found.satisfies(&reference.min_tcb)) {
-        Some((version, found)) => Err(Rejection::TcbTooLow { version, found }),
-        None => Ok(()),
-    }
+    claims.reaches(&reference.min_tcb)
 }
 
 /// A report that is too old to tell has none.

@@ -5,6 +5,8 @@
     reason = "a test fails by panicking, and shows the lines that it judged"
 )]
 
+mod test_roots;
+
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -26,7 +28,7 @@ fn read(index: &Path) -> Value {
 #[track_caller]
 fn check(index: &Path) -> usize {
     let entries = read(index)["entries"].as_array().unwrap().clone();
-    let lines: Vec<Line> = judge(index).unwrap().collect();
+    let lines: Vec<Line> = judge(index, false).unwrap().collect();
     assert_eq!(lines.len(), entries.len());
     for (line, entry) in lines.iter().zip(&entries) {
         assert_eq!(entry["id"], line.id);
@@ -71,7 +73,7 @@ fn alone(index: &Value) -> Vec<Line> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("index.json");
     fs::write(&path, index.to_string()).unwrap();
-    judge(&path).unwrap().collect()
+    judge(&path, false).unwrap().collect()
 }
 
 #[track_caller]
@@ -105,7 +107,7 @@ fn the_entry_s_time_and_policy_count() {
 
 #[test]
 fn what_cannot_be_checked_is_never_accepted() {
-    for key in ["allow_vlek", "max_vmpl", "tcb_status", "max_age_seconds", "nonsense"] {
+    for key in ["allow_vlek", "max_vmpl", "min_tcb", "tcb_status", "max_age_seconds", "nonsense"] {
         let line = edited(|entry| entry["policy"][key] = json!(true));
         assert_line(&line, "reject", &format!("`{key}`"));
     }
@@ -154,9 +156,9 @@ fn what_is_not_there_is_missing_and_what_is_no_entry_an_error() {
 fn an_index_that_is_none_is_an_error_of_the_command() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("index.json");
-    assert!(judge(&path).is_err());
+    assert!(judge(&path, false).is_err());
     for text in ["", "[]", "{\"entries\": {}}"] {
         fs::write(&path, text).unwrap();
-        assert!(judge(&path).is_err(), "{text}");
+        assert!(judge(&path, false).is_err(), "{text}");
     }
 }
