@@ -83,7 +83,14 @@ impl Cluster {
     /// The API server's words.
     pub async fn apply(&self, manifests: &Value) -> Result<String> {
         let text = manifests.to_string();
-        self.call("kubectl", &["apply", "--server-side", "--force-conflicts", "-f", "-"], Some(text)).await
+        until("apply", async || {
+            let words = ["apply", "--server-side", "--force-conflicts", "-f", "-"];
+            match self.call("kubectl", &words, Some(text.clone())).await {
+                Err(error) if is_late_admission(&error) => Err(error.to_string()),
+                other => Ok(other),
+            }
+        })
+        .await?
     }
 
     /// Creates one object; gives it as it is stored, or with `dry_run` as it would be.
@@ -176,6 +183,13 @@ impl Cluster {
         .await?;
         Ok(Sandbox { cluster: self.clone(), owners: Owners::new()?, name })
     }
+}
+
+/// Whether the webhook ran out of the API server's time. On a loaded machine it may, and whoever applies tries again;
+/// what the webhook decided is never one of these.
+fn is_late_admission(error: &anyhow::Error) -> bool {
+    let words = error.to_string();
+    words.contains("failed to call webhook") && words.contains("context deadline exceeded")
 }
 
 async fn run(program: OsString, arguments: Vec<String>, input: Option<String>) -> Result<String> {

@@ -8,7 +8,7 @@ use std::{
 use anyhow::{Result, bail};
 
 /// How long a condition may take on a loaded machine.
-pub const PATIENCE: Duration = Duration::from_secs(120);
+pub const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Between two looks at a condition that has no watch.
 const INTERVAL: Duration = Duration::from_millis(250);
