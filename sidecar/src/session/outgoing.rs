@@ -10,6 +10,7 @@ mod kept;
 mod lane;
 mod ledger;
 mod news;
+mod refusals;
 mod schedule;
 mod stream;
 mod taking;

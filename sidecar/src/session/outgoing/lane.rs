@@ -14,17 +14,12 @@ use super::association::{LaneLink, Refusal};
 use super::generations::Generations;
 use super::ledger::{Ledger, Settled, ranges, tensors};
 use super::news::{LaneNews, Serial};
+use super::refusals::RefusalWatch;
 use super::schedule::{Choice, Promised, Schedule, drop_stalled};
 use super::stream::StreamKey;
 use crate::handoff::sender::{Intake, News, PARCELS_WAITING_MAX, Wish};
 use crate::handoff::{LaneError, Parcel, SenderEvent, Span};
 use crate::session::life::LaneLife;
-use crate::session::readiness::Readiness;
-
-/// How often a lane that waits looks whether it waits in vain.
-const REFUSAL_LOOK: Duration = Duration::from_secs(1);
-/// Looks in a row after which it does. A policy that is being rolled out refuses for moments.
-const REFUSALS_MAX: u32 = 10;
 
 /// Starts the task of a lane.
 pub(super) fn start(
@@ -49,7 +44,7 @@ pub(super) fn start(
         flushes: Vec::new(),
         generations: Generations::default(),
         uncertain: false,
-        refusals: 0,
+        refusals: RefusalWatch::default(),
         stage: Stage::Open,
         life: LaneLife::begin(&sending.context, &sending.key),
     };
@@ -101,8 +96,7 @@ struct Lane {
     generations: Generations,
     /// A tensor became uncertain since the last flush.
     uncertain: bool,
-    /// Looks in a row that found every replica refused.
-    refusals: u32,
+    refusals: RefusalWatch,
     stage: Stage,
     life: LaneLife,
 }
@@ -129,6 +123,7 @@ impl Lane {
                 break over;
             }
             let deadline = self.end_deadline();
+            let is_waiting = self.is_waiting();
             tokio::select! {
                 news = inbox.recv() => match news {
                     Some(LaneNews::Failed(error)) => break Over::Failed(error),
@@ -149,11 +144,11 @@ impl Lane {
                     }
                 }
                 () = tokio::time::sleep_until(deadline.unwrap_or_else(Instant::now)), if deadline.is_some() => {}
-                () = tokio::time::sleep(REFUSAL_LOOK), if self.is_waiting() => {
+                () = self.refusals.due(is_waiting) => {
                     if self.sending.delivery() == Delivery::Broadcast && !self.next.is_empty() {
                         drop_stalled(&self.sending.entries());
                     }
-                    if let Some(error) = self.refused() {
+                    if let Some(error) = self.refusals.look(self.sending.readiness()) {
                         break Over::Failed(error);
                     }
                 }
@@ -165,16 +160,6 @@ impl Lane {
     /// Whether something depends on a replica.
     fn is_waiting(&self) -> bool {
         !(self.next.is_empty() && self.ledger.is_empty())
-    }
-
-    /// Replicas that are all refused, and stay so for a while, will not take what waits here.
-    fn refused(&mut self) -> Option<LaneError> {
-        let Readiness::Refused { reason, message } = self.sending.readiness() else {
-            self.refusals = 0;
-            return None;
-        };
-        self.refusals += 1;
-        (self.refusals >= REFUSALS_MAX).then(|| LaneError::refused(reason, message))
     }
 
     /// Whether the client's next wish can be looked at: everything before it has found its place or its answer.
