@@ -4,6 +4,7 @@ mod assembly;
 mod core;
 mod event;
 mod fail;
+mod flight;
 mod keyed;
 mod lane;
 mod opening;
@@ -32,11 +33,12 @@ use crate::frame::{
 };
 use crate::handshake::{Kind, Suite};
 use crate::keys::Random;
-use crate::record::{Level, Rekey};
+use crate::record::{Level, Rekey, Unread};
 use crate::ticket::Ticket;
 
 pub use event::{ClosedBy, Event, EvidenceReceived, EvidenceWanted, Introduction};
 pub use fail::{ApiMisuse, ChunkError, Fail, IssueError, SendError, StartError};
+pub(crate) use flight::HandshakeFlight;
 pub use places::Places;
 pub use renewal::RenewError;
 pub use setup::{AcceptSetup, Local, PolicyView, Setup, Timing};
@@ -127,71 +129,72 @@ impl Connection {
         input: &mut [u8],
         sink: &mut dyn Sink,
     ) -> Result<usize, Fail> {
-        match self.core.level {
-            Level::Records => self.handle_bytes(now, input, sink),
-            Level::Packets => Err(Fail::Order("bytes came that were in no packet")),
-        }
-    }
-
-    /// As [`Self::handle_input`], for bytes of the handshake, or of records that came out of packets.
-    pub(crate) fn handle_bytes(
-        &mut self,
-        now: Moment,
-        input: &mut [u8],
-        sink: &mut dyn Sink,
-    ) -> Result<usize, Fail> {
-        self.core.touch(now);
-        if self.is_closed() {
-            return Err(Fail::Closed);
+        self.begin_input(now)?;
+        if self.core.level == Level::Packets {
+            return self.ended(Err(Fail::Order("bytes came that were in no packet")));
         }
         let mut used = 0_usize;
         while let Some(rest) = input.get_mut(used..).filter(|rest| !rest.is_empty()) {
-            match self.handle_message(rest, sink) {
-                Ok(Some(consumed)) => used = used.saturating_add(consumed),
-                Ok(None) => break,
-                Err(fail) => {
-                    self.end(blame(&fail), fail.reason());
-                    return Err(fail);
-                }
-            }
+            let handled = match &self.state {
+                State::Opening(_) => self.on_handshake(rest),
+                State::Keyed(_) | State::Closed(_) => self.on_record(Unread::Sealed(rest), sink),
+            };
+            let Some(consumed) = self.ended(handled)? else { break };
+            used = used.saturating_add(consumed);
         }
         Ok(used)
     }
 
-    /// Handles one message or record and returns its length; `None` while it is incomplete.
-    fn handle_message(&mut self, input: &mut [u8], sink: &mut dyn Sink) -> Result<Option<usize>, Fail> {
-        match std::mem::replace(&mut self.state, State::Closed(None)) {
-            State::Opening(opening) => {
-                let may_refuse = opening.may_refuse();
-                let (state, used) = match opening.on_input(&mut self.core, input) {
-                    Ok(Progress::Incomplete(opening)) => (State::Opening(Box::new(opening)), None),
-                    Ok(Progress::Next(opening, used)) => (State::Opening(Box::new(opening)), Some(used)),
-                    Ok(Progress::Keyed(keyed, used)) => (State::Keyed(keyed), Some(used)),
-                    Err(fail) => {
-                        // Whatever is said now is unauthenticated: a hint for the operator at the other end.
-                        if may_refuse && blame(&fail) == ClosedBy::Local {
-                            let _ = put_refusal(&mut self.core, fail.reason());
-                        }
-                        return Err(fail);
-                    }
-                };
-                self.state = state;
-                Ok(used)
+    fn begin_input(&mut self, now: Moment) -> Result<(), Fail> {
+        self.core.touch(now);
+        if self.is_closed() { Err(Fail::Closed) } else { Ok(()) }
+    }
+
+    /// What came of some input: the connection is over if that is an error.
+    fn ended<T>(&mut self, handled: Result<T, Fail>) -> Result<T, Fail> {
+        handled.inspect_err(|fail| self.end(blame(fail), fail.reason()))
+    }
+
+    /// Handles the message at the front of `input`, before there are keys, and returns its length; `None` while it is
+    /// incomplete.
+    fn on_handshake(&mut self, input: &[u8]) -> Result<Option<usize>, Fail> {
+        const AGAIN: Fail = Fail::Order("a message of the handshake came after it");
+        let State::Opening(opening) = std::mem::replace(&mut self.state, State::Closed(None)) else {
+            return Err(AGAIN);
+        };
+        let may_refuse = opening.may_refuse();
+        let (state, used) = match opening.on_input(&mut self.core, input) {
+            Ok(Progress::Incomplete(opening)) => (State::Opening(Box::new(opening)), None),
+            Ok(Progress::Next(opening, used)) => (State::Opening(Box::new(opening)), Some(used)),
+            Ok(Progress::Keyed(keyed, used)) => (State::Keyed(keyed), Some(used)),
+            Err(fail) => {
+                // Whatever is said now is unauthenticated: a hint for the operator at the other end.
+                if may_refuse && blame(&fail) == ClosedBy::Local {
+                    let _ = put_refusal(&mut self.core, fail.reason());
+                }
+                return Err(fail);
             }
-            State::Keyed(mut keyed) => {
-                let result = keyed.on_input(&mut self.core, input, sink);
-                self.state = State::Keyed(keyed);
-                let Some((used, flow)) = result? else { return Ok(None) };
+        };
+        self.state = state;
+        Ok(used)
+    }
+
+    /// Handles the record at the front of `input` and returns its length; `None` while it is incomplete.
+    fn on_record(&mut self, input: Unread<'_>, sink: &mut dyn Sink) -> Result<Option<usize>, Fail> {
+        let length = input.len();
+        match &mut self.state {
+            State::Opening(_) => Err(Fail::Order("a record came before there were keys")),
+            State::Keyed(keyed) => {
+                let Some((used, flow)) = keyed.on_input(&mut self.core, input, sink)? else {
+                    return Ok(None);
+                };
                 if let Flow::ClosedByRemote(reason) = flow {
                     self.end(ClosedBy::Remote, reason);
                 }
                 Ok(Some(used))
             }
             // After the remote's close frame nothing is looked at any more.
-            State::Closed(sealer) => {
-                self.state = State::Closed(sealer);
-                Ok(Some(input.len()))
-            }
+            State::Closed(_) => Ok(Some(length)),
         }
     }
 

@@ -25,14 +25,15 @@ pub use input::InputBuffer;
 pub use rekey::Rekey;
 
 pub(crate) use header::{Header, RecordKind};
-pub(crate) use level::{Level, LevelOpener, LevelSealer};
+pub(crate) use level::{Level, LevelOpener, LevelSealer, Unread};
 pub(crate) use opener::Opener;
 pub(crate) use output::{Lane, Output, OutputError};
 pub use packet::ConnectionId;
 #[cfg(test)]
 pub(crate) use packet::Header as PacketHeader;
 pub(crate) use packet::{
-    HEADER_BYTES as PACKET_HEADER_BYTES, OpenError, PacketNumber, PacketOpener, PacketSealer, addressee,
+    HEADER_BYTES as PACKET_HEADER_BYTES, OpenError, OpenedPacket, PacketNumber, PacketOpener, PacketProof,
+    PacketSealer, addressee,
 };
 pub(crate) use sealer::Sealer;
 

@@ -18,7 +18,7 @@ use crate::keys::{EvidenceDigests, Random, Resumption, TicketId, public_id};
 use crate::limits::{
     EVIDENCE_BYTES_MAX, REATTEST_INTERVAL_MICROS_MIN, RECORD_HEADER_BYTES, TICKETS_OF_ATTESTATION_MAX,
 };
-use crate::record::{Header, Lane, LevelOpener, LevelSealer, OutputError, PacketOpener, RecordKind};
+use crate::record::{Lane, LevelOpener, LevelSealer, OutputError, PacketOpener, RecordKind, Unread};
 use crate::ticket::{Past, Ticket};
 
 const MICROS_PER_SECOND: u64 = 1_000_000;
@@ -115,14 +115,10 @@ impl Keyed {
     pub(super) fn on_input(
         &mut self,
         core: &mut Core,
-        input: &mut [u8],
+        input: Unread<'_>,
         sink: &mut dyn Sink,
     ) -> Result<Option<(usize, Flow)>, Fail> {
-        let Some((head, rest)) = input.split_first_chunk_mut::<RECORD_HEADER_BYTES>() else {
-            return Ok(None);
-        };
-        let header = Header::parse(*head, core.level)?;
-        let Some(body) = rest.get_mut(..header.length) else { return Ok(None) };
+        let Some((header, body)) = input.into_record()? else { return Ok(None) };
         let plaintext = self.opener.open(header, body, core.now)?;
         core.last_input = core.now;
         let used = header.length.saturating_add(RECORD_HEADER_BYTES);

@@ -1,7 +1,8 @@
 //! What the engine needs that carries a connection in packets.
 
-use super::{Connection, State};
-use crate::record::{LevelOpener, LevelSealer, PacketOpener, PacketSealer};
+use super::{Connection, Fail, HandshakeFlight, Sink, State};
+use crate::Moment;
+use crate::record::{LevelOpener, LevelSealer, PacketOpener, PacketProof, PacketSealer, Unread};
 
 /// The keys of a connection whose packets are sealed, as far as there are any.
 pub(crate) struct PacketKeys<'a> {
@@ -10,6 +11,42 @@ pub(crate) struct PacketKeys<'a> {
 }
 
 impl Connection {
+    /// Takes a flight of the handshake. No frame comes of one, whatever it says.
+    ///
+    /// # Errors
+    /// [`Fail`] when the connection is over.
+    pub(crate) fn handle_flight(&mut self, now: Moment, flight: &HandshakeFlight) -> Result<(), Fail> {
+        self.begin_input(now)?;
+        let length = flight.bytes().len();
+        let handled = match self.on_handshake(flight.bytes()) {
+            Ok(Some(used)) if used != length => Err(Fail::Order("a flight was not what was awaited")),
+            // None: nothing was awaited.
+            other => other.map(drop),
+        };
+        self.ended(handled)
+    }
+
+    /// As [`Self::handle_input`], for bytes that came out of packets, each of which opened, the last one with `proof`.
+    ///
+    /// # Errors
+    /// [`Fail`] when the connection is over; the close frame that tells the remote is in the output.
+    pub(crate) fn handle_opened(
+        &mut self,
+        now: Moment,
+        input: &[u8],
+        proof: &PacketProof,
+        sink: &mut dyn Sink,
+    ) -> Result<usize, Fail> {
+        self.begin_input(now)?;
+        let mut used = 0_usize;
+        while let Some(rest) = input.get(used..).filter(|rest| !rest.is_empty()) {
+            let handled = self.on_record(Unread::Opened(rest, proof), sink);
+            let Some(consumed) = self.ended(handled)? else { break };
+            used = used.saturating_add(consumed);
+        }
+        Ok(used)
+    }
+
     /// Bytes of the handshake that nothing seals.
     pub(crate) fn poll_clear(&self) -> &[u8] {
         self.core.output.clear()

@@ -16,7 +16,7 @@ use crate::Moment;
 use crate::connection::{Connection, Fail, Sink, StartError};
 use crate::keys::Random;
 use crate::limits::{DATAGRAM_BYTES_MIN, TAG_BYTES};
-use crate::record::{ConnectionId, OpenError, PACKET_HEADER_BYTES, PacketNumber, addressee};
+use crate::record::{ConnectionId, OpenError, OpenedPacket, PACKET_HEADER_BYTES, PacketNumber, addressee};
 use crate::recovery::{Content, Received};
 use crate::size::wide;
 
@@ -132,7 +132,7 @@ impl Engine {
         let handled = match addressee(datagram) {
             Some(id) if id == self.own => self.on_packet(connection, now, from, datagram, sink),
             Some(_) => Ok(()),
-            None => self.on_clear(connection, now, from, datagram, sink),
+            None => self.on_clear(connection, now, from, datagram),
         };
         if let Err(fail) = &handled {
             connection.fail(fail);
@@ -146,7 +146,6 @@ impl Engine {
         now: Moment,
         from: SocketAddr,
         datagram: &[u8],
-        sink: &mut dyn Sink,
     ) -> Result<(), Fail> {
         // Nobody moves before there are keys.
         let Some(clear) = Clear::parse(datagram).filter(|_| from == self.path.remote()) else {
@@ -162,16 +161,11 @@ impl Engine {
                 connection.handle_cut();
                 Ok(())
             }
-            Heard::Flight(mut bytes) if !connection.is_keyed() => {
+            Heard::Flight(flight) if !connection.is_keyed() => {
                 self.remote = self.opening.remote();
-                // A flight is whole; what follows it in the same bytes is nothing of the handshake.
-                let used = connection.handle_bytes(now, &mut bytes, sink)?;
+                connection.handle_flight(now, &flight)?;
                 self.say(connection, now);
-                if used == bytes.len() {
-                    Ok(())
-                } else {
-                    Err(Fail::Order("a flight was not what was awaited"))
-                }
+                Ok(())
             }
             Heard::Flight(_) => Ok(()),
         }
@@ -190,7 +184,7 @@ impl Engine {
         let Some(opener) = connection.packet_keys().opener else { return Ok(()) };
         let received = &self.received;
         let opened = opener.open(datagram, now, |number| received.is_seen(number.0));
-        let (number, plaintext) = match opened {
+        let OpenedPacket { number, plaintext, proof } = match opened {
             Ok(opened) => opened,
             Err(OpenError::Ignored) => return Ok(()),
             Err(OpenError::Fatal(error)) => return Err(error.into()),
@@ -201,7 +195,7 @@ impl Engine {
             self.path.try_out(from, token, size, now);
         }
         let (mut asks, mut acknowledges) = (false, false);
-        let mut rest = &*plaintext;
+        let mut rest = plaintext;
         while let Some((part, after)) = part::next(rest).map_err(|_| Fail::Order("a part of a packet"))? {
             match part {
                 // One is enough, and each makes this side look through what it has sent.
@@ -220,7 +214,7 @@ impl Engine {
                 }
                 Part::Bytes { offset, bytes } => {
                     asks = true;
-                    if !self.sequence.on_bytes(connection, now, offset, bytes, sink)? {
+                    if !self.sequence.on_bytes(connection, now, (offset, bytes), &proof, sink)? {
                         // As if it were lost: it comes again.
                         return Ok(());
                     }

@@ -13,6 +13,7 @@
 use super::clear::{Clear, FLIGHTS, FlightPart, NOBODY};
 use super::cookie::Cookie;
 use crate::Moment;
+use crate::connection::HandshakeFlight;
 use crate::limits::{FLIGHT_BYTES_MAX, FLIGHT_WAIT_MICROS, FLIGHT_WAIT_MICROS_MAX};
 use crate::record::ConnectionId;
 use crate::recovery::Ranges;
@@ -61,22 +62,21 @@ impl Arriving {
         Self { index, bytes: Vec::new(), held: Ranges::new() }
     }
 
-    /// Keeps a piece; the whole flight when it was the last one.
-    fn take(&mut self, part: &FlightPart<'_>) -> Option<Vec<u8>> {
+    /// Keeps a piece; the whole flight when it was the last one. Bytes that are no flight are forgotten: the remote says
+    /// its own again.
+    fn take(&mut self, part: &FlightPart<'_>) -> Option<HandshakeFlight> {
         let length = usize::from(part.length);
-        if self.bytes.is_empty() {
-            self.bytes = vec![0; length.min(FLIGHT_BYTES_MAX)];
-        }
-        // One that says something else about its flight is not of the same.
+        // Of two that say something else about their flight the newer counts: a forged one does not keep the remote's out.
         if self.bytes.len() != length {
-            return None;
+            *self = Self { bytes: vec![0; length.min(FLIGHT_BYTES_MAX)], ..Self::new(self.index) };
         }
         let start = usize::from(part.offset);
         let end = start.saturating_add(part.bytes.len());
         self.bytes.get_mut(start..end)?.copy_from_slice(part.bytes);
         self.held.insert(wide(start)..wide(end));
         let whole = self.held.first() == Some(0..wide(length));
-        whole.then(|| std::mem::take(&mut self.bytes))
+        let bytes = whole.then(|| std::mem::replace(self, Self::new(self.index)).bytes)?;
+        HandshakeFlight::new(self.index, bytes)
     }
 }
 
@@ -84,8 +84,7 @@ impl Arriving {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Heard {
     Nothing,
-    /// Bytes for the handshake.
-    Flight(Vec<u8>),
+    Flight(HandshakeFlight),
     /// The remote has no such connection.
     Unknown,
 }
@@ -157,13 +156,13 @@ impl Opening {
             }
             return (Heard::Nothing, None);
         }
-        let Some(bytes) = self.arriving.take(part) else { return (Heard::Nothing, None) };
+        let Some(flight) = self.arriving.take(part) else { return (Heard::Nothing, None) };
         self.arriving = Arriving::new(part.index.saturating_add(2));
         self.remote = Some(part.from);
         let trip = self.said.take().map(|said| now.micros_since(said));
         // It answers what this side has said.
         (self.flight, self.due) = (None, None);
-        (Heard::Flight(bytes), trip)
+        (Heard::Flight(flight), trip)
     }
 
     /// What the handshake says next: a flight of its own.
@@ -284,6 +283,17 @@ mod tests {
         opening.handle(&Clear::parse(datagram).unwrap(), now)
     }
 
+    /// A message of the handshake in so many bytes.
+    fn message(length: u8) -> Vec<u8> {
+        let mut message = vec![length; length.into()];
+        message[..4].copy_from_slice(&[1, 0, 0, length - 4]);
+        message
+    }
+
+    fn flight(index: u8, bytes: &[u8]) -> Heard {
+        Heard::Flight(HandshakeFlight::new(index, bytes.to_vec()).unwrap())
+    }
+
     fn cookie() -> Vec<u8> {
         let mut space = [0; 64];
         let cookie = Clear::Cookie { to: A, cookie: Cookie([5; COOKIE_BYTES]) };
@@ -293,28 +303,29 @@ mod tests {
 
     #[test]
     fn three_flights_cross_and_each_is_whole_before_it_counts() {
-        let (offer, answer, end) = (vec![1; 1_400], vec![2; 1_300], vec![3; 70]);
+        let (offer, end) = (vec![1; 1_400], message(70));
+        let answer = [&[1, 0, 5, 16][..], &[2; 1_296]].concat();
         let mut initiator = Opening::initiator(A, offer.clone(), START);
         let mut responder = Opening::responder(B, A);
         let asked = said(&mut initiator, START);
         assert_eq!(asked.iter().map(Vec::len).collect::<Vec<_>>(), [DATAGRAM_BYTES_MIN]);
         let trip = hear(&mut initiator, &cookie(), START.plus_micros(70));
         assert_eq!(trip, (Heard::Nothing, Some(70)));
-        let flight = said(&mut initiator, START.plus_micros(70));
-        assert_eq!(flight.len(), 2);
+        let parts = said(&mut initiator, START.plus_micros(70));
+        assert_eq!(parts.len(), 2);
         // In any order, and more than once.
         for (datagram, heard) in [(1, None), (1, None), (0, Some(&offer))] {
-            let (heard_now, _) = hear(&mut responder, &flight[datagram], START);
-            assert_eq!(heard_now, heard.map_or(Heard::Nothing, |bytes| Heard::Flight(bytes.clone())));
+            let (heard_now, _) = hear(&mut responder, &parts[datagram], START);
+            assert_eq!(heard_now, heard.map_or(Heard::Nothing, |bytes| flight(0, bytes)));
         }
         responder.say(answer.clone(), START);
-        let flight = said(&mut responder, START);
-        assert_eq!(hear(&mut initiator, &flight[0], START).0, Heard::Nothing);
-        assert_eq!(hear(&mut initiator, &flight[1], START).0, Heard::Flight(answer));
+        let parts = said(&mut responder, START);
+        assert_eq!(hear(&mut initiator, &parts[0], START).0, Heard::Nothing);
+        assert_eq!(hear(&mut initiator, &parts[1], START).0, flight(1, &answer));
         assert_eq!(initiator.remote(), Some(B));
         initiator.say(end.clone(), START);
-        let flight = said(&mut initiator, START);
-        assert_eq!(hear(&mut responder, &flight[0], START).0, Heard::Flight(end));
+        let parts = said(&mut initiator, START);
+        assert_eq!(hear(&mut responder, &parts[0], START).0, flight(2, &end));
         assert!(!responder.is_waiting() && initiator.is_waiting());
         initiator.answered();
         assert!(!initiator.is_waiting() && initiator.poll_timeout().is_none());
@@ -354,6 +365,30 @@ mod tests {
         assert_eq!(said(&mut responder, START).len(), 0);
         assert_eq!(hear(&mut responder, &flight[0], START).0, Heard::Nothing);
         assert_eq!(said(&mut responder, START).len(), 1);
+    }
+
+    /// Whoever is on the path may put a datagram before the remote's: it spoils a round at most.
+    #[test]
+    fn the_flight_of_the_remote_arrives_behind_a_forged_one() {
+        let mut initiator = Opening::initiator(A, vec![1; 100], START);
+        said(&mut initiator, START);
+        hear(&mut initiator, &cookie(), START);
+        said(&mut initiator, START);
+        let answer = message(60);
+        let part =
+            FlightPart { to: A, from: B, index: 1, length: 60, offset: 0, cookie: None, bytes: &answer };
+        let longer = [&answer[..], b"x"].concat();
+        let forged = [
+            FlightPart { length: 61, bytes: &longer, ..part },
+            FlightPart { length: 90, ..part },
+            FlightPart { length: 59, bytes: &answer[..59], ..part },
+            FlightPart { bytes: &[3; 60], ..part },
+        ];
+        for forged in forged {
+            assert_eq!(initiator.handle(&Clear::Flight(forged), START).0, Heard::Nothing, "{forged:?}");
+            assert!(initiator.is_waiting(), "it goes on asking");
+        }
+        assert_eq!(initiator.handle(&Clear::Flight(part), START).0, flight(1, &answer));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::outgoing::Outgoing;
 use crate::Moment;
 use crate::connection::{Connection, Fail, Sink};
 use crate::limits::{STREAM_WINDOW_BYTES, STREAM_WINDOW_BYTES_MIN};
-use crate::record::InputBuffer;
+use crate::record::{InputBuffer, PacketProof};
 use crate::size::wide;
 
 /// See the module's documentation.
@@ -98,8 +98,8 @@ impl Sequence {
         &mut self,
         connection: &mut Connection,
         now: Moment,
-        offset: u64,
-        bytes: &[u8],
+        (offset, bytes): (u64, &[u8]),
+        proof: &PacketProof,
         sink: &mut dyn Sink,
     ) -> Result<bool, Fail> {
         if offset.saturating_add(wide(bytes.len())) > self.told {
@@ -109,7 +109,7 @@ impl Sequence {
             return Ok(true);
         }
         if offset == self.incoming.next() && !self.incoming.has_gaps() {
-            self.hand_on(connection, now, bytes, sink)?;
+            self.hand_on(connection, now, bytes, proof, sink)?;
             self.incoming.advance(bytes.len());
             return Ok(true);
         }
@@ -120,7 +120,7 @@ impl Sequence {
         let mut handed = Ok(());
         while !incoming.ready().is_empty() && handed.is_ok() {
             let ready = incoming.ready();
-            handed = self.hand_on(connection, now, ready, sink);
+            handed = self.hand_on(connection, now, ready, proof, sink);
             let length = ready.len();
             incoming.advance(length);
         }
@@ -133,6 +133,7 @@ impl Sequence {
         connection: &mut Connection,
         now: Moment,
         mut bytes: &[u8],
+        proof: &PacketProof,
         sink: &mut dyn Sink,
     ) -> Result<(), Fail> {
         while !bytes.is_empty() {
@@ -140,7 +141,7 @@ impl Sequence {
             let (here, rest) = bytes.split_at(bytes.len().min(space.len()));
             space.get_mut(..here.len()).unwrap_or_default().copy_from_slice(here);
             self.input.filled(here.len());
-            let used = connection.handle_bytes(now, self.input.unread(), sink)?;
+            let used = connection.handle_opened(now, self.input.unread(), proof, sink)?;
             self.input.consumed(used);
             bytes = rest;
             if connection.is_closed() {

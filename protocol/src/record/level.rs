@@ -4,7 +4,7 @@
 //! A record inside of packets has its header and no tag: what came out of a packet is authenticated. Which of the two a
 //! connection does is decided before it has keys and never changes.
 
-use super::packet::{PacketOpener, PacketSealer};
+use super::packet::{PacketOpener, PacketProof, PacketSealer};
 use super::{Header, Opener, RecordError, RecordKind, Rekey, Sealer};
 use crate::Moment;
 use crate::keys::{Label, LinkSecret, Root};
@@ -34,6 +34,40 @@ impl Level {
         match self {
             Self::Records => root.link(from, FIRST_LINK.0, &FIRST_LINK.1),
             Self::Packets => root.datagrams(from),
+        }
+    }
+}
+
+/// Bytes of records as the carrier brought them.
+#[derive(Debug)]
+pub(crate) enum Unread<'a> {
+    /// Every record in them is sealed.
+    Sealed(&'a mut [u8]),
+    /// They came out of packets that opened.
+    Opened(&'a [u8], &'a PacketProof),
+}
+
+impl Unread<'_> {
+    /// Header and body of the record at their front; `None` while it is incomplete.
+    pub(crate) fn into_record(self) -> Result<Option<(Header, Self)>, RecordError> {
+        Ok(match self {
+            Self::Sealed(bytes) => {
+                let Some((head, rest)) = bytes.split_first_chunk_mut() else { return Ok(None) };
+                let header = Header::parse(*head, Level::Records)?;
+                rest.get_mut(..header.length).map(|body| (header, Self::Sealed(body)))
+            }
+            Self::Opened(bytes, proof) => {
+                let Some((head, rest)) = bytes.split_first_chunk() else { return Ok(None) };
+                let header = Header::parse(*head, Level::Packets)?;
+                rest.get(..header.length).map(|body| (header, Self::Opened(body, proof)))
+            }
+        })
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Sealed(bytes) => bytes.len(),
+            Self::Opened(bytes, _) => bytes.len(),
         }
     }
 }
@@ -149,13 +183,17 @@ impl LevelOpener {
     pub(crate) fn open<'a>(
         &mut self,
         header: Header,
-        body: &'a mut [u8],
+        body: Unread<'a>,
         now: Moment,
     ) -> Result<&'a [u8], RecordError> {
-        match self {
-            Self::Records(opener) => opener.open(header, body, now),
-            Self::Packets(_) if matches!(header.kind, RecordKind::Data | RecordKind::Renewed) => Ok(body),
-            Self::Packets(_) => Err(RecordError::Kind),
+        match (self, body) {
+            (Self::Records(opener), Unread::Sealed(body)) => opener.open(header, body, now),
+            (Self::Packets(_), Unread::Opened(body, _))
+                if matches!(header.kind, RecordKind::Data | RecordKind::Renewed) =>
+            {
+                Ok(body)
+            }
+            _ => Err(RecordError::Kind),
         }
     }
 

@@ -19,7 +19,7 @@ pub use header::ConnectionId;
 #[cfg(test)]
 pub(crate) use header::Header;
 pub(crate) use header::{HEADER_BYTES, PacketNumber, addressee};
-pub(crate) use opener::{OpenError, PacketOpener};
+pub(crate) use opener::{OpenError, OpenedPacket, PacketOpener, PacketProof};
 pub(crate) use sealer::PacketSealer;
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 mod acknowledging;
 mod carrying;
+mod forged;
 mod keeping;
 mod net;
 mod opening;

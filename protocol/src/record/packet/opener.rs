@@ -25,6 +25,18 @@ pub(crate) enum OpenError {
     Fatal(RecordError),
 }
 
+/// That a packet opened. Only [`PacketOpener::open`] makes one, and nothing else lets bytes pass for the remote's.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct PacketProof(());
+
+/// A packet that opened.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct OpenedPacket<'a> {
+    pub(crate) number: PacketNumber,
+    pub(crate) plaintext: &'a [u8],
+    pub(crate) proof: PacketProof,
+}
+
 /// Opens packets in whatever order they come.
 ///
 /// A packet is looked at in three steps: its number may not have been seen, it opens, and then its number is seen. The
@@ -80,13 +92,13 @@ impl PacketOpener {
         }
     }
 
-    /// Opens `packet` in place and yields its number and plaintext, unless `is_seen` knows the number.
+    /// Opens `packet` in place, unless `is_seen` knows its number.
     pub(crate) fn open<'a>(
         &mut self,
         packet: &'a mut [u8],
         now: Moment,
         is_seen: impl FnOnce(PacketNumber) -> bool,
-    ) -> Result<(PacketNumber, &'a mut [u8]), OpenError> {
+    ) -> Result<OpenedPacket<'a>, OpenError> {
         self.mask.apply(packet).ok_or(OpenError::Ignored)?;
         let (head, sealed) = packet.split_first_chunk_mut::<HEADER_BYTES>().ok_or(OpenError::Ignored)?;
         let Some(header) = Header::parse(*head, self.expected) else { return Err(self.failed()) };
@@ -112,7 +124,7 @@ impl PacketOpener {
             self.first = self.first.min(header.number);
             self.count(plaintext.len(), now)?;
         }
-        Ok((header.number, plaintext))
+        Ok(OpenedPacket { number: header.number, plaintext, proof: PacketProof(()) })
     }
 
     /// Packets may come under the first key of a new handshake.

@@ -1,6 +1,6 @@
 use sealane_types::Cipher;
 
-use super::{ConnectionId, HEADER_BYTES, OpenError, PacketNumber, PacketOpener, PacketSealer};
+use super::{ConnectionId, HEADER_BYTES, OpenError, OpenedPacket, PacketNumber, PacketOpener, PacketSealer};
 use crate::Moment;
 use crate::handshake::{KeyExchange, Suite};
 use crate::keys::{Label, LinkSecret, Root, Secret, Split};
@@ -33,7 +33,8 @@ fn seal(sealer: &mut PacketSealer, text: &[u8], now: Moment) -> Vec<u8> {
 
 fn open(opener: &mut PacketOpener, packet: &[u8], now: Moment) -> Result<(u64, Vec<u8>), OpenError> {
     let mut packet = packet.to_vec();
-    opener.open(&mut packet, now, |_| false).map(|(number, text)| (number.0, text.to_vec()))
+    let opened = opener.open(&mut packet, now, |_| false);
+    opened.map(|OpenedPacket { number, plaintext, .. }| (number.0, plaintext.to_vec()))
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr};
 
 use sealane_protocol::Moment;
-use sealane_protocol::connection::Sink;
+use sealane_protocol::connection::{ClosedBy, Sink};
 use sealane_protocol::datagram::{Congestion, Engine, Greeter, Greeting, Route, Tuning, route};
 use sealane_protocol::frame::{Frame, Sequence, StreamId};
 use sealane_support::ends::End;
@@ -257,6 +257,10 @@ impl Net {
 
     fn check(&self) {
         for (to, node) in self.nodes.iter().enumerate() {
+            if let Some((ClosedBy::Remote, reason)) = node.end.closed() {
+                let remote = self.nodes[1 - to].end.closed();
+                assert_eq!(remote, Some((ClosedBy::Local, reason)), "closed in the name of the remote");
+            }
             let said = (0..self.nodes[1 - to].said).flat_map(|chunk| [chunk; CHUNK_BYTES]);
             assert!(node.heard.0.len() <= CHUNK_BYTES * usize::from(CHUNKS));
             assert!(
