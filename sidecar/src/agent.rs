@@ -19,7 +19,6 @@ mod csi;
 mod identity;
 mod kubelet;
 mod quoter;
-mod rate;
 mod refusal;
 mod socket;
 mod volumes;

@@ -27,6 +27,7 @@ pub mod link;
 mod metrics;
 pub mod node;
 mod policy;
+mod rate;
 mod route;
 mod run;
 mod session;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use sealane_types::Digest;
 use tokio::net::{UnixListener, UnixStream};
@@ -14,18 +14,16 @@ use super::caller::Caller;
 use super::identity::{Identity, identify};
 use super::kubelet::ListPods;
 use super::quoter::Quoter;
-use super::rate::Bucket;
 use super::refusal::Refusal;
 use crate::evidence::node_message::{Answer, MessageError, Question, QuoteQuestion, send};
+use crate::rate::{RateLimit, SharedBucket};
 
 /// From connect to the last byte of the answer; a sidecar waits a little longer.
 const DEADLINE: Duration = Duration::from_secs(7);
 /// Questions of one pod: a burst, then so many per second. A pair of sidecars quotes once per re-attestation.
-const POD_BURST: u32 = 16;
-const POD_PER_SECOND: u32 = 2;
+const POD: RateLimit = RateLimit::per_second(16, 2);
 /// Quotes of the whole node, for sidecars that were identified: nobody else takes any of them.
-const NODE_BURST: u32 = 128;
-const NODE_PER_SECOND: u32 = 32;
+const NODE: RateLimit = RateLimit::per_second(128, 32);
 /// Connections of one pod at a time; more wait to be accepted.
 const POD_CONNECTIONS: usize = 4;
 
@@ -38,7 +36,7 @@ pub(super) struct Desk {
     pub(super) sidecars: BTreeSet<Digest>,
     /// The process file system of the node.
     pub(super) proc: PathBuf,
-    quotes: Bucket,
+    quotes: SharedBucket,
 }
 
 impl Desk {
@@ -48,13 +46,7 @@ impl Desk {
         sidecars: BTreeSet<Digest>,
         proc: PathBuf,
     ) -> Self {
-        Self {
-            kubelet,
-            quoter,
-            sidecars,
-            proc,
-            quotes: Bucket::new(NODE_BURST, NODE_PER_SECOND, Instant::now()),
-        }
+        Self { kubelet, quoter, sidecars, proc, quotes: SharedBucket::full(NODE) }
     }
 
     /// Whose sidecar `caller` is, if it is one and asks through its own pod's socket.
@@ -74,7 +66,7 @@ impl Desk {
         question: &QuoteQuestion,
     ) -> Result<Answer, Refusal> {
         let identity = self.identify(caller, pod_uid).await?;
-        if !self.quotes.take(Instant::now()) {
+        if !self.quotes.take() {
             return Err(Refusal::Busy);
         }
         let evidence = self.quoter.quote(question, &identity).await?;
@@ -95,7 +87,7 @@ impl Served {
         listener: std::os::unix::net::UnixListener,
     ) -> std::io::Result<Self> {
         let listener = UnixListener::from_std(listener)?;
-        let rate = Bucket::new(POD_BURST, POD_PER_SECOND, Instant::now());
+        let rate = SharedBucket::full(POD);
         let socket = Arc::new(Socket { desk, pod_uid, rate });
         Ok(Self(tokio::spawn(socket.serve(listener))))
     }
@@ -109,7 +101,7 @@ impl Served {
 struct Socket {
     desk: Arc<Desk>,
     pod_uid: String,
-    rate: Bucket,
+    rate: SharedBucket,
 }
 
 impl Socket {
@@ -160,7 +152,7 @@ impl Socket {
     }
 
     async fn answer(&self, stream: &mut UnixStream) -> Result<Answer, Refusal> {
-        if !self.rate.take(Instant::now()) {
+        if !self.rate.take() {
             return Err(Refusal::TooOften);
         }
         let caller = Caller::of(stream)?;

@@ -9,6 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sealane_protocol::Moment;
 
+use crate::rate::{RateLimit, TokenBucket};
+
 /// Caps of one class of sources.
 #[derive(Debug, Clone, Copy)]
 struct Caps {
@@ -16,19 +18,15 @@ struct Caps {
     half_open_all: u32,
     /// Unfinished handshakes of one source.
     half_open_each: u32,
-    /// Connections of one source at once, refilled at [`Self::rate`].
-    burst: u32,
-    /// Connections of one source per second.
-    rate: u32,
+    /// Connections of one source.
+    rate: RateLimit,
 }
 
-const STRANGERS: Caps = Caps { half_open_all: 64, half_open_each: 16, burst: 32, rate: 10 };
-const KNOWN: Caps = Caps { half_open_all: 512, half_open_each: 64, burst: 256, rate: 64 };
+const STRANGERS: Caps = Caps { half_open_all: 64, half_open_each: 16, rate: RateLimit::per_second(32, 10) };
+const KNOWN: Caps = Caps { half_open_all: 512, half_open_each: 64, rate: RateLimit::per_second(256, 64) };
 
 /// Sources remembered at most: beyond that, strangers are refused until others are forgotten.
 const SOURCES_MAX: usize = 8192;
-
-const MICROS_PER_SECOND: u64 = 1_000_000;
 
 /// Why a connection was refused before a byte was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -52,8 +50,7 @@ impl Refused {
 #[derive(Debug)]
 struct Source {
     half_open: u32,
-    tokens: u32,
-    refilled: Moment,
+    connections: TokenBucket,
 }
 
 #[derive(Debug, Default)]
@@ -101,18 +98,24 @@ impl Gate {
             return Err(Refused::HalfOpen);
         }
         if inner.sources.len() >= SOURCES_MAX && !inner.sources.contains_key(&source) {
-            inner.sources.retain(|_, source| source.half_open > 0 || !source.rested(now));
+            let Inner { known: named, sources, .. } = &mut *inner;
+            sources.retain(|address, source| {
+                let caps = if named.contains(address) { KNOWN } else { STRANGERS };
+                source.connections.refill(caps.rate, now);
+                source.half_open > 0 || !source.connections.is_full(caps.rate)
+            });
             if inner.sources.len() >= SOURCES_MAX && !known {
                 return Err(Refused::Rate);
             }
         }
-        let entry =
-            inner.sources.entry(source).or_insert(Source { half_open: 0, tokens: caps.burst, refilled: now });
-        entry.refill(caps, now);
+        let fresh = Source { half_open: 0, connections: TokenBucket::full(caps.rate, now) };
+        let entry = inner.sources.entry(source).or_insert(fresh);
         if entry.half_open >= caps.half_open_each {
             return Err(Refused::HalfOpen);
         }
-        entry.tokens = entry.tokens.checked_sub(1).ok_or(Refused::Rate)?;
+        if !entry.connections.take(caps.rate, now) {
+            return Err(Refused::Rate);
+        }
         entry.half_open += 1;
         *inner.half_open(known) += 1;
         Ok(Admission { gate: Arc::clone(self), source, known })
@@ -126,23 +129,6 @@ impl Gate {
 impl Inner {
     fn half_open(&mut self, known: bool) -> &mut u32 {
         if known { &mut self.half_open_known } else { &mut self.half_open_strangers }
-    }
-}
-
-impl Source {
-    fn refill(&mut self, caps: Caps, now: Moment) {
-        let gained = now.micros_since(self.refilled).saturating_mul(u64::from(caps.rate)) / MICROS_PER_SECOND;
-        if gained > 0 {
-            let gained = u32::try_from(gained).unwrap_or(u32::MAX);
-            self.tokens = self.tokens.saturating_add(gained).min(caps.burst);
-            self.refilled = now;
-        }
-    }
-
-    /// Whether forgetting this source gives it nothing.
-    fn rested(&self, now: Moment) -> bool {
-        let seconds = u64::from(STRANGERS.burst / STRANGERS.rate + 1);
-        now.micros_since(self.refilled) > seconds * MICROS_PER_SECOND
     }
 }
 
@@ -169,6 +155,8 @@ impl Drop for Admission {
 mod tests {
     use super::*;
 
+    const MICROS_PER_SECOND: u64 = 1_000_000;
+
     fn address(last: u8) -> IpAddr {
         IpAddr::from([127, 0, 0, last])
     }
@@ -193,7 +181,7 @@ mod tests {
     fn one_source_is_held_to_its_rate() {
         let gate = Arc::new(Gate::default());
         let now = Moment::default();
-        for _ in 0..STRANGERS.burst {
+        for _ in 0..STRANGERS.rate.burst() {
             drop(gate.admit(address(9), now).unwrap());
         }
         assert_eq!(gate.admit(address(9), now).unwrap_err(), Refused::Rate);

@@ -9,44 +9,20 @@ use std::sync::{Mutex, PoisonError};
 use sealane_policy::limits::AUDITOR_KEYS_MAX;
 use sealane_protocol::Moment;
 
-/// Audits at once, and the time after which one more is possible.
-#[derive(Debug, Clone, Copy)]
-struct Rate {
-    burst: u32,
-    each_micros: u64,
-}
+use crate::rate::{RateLimit, TokenBucket};
 
-/// Of one auditor.
-const ONE: Rate = Rate { burst: 4, each_micros: 5_000_000 };
+/// Audits of one auditor.
+const ONE: RateLimit = RateLimit::every_micros(4, 5_000_000);
 /// Of all auditors together.
-const ALL: Rate = Rate { burst: 16, each_micros: 1_000_000 };
+const ALL: RateLimit = RateLimit::per_second(16, 1);
 
 /// Keys remembered at most. Only keys that a policy lists get here, so those of two policies have room.
 const KEYS_MAX: usize = 2 * AUDITOR_KEYS_MAX;
 
-#[derive(Debug, Clone, Copy)]
-struct Bucket {
-    tokens: u32,
-    refilled: Moment,
-}
-
-impl Bucket {
-    const fn full(rate: Rate, now: Moment) -> Self {
-        Self { tokens: rate.burst, refilled: now }
-    }
-
-    fn refill(&mut self, rate: Rate, now: Moment) {
-        let gained = now.micros_since(self.refilled) / rate.each_micros;
-        let tokens = u64::from(self.tokens).saturating_add(gained).min(u64::from(rate.burst));
-        self.tokens = u32::try_from(tokens).unwrap_or(rate.burst);
-        self.refilled = self.refilled.plus_micros(gained.saturating_mul(rate.each_micros));
-    }
-}
-
 #[derive(Debug, Default)]
 struct Inner {
-    all: Option<Bucket>,
-    each: HashMap<[u8; 32], Bucket>,
+    all: Option<TokenBucket>,
+    each: HashMap<[u8; 32], TokenBucket>,
 }
 
 /// Decides whether an auditor that the policy lists gets evidence now.
@@ -63,22 +39,18 @@ impl Audits {
         if each.len() >= KEYS_MAX && !each.contains_key(key) {
             each.retain(|_, bucket| {
                 bucket.refill(ONE, now);
-                bucket.tokens < ONE.burst
+                !bucket.is_full(ONE)
             });
             if each.len() >= KEYS_MAX {
                 return false;
             }
         }
-        let common = all.get_or_insert(Bucket::full(ALL, now));
-        let one = each.entry(*key).or_insert(Bucket::full(ONE, now));
+        let common = all.get_or_insert(TokenBucket::full(ALL, now));
+        let one = each.entry(*key).or_insert(TokenBucket::full(ONE, now));
         common.refill(ALL, now);
         one.refill(ONE, now);
-        // One that has used up its own share takes nothing from the others'.
-        let left = one.tokens.checked_sub(1).zip(common.tokens.checked_sub(1));
-        if let Some(left) = left {
-            (one.tokens, common.tokens) = left;
-        }
-        left.is_some()
+        // One that has used up its own share takes nothing from the others', nor they from its.
+        !one.is_empty() && common.take_refilled() && one.take_refilled()
     }
 }
 
@@ -96,7 +68,7 @@ mod tests {
     fn one_auditor_is_held_to_its_rate() {
         let audits = Audits::default();
         let now = Moment::default();
-        for _ in 0..ONE.burst {
+        for _ in 0..ONE.burst() {
             assert!(audits.admit(&key(1), now));
         }
         assert!(!audits.admit(&key(1), now));
@@ -112,7 +84,7 @@ mod tests {
         let audits = Audits::default();
         let now = Moment::default();
         let answered = (0..=u8::MAX).filter(|number| audits.admit(&key(*number), now)).count();
-        assert_eq!(answered, ALL.burst as usize);
+        assert_eq!(answered, ALL.burst() as usize);
         assert!(audits.admit(&key(200), now.plus_micros(SECOND)));
         assert!(!audits.admit(&key(201), now.plus_micros(SECOND)));
     }

@@ -120,7 +120,7 @@ impl Node {
     /// The socket of a pod that may ask so often, and then no more.
     fn measured(&self, uid: &str, questions: u32) -> PathBuf {
         let (path, listener) = self.bound(uid);
-        let rate = Bucket::new(questions, 0, Instant::now());
+        let rate = SharedBucket::full(RateLimit::every_micros(questions, u64::MAX));
         let socket = Socket { desk: Arc::clone(&self.desk), pod_uid: uid.to_owned(), rate };
         tokio::spawn(Arc::new(socket).serve(UnixListener::from_std(listener).unwrap()));
         path
@@ -226,7 +226,7 @@ async fn one_pod_is_held_to_its_rate_and_takes_nothing_from_others() {
 #[tokio::test]
 async fn callers_that_are_refused_take_nothing_of_the_nodes_rate() {
     let mut node = Node::new(pod(), '1');
-    Arc::get_mut(&mut node.desk).unwrap().quotes = Bucket::new(1, 0, Instant::now());
+    Arc::get_mut(&mut node.desk).unwrap().quotes = SharedBucket::full(RateLimit::every_micros(1, u64::MAX));
     for uid in ["00000000-9d5e-4a51-8d6f-2f4f6e0c8a11", "11111111-9d5e-4a51-8d6f-2f4f6e0c8a11"] {
         let stranger = node.socket(uid);
         assert_refused(&quote(&stranger).await, "another pod");
