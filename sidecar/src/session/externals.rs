@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use sealane_attestation::{Statement, VerifiedPeer};
+use sealane_protocol::connection::Introduction;
 use sealane_types::{Assurance, PeerName, Platform, PodIdentity, PublicKey, Reason, UnixSeconds};
 use tokio::sync::Notify;
 
@@ -136,6 +137,14 @@ impl Externals {
             known.problem = Some(Problem { reason, message: message.to_owned(), since: Instant::now() });
             drop(peers);
             self.changed.notify_one();
+        }
+    }
+
+    /// What a remote proves is not accepted, whichever side dialled.
+    pub(crate) fn refuse(&self, remote: Option<&Introduction>, reason: Reason) {
+        if let Some(introduction) = remote {
+            let message = format!("what it proves is not accepted: {reason}");
+            self.miss(&introduction.peer, reason, &message);
         }
     }
 

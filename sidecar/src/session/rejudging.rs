@@ -38,6 +38,16 @@ impl Rejudging {
         self.collateral.borrow().edition() != peer.edition()
     }
 
+    /// Whether `verdict` is only that collateral is over which has been replaced since: what the newer one says of `peer`
+    /// is on its way, and ends the connection or not.
+    pub(super) fn overtakes(
+        &self,
+        verdict: &Result<VerifiedPeer, Reason>,
+        peer: Option<&VerifiedPeer>,
+    ) -> bool {
+        matches!(verdict, Err(Reason::CollateralExpired)) && peer.is_some_and(|peer| self.is_stale(peer))
+    }
+
     /// The work of judging `peer` again, if its verdict is not of the collateral that is held now.
     pub(super) fn due(
         &mut self,

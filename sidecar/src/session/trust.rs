@@ -257,7 +257,8 @@ impl<'a> Trust<'a> {
         }
         let held = self.permitted(connection, traffic)?;
         let judged = judge_again(past, &held, self.context.clock.unix());
-        let peer = judged.inspect_err(|reason| self.miss(connection, *reason))?;
+        let peer =
+            judged.inspect_err(|reason| self.context.externals.refuse(connection.introduction(), *reason))?;
         traffic.verified(&peer);
         connection.judged(Ok(peer)).map_err(|_| Reason::FrameMalformed)
     }
@@ -272,14 +273,6 @@ impl<'a> Trust<'a> {
     /// Remembers a replica outside of the cluster, with what it has just proved.
     fn meet(&mut self, connection: &Connection) {
         self.meeting = connection.peer().and_then(|peer| self.context.externals.meet(peer));
-    }
-
-    /// Remembers why one is not accepted, whichever side dialled.
-    fn miss(&self, connection: &Connection, reason: Reason) {
-        if let Some(introduction) = connection.introduction() {
-            let message = format!("what it proves is not accepted: {reason}");
-            self.context.externals.miss(&introduction.peer, reason, &message);
-        }
     }
 
     fn trace_answer(&mut self, answer: &Answer) {
@@ -371,7 +364,7 @@ impl<'a> Trust<'a> {
         let verdict = self.still_holds(verdict, connection, traffic);
         self.trace.end(Step::Verification, verdict.as_ref().err().copied());
         if let Err(reason) = &verdict {
-            self.miss(connection, *reason);
+            self.context.externals.refuse(connection.introduction(), *reason);
         }
         answer::give(Answer::Judged(Box::new(verdict)), connection, traffic);
     }
@@ -402,6 +395,12 @@ impl<'a> Trust<'a> {
         connection: &mut Connection,
         traffic: &mut dyn Traffic,
     ) {
+        if self.rejudging.overtakes(&verdict, connection.peer()) {
+            return self.rejudge(connection);
+        }
+        if let Err(reason) = &verdict {
+            self.context.externals.refuse(connection.introduction(), *reason);
+        }
         match connection.reconsidered(verdict) {
             Ok(()) => self.tell_degraded(connection, traffic),
             Err(misuse) => tracing::debug!(%misuse, "a verdict came too late"),
@@ -458,9 +457,6 @@ impl<'a> Trust<'a> {
             let peer = connection.peer().ok_or(Reason::EvidenceMissing)?;
             judge_again(peer, &held, self.context.clock.unix())
         });
-        if let Err(reason) = &verdict {
-            self.miss(connection, *reason);
-        }
         self.give_again(verdict, connection, traffic);
     }
 }
