@@ -64,7 +64,8 @@ pub struct Floors {
     pub post_quantum: bool,
     /// Permitted record ciphers; an absent or empty list permits the two with 256-bit keys.
     pub ciphers: BTreeSet<Cipher>,
-    /// Permitted carriers; an absent or empty list permits all.
+    /// Permitted carriers; an absent or empty list permits those of the first release, and no later one: owners sign what
+    /// they know.
     pub carriers: BTreeSet<Carrier>,
     /// Refuse a document that leaves a pinnable reference value open.
     pub complete: bool,
@@ -75,7 +76,7 @@ impl Default for Floors {
         Self {
             post_quantum: true,
             ciphers: [Cipher::Aes256Gcm, Cipher::ChaCha20Poly1305].into(),
-            carriers: Carrier::ALL.iter().copied().collect(),
+            carriers: [Carrier::Tcp, Carrier::Udp, Carrier::AfXdp].into(),
             complete: false,
         }
     }
