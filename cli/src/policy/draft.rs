@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sealane_policy::{
     Auditors, Authorities, CollateralRules, Document, Entry, Floors, Limits, PolicyPeer, Reference,
-    SessionRule, SnpReference, Tcb, Timestamp,
+    SessionRule, SnpPermissions, SnpReference, Tcb, Timestamp,
 };
 use sealane_types::{
     Assurance, Digest, HostData, Measurement, Namespace, PeerName, PolicyName, Product, SimulatedForm,
@@ -144,6 +144,11 @@ fn entry(proof: Proof, host_data: BTreeSet<HostData>, namespace: &Namespace, pee
             reference: Reference::SevSnp(SnpReference {
                 measurements,
                 host_data,
+                // Whoever names it permits it, and is told what that means.
+                permissions: SnpPermissions {
+                    milan: products.contains(&Product::Milan),
+                    ..SnpPermissions::default()
+                },
                 products,
                 min_tcb,
                 ..SnpReference::default()

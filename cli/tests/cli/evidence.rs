@@ -80,10 +80,11 @@ fn snp<'d>(document: &'d Document, peer: &str) -> &'d SnpReference {
     }
 }
 
-/// A genuine Milan's report with its VCEK, and what SMT needs.
+/// A genuine Milan's report with its VCEK, where a Milan is permitted.
 fn milan(more: &[&str]) -> Vec<String> {
     let (report, vek) = (vector("snp/milan-v2-vcek.report"), vector("snp/milan-v2-vcek.vcek.der"));
     let fixed = ["--peer", "embedder", "--from-evidence", &report, "--vek", &vek, "--at", SNP_TIME];
+    let fixed = [&fixed[..], &["--allow", "Milan"]].concat();
     fixed.iter().chain(more).map(|argument| (*argument).to_owned()).collect()
 }
 
@@ -112,8 +113,8 @@ fn a_genuine_report_becomes_an_entry_that_pins_it() {
         "genuine SevSnp evidence",
         "bootloader 3, TEE 0, SNP 8, microcode 115",
         "ALLOWED: SMT",
+        "Milan, whose evidence may be forged",
         "revoked",
-        "Milan",
     ] {
         assert!(said.contains(word), "{word}: {said}");
     }
@@ -152,7 +153,9 @@ fn weaknesses_are_permitted_only_when_asked_for() {
     let (report, vek) = (vector("snp/milan-v2-debug.report"), vector("snp/milan-v2-debug.vcek.der"));
     let debug = ["--peer", "a", "--from-evidence", &report, "--vek", &vek, "--at", SNP_TIME];
     desk.refused(&[&debug[..], &["--allow", "Smt"]].concat(), "--allow Debug");
-    let (document, said) = desk.drafted(&[&debug[..], &["--allow", "Smt", "--allow", "Debug"]].concat());
+    let debug = [&debug[..], &["--allow", "Smt", "--allow", "Debug"]].concat();
+    desk.refused(&debug, "--allow Milan");
+    let (document, said) = desk.drafted(&[&debug[..], &["--allow", "Milan"]].concat());
     assert!(snp(&document, "a").permissions.debug);
     assert!(said.contains("ALLOWED: debugging by the host"), "{said}");
     // What is allowed and not needed is not written.
@@ -207,6 +210,8 @@ fn a_certificate_may_be_pem_and_a_report_base64() {
         SNP_TIME,
         "--allow",
         "Smt",
+        "--allow",
+        "Milan",
     ]);
     let (document, _) = desk.drafted(&borrowed(&milan(&["--allow", "Smt"])));
     assert_eq!(snp(&same, "embedder"), snp(&document, "embedder"));
@@ -228,14 +233,16 @@ fn each_peer_may_have_evidence_of_its_own() {
         SNP_TIME,
         "--allow",
         "Smt",
+        "--allow",
+        "Milan",
     ]);
     assert_eq!(snp(&document, "embedder").measurements.len(), 1);
     assert!(snp(&document, "ranker").measurements.is_empty());
     assert!(said.contains("`peers.ranker.entries[0].measurements`"), "{said}");
     let stranger = format!("stranger={report}");
-    let arguments =
-        ["--peer", "a", "--from-evidence", &stranger, "--vek", &vek, "--at", SNP_TIME, "--allow", "Smt"];
-    desk.refused(&arguments, "not one of the Peers");
+    let arguments = ["--peer", "a", "--from-evidence", &stranger, "--vek", &vek, "--at", SNP_TIME];
+    let allowed = ["--allow", "Smt", "--allow", "Milan"];
+    desk.refused(&[&arguments[..], &allowed].concat(), "not one of the Peers");
     // One image, two initdata: what the flags say of HOST_DATA comes first.
     let [first, second] = ["01", "02"].map(|byte| byte.repeat(32));
     let (a, b) = (format!("embedder={first}"), format!("ranker={second}"));
@@ -250,6 +257,8 @@ fn each_peer_may_have_evidence_of_its_own() {
         SNP_TIME,
         "--allow",
         "Smt",
+        "--allow",
+        "Milan",
         "--host-data",
         &a,
         "--host-data",
@@ -399,6 +408,7 @@ fn a_policy_says_what_it_asks_for_and_what_it_does_not() {
         "with firmware of at least bootloader 3, TEE 0, SNP 8, microcode 115",
         "not asked for: the chip, who signed the guest's ID block, mitigations, protections (AliasCheck, Ecc",
         "ALLOWED: SMT",
+        "Milan, whose evidence may be forged",
         "memory on CXL devices",
         "Worth knowing before it is signed:",
         "accepts any Milan",

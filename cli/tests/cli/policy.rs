@@ -156,6 +156,7 @@ fn a_draft_for_hardware_says_what_is_still_missing() {
     desk.sign("alice", "policy.json");
     let shown = desk.good(&["policy", "show", "policy.json"]);
     assert!(shown.contains("bootloader 4, TEE 0, SNP 24, microcode 219"), "{shown}");
+    assert!(shown.contains("`peers.embedder.entries[0].allowMilan` accepts any Milan"), "{shown}");
     assert!(!shown.contains("NOT PINNED"), "{shown}");
 }
 
@@ -511,7 +512,9 @@ fn an_entry_for_tdx_is_told_in_words() {
         ] {
             full[member] = value;
         }
-        plain["allowDebug"] = json!(true);
+        for permission in ["allowDebug", "allowAnyInitdata"] {
+            plain[permission] = json!(true);
+        }
         draft["peers"]["embedder"]["entries"] = json!([plain, full]);
     });
     let shown = desk.good(&["policy", "show", "policy.json"]);
@@ -520,7 +523,7 @@ fn an_entry_for_tdx_is_told_in_words() {
         "MRTD a0a0",
         "RTMR0 a1a1",
         "RTMR2 a3a3",
-        "ALLOWED: debugging or profiling by the host\n",
+        "ALLOWED: any initdata, so any pod of this guest image, debugging or profiling by the host\n",
         "measurements[].rtmr3, mrConfigId, mrOwner, mrOwnerConfig, fmspcs, minTcbEvaluation",
         "with firmware that Intel calls UpToDate\n",
         "RTMR3 b4b4",

@@ -32,7 +32,7 @@ fn key() -> SigningKey {
 fn platform(host_data: &str) -> Value {
     json!({"entries": [{
         "kind": "SevSnp", "assurance": "Pod", "measurements": ["ab".repeat(48)], "hostData": [host_data.repeat(32)],
-        "products": ["Milan"], "minTcb": {"bootloader": 4, "tee": 0, "snp": 24, "microcode": 219},
+        "products": ["Genoa"], "minTcb": {"bootloader": 4, "tee": 0, "snp": 24, "microcode": 219},
     }]})
 }
 

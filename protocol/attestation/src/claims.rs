@@ -43,6 +43,8 @@ pub enum Permission {
     Cxl,
     /// The platform may let devices into the trust of guests (SEV-TIO).
     Tio,
+    /// The processor is a Milan, whose evidence may be forged.
+    Milan,
 }
 
 impl fmt::Display for Permission {
@@ -60,6 +62,7 @@ impl fmt::Display for Permission {
             Self::CachedKeys => "platforms whose keys Intel's registration service keeps",
             Self::Cxl => "memory on CXL devices",
             Self::Tio => "trusted devices (SEV-TIO)",
+            Self::Milan => "a Milan, whose evidence may be forged",
         })
     }
 }

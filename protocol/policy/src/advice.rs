@@ -11,7 +11,7 @@ use crate::document::{Document, Reference, SnpReference};
 #[non_exhaustive]
 pub enum Advice {
     #[error(
-        "`peers.{peer}.entries[{entry}]` accepts any Milan: the root seed of a Milan's signing key was extracted in public (May 2026), so whoever holds such a chip can forge evidence of it; name your own chips in `chipIds`, or list other `products`"
+        "`peers.{peer}.entries[{entry}].allowMilan` accepts any Milan: the root seed of a Milan's signing key was extracted in public (May 2026), so whoever holds such a chip can forge evidence of it; name your own chips in `chipIds`, or leave `allowMilan` out"
     )]
     MilanForgeable { peer: PeerName, entry: usize },
     #[error(
@@ -71,8 +71,11 @@ fn advise(peer: &PeerName, entry: usize, reference: &Reference) -> Vec<Advice> {
 
 fn advise_snp(peer: &PeerName, entry: usize, snp: &SnpReference) -> Vec<Advice> {
     let at = || (peer.clone(), entry);
-    let accepted: BTreeSet<Product> =
+    let mut accepted: BTreeSet<Product> =
         if snp.products.is_empty() { Product::ALL.iter().copied().collect() } else { snp.products.clone() };
+    if !snp.permissions.milan {
+        accepted.remove(&Product::Milan);
+    }
     let mut said = Vec::new();
     if accepted.contains(&Product::Milan) && snp.chip_ids.is_empty() {
         let (peer, entry) = at();

@@ -3,7 +3,7 @@
 
 mod overlap;
 
-use sealane_types::{Assurance, PeerName, PublicKey};
+use sealane_types::{Assurance, PeerName, Product, PublicKey};
 
 use crate::document::{Document, Entry, NitroMeasurement, Pinnable, Reference, SessionKind, SnpReference};
 use crate::limits::FINDINGS_MAX;
@@ -46,6 +46,10 @@ pub enum Finding {
     )]
     WorkloadUnstated { peer: PeerName, entry: usize },
     #[error(
+        "`peers.{peer}.entries[{entry}].{member}` pins no initdata, so any pod of this guest image would be the Peer; pin the digest of yours, or accept any with \"allowAnyInitdata\": true"
+    )]
+    InitdataOpen { peer: PeerName, entry: usize, member: &'static str },
+    #[error(
         "`peers.{peer}.entries[{entry}].workload` is checked for assurance Node only; leave it out, or state \"assurance\": \"Node\""
     )]
     WorkloadUnchecked { peer: PeerName, entry: usize },
@@ -63,6 +67,10 @@ pub enum Finding {
         "`peers.{peer}.entries[{entry}].vlekProviders` names cloud providers whose keys the entry does not permit; add \"allowVlek\": true, or leave it out"
     )]
     ProviderNotPermitted { peer: PeerName, entry: usize },
+    #[error(
+        "`peers.{peer}.entries[{entry}].products` names Milan, whose evidence may be forged: the root seed of a Milan's signing key was extracted in public (May 2026); list other families, or accept it with \"allowMilan\": true and pin your own chips in `chipIds`"
+    )]
+    MilanNotPermitted { peer: PeerName, entry: usize },
     #[error(
         "`sessions[{session}]` names the Peer `{peer}`, which `peers` does not describe; add `peers.{peer}` or correct the name"
     )]
@@ -142,6 +150,12 @@ fn lint_entry(peer: &PeerName, index: usize, entry: &Entry, complete: bool, find
     if let Reference::SevSnp(snp) = &entry.reference {
         lint_snp(peer, index, snp, findings);
     }
+    if entry.assurance == Assurance::Pod
+        && let Some(member) = open_initdata(&entry.reference)
+    {
+        let (peer, entry) = at();
+        findings.push(Finding::InitdataOpen { peer, entry, member });
+    }
     let node = entry.assurance == Assurance::Node;
     if node && entry.workload.is_none() && !entry.unverified_workload {
         let (peer, entry) = at();
@@ -156,6 +170,16 @@ fn lint_entry(peer: &PeerName, index: usize, entry: &Entry, complete: bool, find
     if complete && !absent.is_empty() {
         let (peer, entry) = at();
         findings.push(Finding::Incomplete { peer, entry, absent });
+    }
+}
+
+/// The member that would tell pods of one guest image apart, where it is left open and nobody said that any will do.
+fn open_initdata(reference: &Reference) -> Option<&'static str> {
+    match reference {
+        Reference::SevSnp(snp) if snp.host_data.is_empty() && !snp.any_initdata => Some("hostData"),
+        Reference::Tdx(tdx) if tdx.mr_config_ids.is_empty() && !tdx.any_initdata => Some("mrConfigId"),
+        // A measured enclave is the pod.
+        Reference::SevSnp(_) | Reference::Tdx(_) | Reference::Nitro(_) | Reference::Key(_) => None,
     }
 }
 
@@ -174,5 +198,9 @@ fn lint_snp(peer: &PeerName, index: usize, snp: &SnpReference, findings: &mut Ve
     if !snp.permissions.vlek && !snp.vlek_providers.is_empty() {
         let (peer, entry) = at();
         findings.push(Finding::ProviderNotPermitted { peer, entry });
+    }
+    if !snp.permissions.milan && snp.products.contains(&Product::Milan) {
+        let (peer, entry) = at();
+        findings.push(Finding::MilanNotPermitted { peer, entry });
     }
 }

@@ -97,12 +97,12 @@ fn roots() -> VendorRoots {
 /// A policy of pods on SEV-SNP that stream to pods on TDX, with a grace of so many seconds.
 fn chain(epoch: u64, grace: u64) -> SignedChain {
     let mut document = document(epoch);
-    let snp = json!({"kind": "SevSnp", "assurance": "Pod", "measurements": [MEASUREMENT.to_string()], "minTcb": {"snp": 0}});
+    let snp = json!({"kind": "SevSnp", "assurance": "Pod", "measurements": [MEASUREMENT.to_string()], "minTcb": {"snp": 0}, "allowAnyInitdata": true});
     let rtmr = [0, 1, 2].map(|index| tdx::rtmr(index).to_string());
     let measured =
         json!({"mrtd": MEASUREMENT.to_string(), "rtmr0": rtmr[0], "rtmr1": rtmr[1], "rtmr2": rtmr[2]});
     let tdx = json!({
-        "kind": "Tdx", "assurance": "Pod", "measurements": [measured], "tcbStatuses": ["UpToDate"], "allowSeptVe": true,
+        "kind": "Tdx", "assurance": "Pod", "measurements": [measured], "tcbStatuses": ["UpToDate"], "allowSeptVe": true, "allowAnyInitdata": true,
     });
     document["peers"] = json!({"embedder": {"entries": [snp]}, "ranker": {"entries": [tdx]}});
     if grace > 0 {

@@ -75,6 +75,8 @@ fn platform(entry: &Entry) -> String {
     }
 }
 
+const ANY_INITDATA: &str = "any initdata, so any pod of this guest image";
+
 /// Settings of the guest and its host that weaken isolation.
 #[derive(Default)]
 struct Settings {
@@ -125,6 +127,7 @@ fn tdx(lines: &mut Lines, settings: &mut Settings, reference: &TdxReference) {
     let TdxReference {
         measurements,
         mr_config_ids,
+        any_initdata,
         mr_owners,
         mr_owner_configs,
         fmspcs,
@@ -163,6 +166,7 @@ fn tdx(lines: &mut Lines, settings: &mut Settings, reference: &TdxReference) {
     if let Some(number) = min_tcb_evaluation {
         lines.at(3, format!("judged by Intel's TCB evaluation {number} or later"));
     }
+    settings.put(*any_initdata, ANY_INITDATA);
     tdx_settings(lines, settings, permissions);
 }
 

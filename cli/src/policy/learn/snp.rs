@@ -20,6 +20,7 @@ pub(super) fn reference(claims: &SnpClaims, wishes: &Wishes) -> Result<SnpRefere
     Ok(SnpReference {
         measurements: [*claims.measurement()].into(),
         host_data: [*claims.host_data()].into(),
+        any_initdata: false,
         products: [claims.product()].into(),
         chip_ids: chip.into_iter().collect(),
         identity: identity(claims.identity()),
@@ -39,6 +40,7 @@ fn allowed(wishes: &Wishes) -> SnpPermissions {
         smt: wishes.allow(Allow::Smt),
         cxl: wishes.allow(Allow::Cxl),
         tio: wishes.allow(Allow::Tio),
+        milan: wishes.allow(Allow::Milan),
         vmpl_max: if wishes.allow(Allow::Vmpl) { VMPL_MAX } else { 0 },
     }
 }

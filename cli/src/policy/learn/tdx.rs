@@ -13,6 +13,7 @@ pub(super) fn reference(claims: &TdxClaims, wishes: &Wishes) -> Result<TdxRefere
     Ok(TdxReference {
         measurements: [*claims.measurement()].into(),
         mr_config_ids: [*claims.mr_config_id()].into(),
+        any_initdata: false,
         mr_owners: [*claims.mr_owner()].into(),
         mr_owner_configs: [*claims.mr_owner_config()].into(),
         fmspcs: [claims.fmspc()].into(),

@@ -195,8 +195,9 @@ impl SnpClaims {
     #[must_use]
     pub fn needs(&self) -> Option<SnpPermissions> {
         let Self { debug, migration, smt, cxl, tio, .. } = *self;
+        let (vlek, milan) = (self.provider.is_some(), self.product == Product::Milan);
         let vmpl_max = u8::try_from(self.vmpl).ok()?;
-        Some(SnpPermissions { debug, migration, vlek: self.provider.is_some(), smt, cxl, tio, vmpl_max })
+        Some(SnpPermissions { debug, migration, vlek, smt, cxl, tio, milan, vmpl_max })
     }
 
     /// Whether no version that the platform reports, cannot go back from, or ran at launch is below `floor`.
@@ -222,7 +223,7 @@ impl SnpClaims {
     /// [`Rejection::Debug`] or [`Rejection::Permission`] for the first that is not.
     pub fn permitted(&self, permissions: &SnpPermissions) -> Result<(), Rejection> {
         // Destructured without `..`, so that a permission that a later policy adds is not forgotten here.
-        let SnpPermissions { debug, migration, vlek, smt, cxl, tio, vmpl_max } = *permissions;
+        let SnpPermissions { debug, migration, vlek, smt, cxl, tio, milan, vmpl_max } = *permissions;
         if self.debug && !debug {
             return Err(Rejection::Debug);
         }
@@ -233,6 +234,7 @@ impl SnpClaims {
             (self.smt && !smt, Permission::Smt),
             (self.cxl && !cxl, Permission::Cxl),
             (self.tio && !tio, Permission::Tio),
+            (self.product == Product::Milan && !milan, Permission::Milan),
         ])
     }
 }

@@ -123,6 +123,21 @@ fn cxl_memory_and_trusted_devices_need_permission() {
     assert_eq!(verdict(tio, |reference| reference.permissions.tio = true), Ok(()));
 }
 
+#[test]
+fn evidence_of_milan_needs_permission() {
+    let material = AUTHORITY.issue(&recipe(Product::Milan, Kind::Vcek)).unwrap();
+    let verdict = |demand: fn(&mut SnpReference)| outcome(&material, true, |_| {}, demand).map(|_| ());
+    // An entry that is open for every family, or pins the chip, permits no Milan by that.
+    for demand in [(|reference| reference.products = [].into()) as fn(&mut SnpReference), |reference| {
+        (reference.products, reference.chip_ids) = ([].into(), [].into())
+    }] {
+        let refused = verdict(demand).unwrap_err();
+        assert_eq!(refused, Rejection::Permission(Permission::Milan));
+        assert_eq!(refused.reason(), Reason::PermissionNotAllowed);
+    }
+    assert_eq!(verdict(|reference| reference.permissions.milan = true), Ok(()));
+}
+
 /// A report of a guest with an ID block.
 fn identified(report: &mut Report) {
     report[0x04] = 7;

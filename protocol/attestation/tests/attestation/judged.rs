@@ -126,7 +126,7 @@ fn reference_values_have_to_match() {
         Rejection::Measurement
     );
     assert_eq!(refused(|entry| snp(entry).host_data = [HostData::new([0; 32])].into()), Rejection::HostData);
-    assert_eq!(refused(|entry| snp(entry).products = [Product::Milan].into()), Rejection::Product);
+    assert_eq!(refused(|entry| snp(entry).products = [Product::Turin].into()), Rejection::Product);
     assert_eq!(refused(|entry| snp(entry).chip_ids = [ChipId::new([1; 64])].into()), Rejection::Chip);
     assert_eq!(under(|entry| snp(entry).chip_ids.clear()), Ok(Assurance::Simulated));
     assert_eq!(

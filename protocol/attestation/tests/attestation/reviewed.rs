@@ -21,7 +21,7 @@ fn every_check_is_told_of_the_entry_that_comes_closest() {
     snp(&mut far).measurements = [Measurement::new([0; 48])].into();
     let mut near = entry(&MATERIAL);
     (snp(&mut near).host_data, snp(&mut near).products) =
-        ([HostData::new([0; 32])].into(), [Product::Milan].into());
+        ([HostData::new([0; 32])].into(), [Product::Turin].into());
     let policy = policy(vec![far, near.clone()], Floors::default());
     let message = Prover::honest(&policy).send();
     let (pod, policies) = (pod(), [policy.digest()]);

@@ -35,6 +35,7 @@ fn outcome(folder: &Path, entry: &Value, revocation: bool) -> Result<Claims, Rej
         smt: true,
         cxl: true,
         tio: true,
+        milan: true,
         ..SnpPermissions::default()
     };
     said(&claims).permitted(&permissions)?;

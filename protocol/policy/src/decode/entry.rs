@@ -94,6 +94,11 @@ fn values<T: FromStr + Ord>(
     Ok(values.unwrap_or_default())
 }
 
+/// Whether the pod may have been started with any initdata.
+fn any_initdata(object: &mut Object<'_>) -> Result<bool, FieldError> {
+    flag(object, "allowAnyInitdata", r#""allowAnyInitdata": true"#, false)
+}
+
 /// What a node agent has to state, and whether the entry does without its statement.
 fn workload_demands(object: &mut Object<'_>) -> Result<(Option<Workload>, bool), FieldError> {
     let stated = object.optional("workload", r#""workload": {"serviceAccount": "embedder", "images": []}"#);

@@ -41,6 +41,7 @@ fn tdx(members: Members, reference: &TdxReference) -> Members {
     let TdxReference {
         measurements,
         mr_config_ids,
+        any_initdata,
         mr_owners,
         mr_owner_configs,
         fmspcs,
@@ -66,6 +67,7 @@ fn tdx(members: Members, reference: &TdxReference) -> Members {
         .put("tcbStatuses", list(tcb_statuses))
         .optional("minTcbEvaluation", min_tcb_evaluation)
         .listed("mrConfigId", mr_config_ids)
+        .raised("allowAnyInitdata", *any_initdata)
         .listed("mrOwner", mr_owners)
         .listed("mrOwnerConfig", mr_owner_configs)
         .listed("fmspcs", fmspcs)

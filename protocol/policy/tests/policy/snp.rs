@@ -42,13 +42,15 @@ fn demands_read_as_written() {
         entry["imageIds"] = json!(["04".repeat(16)]);
         entry["minGuestSvn"] = json!(4_294_967_295_u64);
         (entry["allowCxl"], entry["allowTio"]) = (json!(true), json!(true));
+        entry["allowMilan"] = json!(true);
         (entry["allowVlek"], entry["vlekProviders"]) = (json!(true), json!([PROVIDER]));
     });
     assert_eq!(demands.protections, [SnpProtection::AliasCheck, SnpProtection::PageSwapDisabled].into());
     assert_eq!(demands.mitigations.map(|vector| vector.bits()), Some(0x105));
     assert_eq!(demands.identity.min_guest_svn, Some(u32::MAX));
     assert_eq!(demands.vlek_providers, [PROVIDER.to_owned()].into());
-    assert!(demands.permissions.cxl && demands.permissions.tio && !demands.accepts_any_provider());
+    assert!(demands.permissions.cxl && demands.permissions.tio && demands.permissions.milan);
+    assert!(!demands.accepts_any_provider());
     assert_eq!(MitigationVector::from_bits(0x105).to_string(), "0000000000000105");
 }
 
@@ -92,6 +94,38 @@ fn labels_and_versions_are_pinned_under_a_key() {
                 entry[key] = json!(["01".repeat(48)]);
             });
         }
+    }
+}
+
+#[test]
+fn a_pod_is_told_by_its_initdata() {
+    // Another measurement keeps the two Peers apart whatever else is open.
+    let open = |entry: &mut Value| {
+        entry["measurements"] = json!(["cd".repeat(48)]);
+        entry.as_object_mut().unwrap().remove("hostData");
+    };
+    let error = refused(open, r#"hostData` pins no initdata"#);
+    let PolicyError::Lint(findings) = error else { panic!("{error}") };
+    assert!(matches!(&findings[..], [Finding::InitdataOpen { entry: 0, .. }]), "{findings:?}");
+    let any = reference(|entry| {
+        open(entry);
+        entry["allowAnyInitdata"] = json!(true);
+    });
+    assert!(any.any_initdata && any.host_data.is_empty());
+    // Of a node it says nothing about the pod, which the node agent states.
+    reference(|entry| {
+        open(entry);
+        (entry["assurance"], entry["workload"]) = (json!("Node"), json!({"serviceAccount": "ranker"}));
+    });
+}
+
+#[test]
+fn milan_is_named_where_it_is_permitted() {
+    for products in [json!(["Milan"]), json!(["Genoa", "Milan"])] {
+        let error = refused(|entry| entry["products"] = products.clone(), r#""allowMilan": true"#);
+        let PolicyError::Lint(findings) = error else { panic!("{error}") };
+        assert!(matches!(&findings[..], [Finding::MilanNotPermitted { entry: 0, .. }]), "{findings:?}");
+        reference(|entry| (entry["products"], entry["allowMilan"]) = (products.clone(), json!(true)));
     }
 }
 
@@ -160,13 +194,16 @@ fn owners_are_told_what_they_may_not_have_meant() {
         assert!(said[0].to_string().contains("peers.ranker.entries[0]"), "{}", said[0]);
         said.remove(0)
     };
-    let said = one(|entry| entry["products"] = json!([Product::Milan.as_str()]));
+    let said = one(|entry| {
+        (entry["products"], entry["allowMilan"]) = (json!([Product::Milan.as_str()]), json!(true));
+    });
     assert!(matches!(said, Advice::MilanForgeable { entry: 0, .. }), "{said:?}");
     assert!(said.to_string().contains("chipIds"), "{said}");
     assert_eq!(
         told(|entry| {
             calm(entry);
-            (entry["products"], entry["chipIds"]) = (json!(["Milan"]), json!(["01".repeat(64)]));
+            (entry["products"], entry["allowMilan"]) = (json!(["Milan"]), json!(true));
+            entry["chipIds"] = json!(["01".repeat(64)]);
         }),
         []
     );
@@ -182,9 +219,15 @@ fn owners_are_told_what_they_may_not_have_meant() {
     assert!(matches!(said, Advice::NoInitdata { member: "hostData", .. }), "{said:?}");
     let said = one(|entry| drop(entry.as_object_mut().unwrap().remove("require")));
     assert!(matches!(said, Advice::AliasesUnchecked { .. }), "{said:?}");
-    // Without `products` a Milan is accepted as well as any other.
-    let said = told(|entry| drop(entry.as_object_mut().unwrap().remove("products")));
-    assert!(said.iter().any(|advice| matches!(advice, Advice::MilanForgeable { .. })), "{said:?}");
+    // Without `products` a Milan that is permitted is accepted as well as any other.
+    for allowed in [true, false] {
+        let said = told(|entry| {
+            entry.as_object_mut().unwrap().remove("products");
+            entry["allowMilan"] = json!(allowed);
+        });
+        let warned = said.iter().any(|advice| matches!(advice, Advice::MilanForgeable { .. }));
+        assert_eq!(warned, allowed, "{said:?}");
+    }
 }
 
 #[test]

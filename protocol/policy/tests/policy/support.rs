@@ -35,7 +35,7 @@ pub(crate) fn snp(host_data: u8) -> Value {
         "assurance": "Pod",
         "measurements": ["ab".repeat(48)],
         "hostData": [format!("{host_data:02x}").repeat(32)],
-        "products": ["Milan"],
+        "products": ["Genoa"],
         "minTcb": {"bootloader": 4, "tee": 0, "snp": 24, "microcode": 219},
     })
 }

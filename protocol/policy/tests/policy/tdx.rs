@@ -19,6 +19,7 @@ fn tdx(mrtd: u8) -> Value {
         "assurance": "Pod",
         "measurements": [measurement(mrtd)],
         "tcbStatuses": ["UpToDate"],
+        "allowAnyInitdata": true,
     })
 }
 
@@ -95,6 +96,21 @@ fn a_full_entry_reads_and_writes_back() {
     assert!(tdx.permissions.debug && tdx.permissions.smt && tdx.permissions.sept_ve);
     assert_eq!(tdx.permissions.service_tds.len(), 1);
     assert_eq!(entry.absent(), []);
+}
+
+#[test]
+fn a_pod_is_told_by_its_initdata() {
+    let mut entry = tdx(1);
+    assert!(reference(&read(&entry).unwrap().1).any_initdata);
+    assert!(read(&entry).unwrap().1.absent().contains(&Pinnable::MrConfigId), "it is Degraded");
+    entry["allowAnyInitdata"] = json!(false);
+    let Err(PolicyError::Lint(findings)) = read(&entry) else { panic!("{:?}", read(&entry)) };
+    assert!(
+        matches!(&findings[..], [Finding::InitdataOpen { entry: 0, member: "mrConfigId", .. }]),
+        "{findings:?}"
+    );
+    entry["mrConfigId"] = json!(["04".repeat(48)]);
+    read(&entry).unwrap();
 }
 
 #[test]

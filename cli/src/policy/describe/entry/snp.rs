@@ -4,12 +4,13 @@ use sealane_policy::{SnpIdentity, SnpPermissions, SnpReference, Tcb};
 use sealane_types::SnpProtection;
 
 use super::super::{Lines, list, short_list};
-use super::Settings;
+use super::{ANY_INITDATA, Settings};
 
 pub(super) fn snp(lines: &mut Lines, settings: &mut Settings, reference: &SnpReference) {
     let SnpReference {
         measurements,
         host_data,
+        any_initdata,
         products,
         chip_ids,
         identity,
@@ -40,6 +41,7 @@ pub(super) fn snp(lines: &mut Lines, settings: &mut Settings, reference: &SnpRef
         let words: Vec<_> = protections.iter().map(|protection| words(*protection)).collect();
         lines.at(3, format!("and it is protected: {}", words.join(", ")));
     }
+    settings.put(*any_initdata, ANY_INITDATA);
     describe_permissions(settings, permissions, reference);
     describe_open(lines, reference);
 }
@@ -67,7 +69,7 @@ fn describe_identity(lines: &mut Lines, identity: &SnpIdentity) {
 }
 
 fn describe_permissions(settings: &mut Settings, permissions: &SnpPermissions, reference: &SnpReference) {
-    let SnpPermissions { debug, migration, vlek, smt, cxl, tio, vmpl_max } = *permissions;
+    let SnpPermissions { debug, migration, vlek, smt, cxl, tio, milan, vmpl_max } = *permissions;
     settings.put(debug, "debugging by the host");
     settings.put(migration, "migration agents");
     settings.put(
@@ -83,6 +85,7 @@ fn describe_permissions(settings: &mut Settings, permissions: &SnpPermissions, r
     settings.put(smt, "SMT shared with other guests");
     settings.put(cxl, "memory on CXL devices");
     settings.put(tio, "devices inside the guest's trust (SEV-TIO)");
+    settings.put(milan, "Milan, whose evidence may be forged");
     if vmpl_max > 0 {
         settings.put(true, format!("evidence asked for at VMPL up to {vmpl_max}"));
     } else {

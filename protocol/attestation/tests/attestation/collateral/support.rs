@@ -112,6 +112,7 @@ fn snp_entry() -> Entry {
     let min_tcb = Tcb { snp: Some(0), ..Tcb::default() };
     entry(Reference::SevSnp(SnpReference {
         measurements: [MEASUREMENT].into(),
+        any_initdata: true,
         min_tcb,
         ..SnpReference::default()
     }))
@@ -122,6 +123,7 @@ fn tdx_entry() -> Entry {
     entry(Reference::Tdx(TdxReference {
         measurements: [TdxMeasurement { mrtd: MEASUREMENT, rtmr, rtmr3: None::<Measurement> }].into(),
         tcb_statuses: [TcbStatus::UpToDate].into(),
+        any_initdata: true,
         permissions: TdxPermissions { sept_ve: true, ..TdxPermissions::default() },
         ..TdxReference::default()
     }))

@@ -45,6 +45,7 @@ fn reference() -> TdxReference {
         }]
         .into(),
         mr_config_ids: [mr_config_id(Some(INITDATA))].into(),
+        any_initdata: false,
         mr_owners: [zero].into(),
         mr_owner_configs: [zero].into(),
         fmspcs: [Fmspc::new(MATERIAL.processor().fmspc)].into(),

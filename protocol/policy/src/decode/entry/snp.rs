@@ -3,7 +3,7 @@
 use sealane_types::{MitigationVector, Product, SnpProtection};
 
 use super::super::{DIGEST, flag};
-use super::values;
+use super::{any_initdata, values};
 use crate::document::{SnpIdentity, SnpPermissions, SnpReference, Tcb};
 use crate::field::{Field, FieldError, Object};
 use crate::limits::{CHIP_IDS_MAX, PROVIDER_BYTES_MAX, VALUES_MAX};
@@ -35,7 +35,7 @@ pub(super) fn reference(object: &mut Object<'_>) -> Result<SnpReference, FieldEr
         CHIP_IDS_MAX,
         "128 lower-case hex digits (64 bytes)",
     )?;
-    let products = object.optional("products", r#""products": ["Milan", "Genoa"]"#);
+    let products = object.optional("products", r#""products": ["Genoa", "Turin"]"#);
     let products = products
         .map(|field| field.set(Product::ALL.len(), |product| product.word(Product::ALL)))
         .transpose()?
@@ -57,6 +57,7 @@ pub(super) fn reference(object: &mut Object<'_>) -> Result<SnpReference, FieldEr
     Ok(SnpReference {
         measurements,
         host_data,
+        any_initdata: any_initdata(object)?,
         products,
         chip_ids,
         identity: identity(object)?,
@@ -123,7 +124,8 @@ fn permissions(object: &mut Object<'_>) -> Result<SnpPermissions, FieldError> {
     let smt = flag(object, "allowSmt", r#""allowSmt": true"#, false)?;
     let cxl = flag(object, "allowCxl", r#""allowCxl": true"#, false)?;
     let tio = flag(object, "allowTio", r#""allowTio": true"#, false)?;
+    let milan = flag(object, "allowMilan", r#""allowMilan": true"#, false)?;
     let vmpl_max = object.optional("maxVmpl", r#""maxVmpl": 0"#);
     let vmpl_max = vmpl_max.map(|field| field.byte(VMPL_MAX)).transpose()?.unwrap_or_default();
-    Ok(SnpPermissions { debug, migration, vlek, smt, cxl, tio, vmpl_max })
+    Ok(SnpPermissions { debug, migration, vlek, smt, cxl, tio, milan, vmpl_max })
 }

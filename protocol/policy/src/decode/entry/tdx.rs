@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use sealane_types::{Measurement, TcbStatus};
 
 use super::super::flag;
-use super::values;
+use super::{any_initdata, values};
 use crate::document::{TdxMeasurement, TdxPermissions, TdxReference};
 use crate::field::{Field, FieldError, Object};
 use crate::limits::VALUES_MAX;
@@ -47,6 +47,7 @@ pub(super) fn reference(object: &mut Object<'_>) -> Result<TdxReference, FieldEr
     Ok(TdxReference {
         measurements: measurements.unwrap_or_default(),
         mr_config_ids,
+        any_initdata: any_initdata(object)?,
         mr_owners,
         mr_owner_configs,
         fmspcs,

@@ -15,7 +15,10 @@ pub struct SnpReference {
     pub measurements: BTreeSet<Measurement>,
     /// Accepted HOST_DATA values. Empty: any.
     pub host_data: BTreeSet<HostData>,
-    /// Accepted processor families. Empty: any.
+    /// Any initdata will do, though the entry says that the pod is the guest: whoever starts the same image with another one
+    /// is this Peer as well.
+    pub any_initdata: bool,
+    /// Accepted processor families. Empty: any, Milan only where it is permitted.
     pub products: BTreeSet<Product>,
     /// Accepted processors. Empty: any.
     pub chip_ids: BTreeSet<ChipId>,
@@ -98,6 +101,9 @@ pub struct SnpPermissions {
     pub cxl: bool,
     /// The platform may let devices into the trust of guests (SEV-TIO).
     pub tio: bool,
+    /// The processor may be a Milan, whose evidence may be forged: the root seed of a Milan's signing key was extracted
+    /// in public (May 2026).
+    pub milan: bool,
     /// Highest privilege level that may ask for evidence; 0 is the most privileged.
     pub vmpl_max: u8,
 }

@@ -14,6 +14,9 @@ pub struct TdxReference {
     /// Accepted MRCONFIGID values: what the host stated at launch, for CoCo guests the hash of their initdata.
     /// Empty: any.
     pub mr_config_ids: BTreeSet<Measurement>,
+    /// Any initdata will do, though the entry says that the pod is the guest: whoever starts the same image with another one
+    /// is this Peer as well.
+    pub any_initdata: bool,
     /// Accepted MROWNER values. Empty: any.
     pub mr_owners: BTreeSet<Measurement>,
     /// Accepted MROWNERCONFIG values. Empty: any.

@@ -8,6 +8,7 @@ pub(super) fn snp(members: Members, reference: &SnpReference) -> Members {
     let SnpReference {
         measurements,
         host_data,
+        any_initdata,
         products,
         chip_ids,
         identity,
@@ -20,6 +21,7 @@ pub(super) fn snp(members: Members, reference: &SnpReference) -> Members {
     let members = members
         .listed("measurements", measurements)
         .listed("hostData", host_data)
+        .raised("allowAnyInitdata", *any_initdata)
         .listed("products", products)
         .listed("chipIds", chip_ids)
         .optional("minTcb", (!min_tcb.is_empty()).then(|| tcb(min_tcb)))
@@ -40,7 +42,7 @@ fn identified(members: Members, identity: &SnpIdentity) -> Members {
 }
 
 fn permitted(members: Members, permissions: &SnpPermissions) -> Members {
-    let SnpPermissions { debug, migration, vlek, smt, cxl, tio, vmpl_max } = *permissions;
+    let SnpPermissions { debug, migration, vlek, smt, cxl, tio, milan, vmpl_max } = *permissions;
     let vmpl_max = u64::from(vmpl_max);
     members
         .raised("allowDebug", debug)
@@ -49,6 +51,7 @@ fn permitted(members: Members, permissions: &SnpPermissions) -> Members {
         .raised("allowSmt", smt)
         .raised("allowCxl", cxl)
         .raised("allowTio", tio)
+        .raised("allowMilan", milan)
         .optional("maxVmpl", (vmpl_max > 0).then_some(Tree::Integer(vmpl_max)))
 }
 
