@@ -8,6 +8,7 @@ use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 use axum::routing::get;
+use sealane_http::{Caps, Places, Plain, Server, Timeouts};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -32,11 +33,10 @@ impl Admin {
 }
 
 /// Serves until `stop`.
-///
-/// # Errors
-/// The server's I/O errors.
-pub async fn serve(listener: TcpListener, admin: Admin, stop: CancellationToken) -> std::io::Result<()> {
-    axum::serve(listener, router(admin)).with_graceful_shutdown(stop.cancelled_owned()).await
+pub async fn serve(listener: TcpListener, admin: Admin, stop: CancellationToken) {
+    let places = Places::new(Caps::MANAGEMENT);
+    let server = Server { places, timeouts: Timeouts::MANAGEMENT, handshake: Plain };
+    server.serve(listener, &router(admin), stop).await;
 }
 
 fn router(admin: Admin) -> Router {

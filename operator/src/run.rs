@@ -97,7 +97,10 @@ async fn serve_replica(
     let admin = Admin { resolver: Arc::clone(&resolver), authorities, metrics: Arc::clone(&metrics) };
     tasks.spawn(until_stopped(async move { certificates.run().await }, stop.clone()));
     let stopped = stop.clone();
-    tasks.spawn(async move { admin::serve(health, admin, stopped).await.context("health and metrics") });
+    tasks.spawn(async move {
+        admin::serve(health, admin, stopped).await;
+        Ok(())
+    });
     Ok(Leader { client: client.clone(), config: Arc::clone(config), resolver, metrics })
 }
 

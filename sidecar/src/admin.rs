@@ -10,7 +10,9 @@ use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use axum::routing::get;
+use sealane_http::{Caps, Places, Plain, Server, Timeouts};
 use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
 
 use crate::gauges::Gauges;
 
@@ -65,9 +67,10 @@ pub(crate) fn serve(
                 .route("/readyz", get(readiness))
                 .route("/metrics", get(render))
                 .with_state((health, gauges));
-            if let Err(error) = axum::serve(listener, router).await {
-                tracing::error!(%error, "probes and metrics are no longer served");
-            }
+            let places = Places::new(Caps::MANAGEMENT);
+            let server = Server { places, timeouts: Timeouts::MANAGEMENT, handshake: Plain };
+            // As long as the process lives.
+            server.serve(listener, &router, CancellationToken::new()).await;
         });
     };
     std::thread::Builder::new().name("admin".to_owned()).spawn(serve).map_err(AdminError::Thread)?;

@@ -38,12 +38,14 @@ const WALLS: &[Wall] = &[
         ours: &["sealane-attestation", "sealane-types"],
         never: &["kube", "k8s-openapi", "snow"],
     },
+    Wall { name: "sealane-http", ours: &[], never: &["kube", "k8s-openapi", "snow"] },
     Wall { name: "sealane-xdp", ours: &[], never: SHELL },
     Wall {
         name: "sealane-sidecar",
         ours: &[
             "sealane-attestation",
             "sealane-collateral",
+            "sealane-http",
             "sealane-policy",
             "sealane-protocol",
             "sealane-sidecar-api",
@@ -61,6 +63,7 @@ const WALLS: &[Wall] = &[
     Wall {
         name: "sealane-operator",
         ours: &[
+            "sealane-http",
             "sealane-operator-api",
             "sealane-policy",
             "sealane-results",
