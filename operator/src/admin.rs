@@ -8,7 +8,7 @@ use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 use axum::routing::get;
-use sealane_http::{Caps, Places, Plain, Server, Timeouts};
+use sealane_http::Server;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -34,9 +34,7 @@ impl Admin {
 
 /// Serves until `stop`.
 pub async fn serve(listener: TcpListener, admin: Admin, stop: CancellationToken) {
-    let places = Places::new(Caps::MANAGEMENT);
-    let server = Server { places, timeouts: Timeouts::MANAGEMENT, handshake: Plain };
-    server.serve(listener, &router(admin), stop).await;
+    Server::management().serve(listener, &router(admin), stop).await;
 }
 
 fn router(admin: Admin) -> Router {

@@ -10,7 +10,7 @@ use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use axum::routing::get;
-use sealane_http::{Caps, Places, Plain, Server, Timeouts};
+use sealane_http::Server;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -67,10 +67,8 @@ pub(crate) fn serve(
                 .route("/readyz", get(readiness))
                 .route("/metrics", get(render))
                 .with_state((health, gauges));
-            let places = Places::new(Caps::MANAGEMENT);
-            let server = Server { places, timeouts: Timeouts::MANAGEMENT, handshake: Plain };
             // As long as the process lives.
-            server.serve(listener, &router, CancellationToken::new()).await;
+            Server::management().serve(listener, &router, CancellationToken::new()).await;
         });
     };
     std::thread::Builder::new().name("admin".to_owned()).spawn(serve).map_err(AdminError::Thread)?;

@@ -8,21 +8,21 @@ use tokio_util::sync::CancellationToken;
 
 /// How many connections a listener has at once.
 #[derive(Debug, Clone, Copy)]
-pub struct Caps {
+pub(crate) struct Caps {
     /// Of all sources.
-    pub connections: usize,
+    pub(crate) connections: usize,
     /// Of one source.
-    pub per_source: usize,
+    pub(crate) per_source: usize,
 }
 
 impl Caps {
-    /// For probes, metrics and admission: what Prometheus, kubelet and API server open is a few connections each.
-    pub const MANAGEMENT: Self = Self { connections: 256, per_source: 64 };
+    /// For probes and metrics: what Prometheus and kubelet open is a few connections each.
+    pub(crate) const MANAGEMENT: Self = Self { connections: 256, per_source: 64 };
 }
 
 /// The connections that a listener has.
 #[derive(Debug)]
-pub struct Places {
+pub(crate) struct Places {
     caps: Caps,
     inner: Mutex<Inner>,
 }
@@ -37,7 +37,7 @@ struct Inner {
 
 /// One connection; dropping it makes room for another.
 #[derive(Debug)]
-pub struct Place {
+pub(crate) struct Place {
     places: Arc<Places>,
     source: IpAddr,
     number: u64,
@@ -45,14 +45,13 @@ pub struct Place {
 }
 
 impl Places {
-    #[must_use]
-    pub fn new(caps: Caps) -> Arc<Self> {
+    pub(crate) fn new(caps: Caps) -> Arc<Self> {
         Arc::new(Self { caps, inner: Mutex::default() })
     }
 
     /// A place for a connection of `source`, if it may have one. Where all are taken, the source with most of them loses
     /// its oldest to one that has at least two fewer: a flood of some sources keeps no other out.
-    pub fn admit(self: &Arc<Self>, source: IpAddr) -> Option<Place> {
+    pub(crate) fn admit(self: &Arc<Self>, source: IpAddr) -> Option<Place> {
         let source = source.to_canonical();
         let mut inner = self.lock();
         let own = inner.sources.get(&source).map_or(0, VecDeque::len);
@@ -67,8 +66,8 @@ impl Places {
     }
 
     /// How many are taken.
-    #[must_use]
-    pub fn taken(&self) -> usize {
+    #[cfg(test)]
+    pub(crate) fn taken(&self) -> usize {
         self.lock().taken
     }
 
@@ -94,7 +93,7 @@ impl Inner {
 
 impl Place {
     /// Resolves when the place was given to another source: the connection ends.
-    pub async fn evicted(&self) {
+    pub(crate) async fn evicted(&self) {
         self.evicted.cancelled().await;
     }
 }

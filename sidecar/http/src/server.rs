@@ -1,8 +1,6 @@
 //! One listener and what answers there.
 
 use std::convert::Infallible;
-use std::future::{Future, ready};
-use std::io;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +13,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -23,7 +21,7 @@ use tower::ServiceExt as _;
 
 use crate::activity::Activity;
 use crate::io::WatchedIo;
-use crate::places::{Place, Places};
+use crate::places::{Caps, Place, Places};
 
 /// Longest header of a request.
 const HEADER_BYTES_MAX: usize = 16 << 10;
@@ -32,21 +30,20 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 
 /// How long each step of a connection may take.
 #[derive(Debug, Clone, Copy)]
-pub struct Timeouts {
-    /// From the first byte of a request to the end of its header; of the first request, from the connection on, with its
-    /// handshake.
-    pub header: Duration,
+pub(crate) struct Timeouts {
+    /// From the first byte of a request to the end of its header; of the first request, from the connection on.
+    pub(crate) header: Duration,
     /// From the end of a header to the answer, with the body of the request.
-    pub request: Duration,
+    pub(crate) request: Duration,
     /// Between two requests.
-    pub idle: Duration,
+    pub(crate) idle: Duration,
     /// Without the client reading any of what there is for it.
-    pub stalled: Duration,
+    pub(crate) stalled: Duration,
 }
 
 impl Timeouts {
     /// For probes and metrics.
-    pub const MANAGEMENT: Self = Self {
+    pub(crate) const MANAGEMENT: Self = Self {
         header: Duration::from_secs(5),
         request: Duration::from_secs(10),
         idle: Duration::from_secs(75),
@@ -54,35 +51,20 @@ impl Timeouts {
     };
 }
 
-/// What comes before HTTP on a connection.
-pub trait Handshake: Clone + Send + Sync + 'static {
-    type Io: AsyncRead + AsyncWrite + Unpin + Send + 'static;
-
-    /// It has as long as a header.
-    fn handshake(&self, stream: TcpStream) -> impl Future<Output = io::Result<Self::Io>> + Send;
-}
-
-/// Nothing does.
-#[derive(Debug, Clone, Copy)]
-pub struct Plain;
-
-impl Handshake for Plain {
-    type Io = TcpStream;
-
-    fn handshake(&self, stream: TcpStream) -> impl Future<Output = io::Result<TcpStream>> + Send {
-        ready(Ok(stream))
-    }
-}
-
 /// See the module's documentation.
 #[derive(Debug)]
-pub struct Server<H> {
-    pub places: Arc<Places>,
-    pub timeouts: Timeouts,
-    pub handshake: H,
+pub struct Server {
+    places: Arc<Places>,
+    timeouts: Timeouts,
 }
 
-impl<H: Handshake> Server<H> {
+impl Server {
+    /// With the bounds for probes and metrics.
+    #[must_use]
+    pub fn management() -> Self {
+        Self { places: Places::new(Caps::MANAGEMENT), timeouts: Timeouts::MANAGEMENT }
+    }
+
     /// Answers at `listener` from `router` until `stop`, and then what was being answered.
     pub async fn serve(&self, listener: TcpListener, router: &Router, stop: CancellationToken) {
         let mut connections = JoinSet::new();
@@ -108,7 +90,9 @@ impl<H: Handshake> Server<H> {
             };
             let connection =
                 Connection { place, timeouts: self.timeouts, router: router.clone(), stop: stop.clone() };
-            connections.spawn(connection.run(self.handshake.clone(), stream));
+            // Small messages both ways: waiting to fill packets only adds latency.
+            let _ = stream.set_nodelay(true);
+            connections.spawn(connection.answer(stream));
         }
         drop(listener);
         while connections.join_next().await.is_some() {}
@@ -123,21 +107,6 @@ struct Connection {
 }
 
 impl Connection {
-    async fn run<H: Handshake>(self, handshake: H, stream: TcpStream) {
-        // Small messages both ways: waiting to fill packets only adds latency.
-        let _ = stream.set_nodelay(true);
-        let begun = timeout(self.timeouts.header, handshake.handshake(stream));
-        let io = tokio::select! {
-            begun = begun => match begun {
-                Ok(Ok(io)) => io,
-                Ok(Err(error)) => return tracing::debug!(%error, "handshake failed"),
-                Err(_) => return tracing::debug!("handshake timed out"),
-            },
-            () = self.place.evicted() => return,
-        };
-        self.answer(io).await;
-    }
-
     async fn answer(self, io: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
         let activity = Arc::new(Activity::new(self.timeouts));
         let io = TokioIo::new(WatchedIo::new(io, Arc::clone(&activity)));

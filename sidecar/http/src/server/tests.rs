@@ -1,16 +1,16 @@
 //! Connections by clients that mean no good: under virtual time one by one, and very many over real sockets.
 
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use axum::body::Bytes;
 use axum::routing::{get, post};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
-use tokio::net::TcpSocket;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::*;
-use crate::places::Caps;
 
 /// Longest that a test waits for what comes at once.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -163,7 +163,7 @@ async fn what_is_being_answered_is_answered_before_the_end() {
 
 /// Whoever holds connections open, and how.
 const HOSTILE: [&str; 5] = [
-    // Says nothing, or would be in a TLS handshake.
+    // Says nothing.
     "",
     "GET /healthz HTTP/1.1\r\nHost: x\r\nX: ",
     "POST /length HTTP/1.1\r\nHost: x\r\nContent-Length: 4000000\r\n\r\n",
@@ -193,8 +193,8 @@ fn is_over(stream: &TcpStream) -> bool {
 async fn two_thousand_hostile_connections_keep_nobody_out() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let address = listener.local_addr().unwrap();
-    let places = Places::new(Caps::MANAGEMENT);
-    let server = Server { places: Arc::clone(&places), timeouts: Timeouts::MANAGEMENT, handshake: Plain };
+    let server = Server::management();
+    let places = Arc::clone(&server.places);
     let stop = CancellationToken::new();
     let stopped = stop.clone();
     let serving = tokio::spawn(async move { server.serve(listener, &router(), stopped).await });
