@@ -104,7 +104,7 @@ pub(crate) struct Arguments {
         conflicts_with = "simulated"
     )]
     min_tcb: Option<TcbFlag>,
-    /// Accepted AMD processor family: Milan, Genoa or Turin. Repeat it.
+    /// Accepted AMD processor family: Genoa, Turin, or Milan, whose evidence may be forged. Repeat it.
     #[arg(
         long,
         value_name = "FAMILY",

@@ -157,7 +157,7 @@ fn a_draft_for_hardware_says_what_is_still_missing() {
     let shown = desk.good(&["policy", "show", "policy.json"]);
     assert!(shown.contains("bootloader 4, TEE 0, SNP 24, microcode 219"), "{shown}");
     assert!(shown.contains("`peers.embedder.entries[0].allowMilan` accepts any Milan"), "{shown}");
-    assert!(!shown.contains("NOT PINNED"), "{shown}");
+    assert!(!shown.contains("NOT PINNED") && !shown.contains("any initdata"), "{shown}");
 }
 
 #[test]

@@ -166,7 +166,10 @@ fn tdx(lines: &mut Lines, settings: &mut Settings, reference: &TdxReference) {
     if let Some(number) = min_tcb_evaluation {
         lines.at(3, format!("judged by Intel's TCB evaluation {number} or later"));
     }
-    settings.put(*any_initdata, ANY_INITDATA);
+    // Where it is not permitted, the values that are pinned say so, or nobody looks at any.
+    if *any_initdata {
+        settings.put(true, ANY_INITDATA);
+    }
     tdx_settings(lines, settings, permissions);
 }
 

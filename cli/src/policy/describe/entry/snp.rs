@@ -41,7 +41,10 @@ pub(super) fn snp(lines: &mut Lines, settings: &mut Settings, reference: &SnpRef
         let words: Vec<_> = protections.iter().map(|protection| words(*protection)).collect();
         lines.at(3, format!("and it is protected: {}", words.join(", ")));
     }
-    settings.put(*any_initdata, ANY_INITDATA);
+    // Where it is not permitted, the values that are pinned say so, or nobody looks at any.
+    if *any_initdata {
+        settings.put(true, ANY_INITDATA);
+    }
     describe_permissions(settings, permissions, reference);
     describe_open(lines, reference);
 }
