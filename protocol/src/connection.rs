@@ -158,9 +158,8 @@ impl Connection {
     /// Handles the message at the front of `input`, before there are keys, and returns its length; `None` while it is
     /// incomplete.
     fn on_handshake(&mut self, input: &[u8]) -> Result<Option<usize>, Fail> {
-        const AGAIN: Fail = Fail::Order("a message of the handshake came after it");
         let State::Opening(opening) = std::mem::replace(&mut self.state, State::Closed(None)) else {
-            return Err(AGAIN);
+            return Err(Fail::Order("a message of the handshake came after it"));
         };
         let may_refuse = opening.may_refuse();
         let (state, used) = match opening.on_input(&mut self.core, input) {
