@@ -8,7 +8,7 @@ use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 use axum::routing::get;
-use sealane_http::Server;
+use sealane_http::{Bounds, Server};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -34,7 +34,7 @@ impl Admin {
 
 /// Serves until `stop`.
 pub async fn serve(listener: TcpListener, admin: Admin, stop: CancellationToken) {
-    Server::management().serve(listener, &router(admin), stop).await;
+    Server::new(Bounds::MANAGEMENT).serve(listener, &router(admin), stop).await;
 }
 
 fn router(admin: Admin) -> Router {

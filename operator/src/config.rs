@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Parser;
+use ipnet::IpNet;
 use k8s_openapi::api::core::v1::{EnvVar, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use prometheus_client::encoding::EncodeLabelValue;
@@ -13,7 +14,7 @@ use sealane_types::Namespace;
 
 use crate::benchmark::{Runner, Settings};
 use crate::simulation::Simulation;
-use crate::webhook::is_quantity;
+use crate::webhook::{ClientAuthorities, is_quantity, parse_sources};
 
 /// Operator of Sealane: injects sidecars, tells them whom to talk to, and shows what they report.
 #[derive(Debug, Clone, Parser)]
@@ -42,6 +43,13 @@ pub struct Arguments {
     /// Names and addresses under which the API server reaches the webhooks besides their Service, separated by commas.
     #[arg(long, env = "SEALANE_WEBHOOK_NAMES", value_delimiter = ',')]
     webhook_names: Vec<String>,
+    /// Addresses or ranges that the API servers connect to the webhooks from, separated by commas; no other may connect
+    /// then.
+    #[arg(long, env = "SEALANE_WEBHOOK_SOURCES", value_delimiter = ',', value_parser = parse_sources)]
+    webhook_sources: Vec<IpNet>,
+    /// PEM of the authorities of the certificate that the API servers show to webhooks; nobody is let in without one then.
+    #[arg(long, env = "SEALANE_WEBHOOK_CLIENT_CA", value_parser = ClientAuthorities::parse)]
+    webhook_client_ca: Option<ClientAuthorities>,
     #[command(flatten)]
     sidecar: SidecarArguments,
     /// Image that measures nodes; without it Benchmarks are not run.
@@ -206,6 +214,10 @@ pub struct Config {
     pub admin_port: u16,
     /// Under which the webhooks are reached besides their Service.
     pub webhook_names: Vec<String>,
+    /// Who may connect to the webhooks; everybody if it is empty.
+    pub webhook_sources: Vec<IpNet>,
+    /// Whose certificate a client of the webhooks has to show.
+    pub webhook_client_ca: Option<ClientAuthorities>,
     pub sidecar: SidecarSettings,
     /// How Benchmarks are run; none if they are not.
     pub benchmarks: Option<Settings>,
@@ -248,6 +260,8 @@ impl Config {
             webhook_port,
             admin_port,
             webhook_names,
+            webhook_sources,
+            webhook_client_ca,
             sidecar,
             bench_image,
             benchmark_namespaces,
@@ -281,6 +295,8 @@ impl Config {
             webhook_port,
             admin_port,
             webhook_names: webhook_names.into_iter().filter(|name| !name.is_empty()).collect(),
+            webhook_sources,
+            webhook_client_ca,
             sidecar,
         })
     }

@@ -7,6 +7,7 @@
 pub mod authenticate;
 pub mod convert;
 mod feed;
+mod listener;
 mod outgoing;
 pub mod registry;
 mod rendered;
@@ -14,5 +15,6 @@ pub mod report;
 mod server;
 pub mod token;
 
+pub use listener::Listener;
 pub use registry::Registry;
 pub use server::{Server, serve};

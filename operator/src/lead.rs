@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use kube::Client;
 use sealane_operator_api::well_known::CONTROL_PORT;
+use tokio::net::TcpListener;
 use tokio::sync::watch as channel;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -15,10 +16,9 @@ use tokio_util::sync::CancellationToken;
 use crate::advice::Advice;
 use crate::certificates::Resolver;
 use crate::config::Config;
-use crate::control::{self, Registry, Server};
+use crate::control::{self, Listener, Registry, Server};
 use crate::metrics::Metrics;
 use crate::queue::Queue;
-use crate::tls::TlsListener;
 use crate::{benchmark, lease, reconcile, watch};
 
 /// How long streams may take to end when the term does.
@@ -91,7 +91,7 @@ impl Leader {
         term: &CancellationToken,
     ) -> anyhow::Result<()> {
         let tls = self.resolver.server(b"h2")?;
-        let listener = bind_any(CONTROL_PORT, |address| TlsListener::bind(address, Arc::clone(&tls))).await?;
+        let listener = Listener::new(bind_any(CONTROL_PORT, TcpListener::bind).await?, tls);
         lease::put_label(&self.client, &self.config).await.context("cannot label the leader's pod")?;
         let server = Server::new(
             self.client.clone(),

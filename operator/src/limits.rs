@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use sealane_http::{Bounds, Caps, Timeouts};
+
 /// Largest admission review: a pod or TrustPolicy of at most 3 MiB (the API server's limit) in an envelope.
 pub const REVIEW_BYTES_MAX: usize = 4 << 20;
 /// Webhook calls served at once; the API server waits at most 5 s for each. Pods and Sealane's own objects have a share
@@ -10,9 +12,31 @@ pub const POD_REVIEWS_MAX: usize = 96;
 pub const RESOURCE_REVIEWS_MAX: usize = 32;
 /// A webhook answers within this time or not at all: a little less than the API server waits.
 pub const REVIEW_TIME: Duration = Duration::from_millis(4_500);
-/// TLS handshakes in progress at once, and how long one may take.
-pub const HANDSHAKES_MAX: usize = 256;
+/// Who connects to the webhooks. The API server has a connection for each review, all of them from one address or a few, and
+/// gives one up after 90 s without a use: before this side does, lest a review meet a connection that is being closed.
+pub const WEBHOOK_BOUNDS: Bounds = Bounds {
+    connections: Caps { total: 160, per_source: POD_REVIEWS_MAX },
+    bodies: Caps { total: REVIEW_BYTES_MAX >> 10, per_source: REVIEW_BYTES_MAX >> 10 },
+    timeouts: Timeouts {
+        header: Duration::from_secs(5),
+        unused: Duration::from_secs(120),
+        request: Duration::from_secs(5),
+        idle: Duration::from_secs(120),
+        stalled: Duration::from_secs(5),
+    },
+};
+/// Connections to the control port whose sidecar is not registered: in all and of one address, which is a node's for pods on
+/// its network.
+pub const UNREGISTERED: Caps = Caps { total: 160, per_source: 96 };
+/// How long such a connection may last: its handshake, its token's review and its registration.
+pub const UNREGISTERED_TIME: Duration = Duration::from_secs(15);
+/// How long a TLS handshake of the control port may take.
 pub const HANDSHAKE_TIME: Duration = Duration::from_secs(5);
+/// Streams of one control connection, of which a sidecar has one, and what is read of each ahead.
+pub const CONTROL_STREAMS_MAX: u32 = 2;
+pub const CONTROL_WINDOW_BYTES: u32 = 32 << 10;
+/// Longest header of a control stream: a token of a service account is the largest of it.
+pub const CONTROL_HEADER_BYTES_MAX: u32 = 16 << 10;
 
 /// Sidecars attached at once.
 pub const SIDECARS_MAX: usize = 20_000;

@@ -17,7 +17,7 @@ use crate::config::Config;
 use crate::lead::{Leader, bind_any};
 use crate::lease::{self, Campaign};
 use crate::metrics::Metrics;
-use crate::tls::TlsListener;
+use crate::tls::Tls;
 use crate::webhook::{self, Cluster, Mutator, Validator, Webhooks};
 
 /// After the signal to stop, everything has this long.
@@ -82,15 +82,20 @@ async fn serve_replica(
         Certificates::new(client.clone(), config.namespace.as_str()).named(&config.webhook_names);
     let (resolver, authorities) = (certificates.resolver(), certificates.bundle());
     if config.role.admits() {
-        let tls = resolver.server(b"http/1.1")?;
-        let listener =
-            bind_any(config.webhook_port, |address| TlsListener::bind(address, Arc::clone(&tls))).await?;
+        let tls = match &config.webhook_client_ca {
+            Some(authorities) => resolver.server_for(authorities.verifier()?, b"http/1.1")?,
+            None => resolver.server(b"http/1.1")?,
+        };
+        let listener = bind_any(config.webhook_port, TcpListener::bind).await?;
         let (cluster, watching) = Cluster::new(client.clone());
         tasks.spawn(until_stopped(watching, stop.clone()));
         let mutator = Mutator::new(cluster, Arc::clone(config), authorities.clone(), Arc::clone(&metrics));
         let service = Arc::new(Webhooks::new(mutator, Validator::new(client.clone())));
-        let stopped = stop.clone();
-        tasks.spawn(async move { webhook::serve(listener, service, stopped).await.context("webhooks") });
+        let (sources, stopped) = (config.webhook_sources.clone(), stop.clone());
+        tasks.spawn(async move {
+            webhook::serve(listener, Tls::new(tls), sources, service, stopped).await;
+            Ok(())
+        });
     }
     let health = bind_any(config.admin_port, TcpListener::bind).await?;
 

@@ -1,4 +1,6 @@
-//! A cluster that answers from a function, for tests of code that holds a client.
+//! A cluster that answers from a function, for tests of code that holds a client; and clients that mean no good.
+
+mod flood;
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
@@ -7,6 +9,8 @@ use axum::http::{Request, Response};
 use kube::Client;
 use kube::client::Body;
 use serde_json::{Value, json};
+
+pub(crate) use flood::{HostileClient, flood};
 
 /// A request as the API server would see it.
 #[derive(Debug, Clone, PartialEq)]

@@ -7,6 +7,7 @@ pub mod af_xdp;
 mod amount;
 pub mod bounds;
 mod caches;
+mod clients;
 mod cluster;
 pub mod context;
 pub mod decide;
@@ -23,6 +24,7 @@ mod sizing;
 pub mod validate;
 
 pub use amount::is_quantity;
+pub use clients::{ClientAuthorities, parse_sources};
 pub use cluster::Cluster;
 pub use mutate::Mutator;
 pub use resources::Validator;

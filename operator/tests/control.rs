@@ -10,10 +10,9 @@ use k8s_openapi::api::authentication::v1::TokenReviewStatus;
 use k8s_openapi::api::core::v1::Pod;
 use sealane_operator::certificates::{Material, Resolver};
 use sealane_operator::control::authenticate::Cluster;
-use sealane_operator::control::{Registry, Server, serve};
+use sealane_operator::control::{Listener, Registry, Server, serve};
 use sealane_operator::desired::{Desired, Membership, PolicyWire};
 use sealane_operator::queue::Queue;
-use sealane_operator::tls::TlsListener;
 use sealane_sidecar_api::control::control_client::ControlClient;
 use sealane_sidecar_api::control::{
     Configuration, FromOperator, FromSidecar, Register, Report, Resend, SessionReport, from_operator,
@@ -21,6 +20,7 @@ use sealane_sidecar_api::control::{
 };
 use sealane_sidecar_api::delta::{FEATURE, Follower};
 use serde_json::json;
+use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
@@ -77,9 +77,9 @@ async fn start() -> Running {
     let (material, _) = Material::advance(None, &[NAME.to_owned()], now).unwrap();
     let resolver = Arc::new(Resolver::default());
     resolver.install(&material).unwrap();
-    let listener =
-        TlsListener::bind((Ipv4Addr::LOCALHOST, 0).into(), resolver.server(b"h2").unwrap()).await.unwrap();
-    let address = listener.address();
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let listener = Listener::new(listener, resolver.server(b"h2").unwrap());
     let (registry, queue, stop) =
         (Arc::new(Registry::default()), Arc::new(Queue::default()), CancellationToken::new());
     let server = Server::new(OnePod, Arc::clone(&registry), Arc::clone(&queue), Arc::default());

@@ -10,7 +10,7 @@ use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use axum::routing::get;
-use sealane_http::Server;
+use sealane_http::{Bounds, Server};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -68,7 +68,7 @@ pub(crate) fn serve(
                 .route("/metrics", get(render))
                 .with_state((health, gauges));
             // As long as the process lives.
-            Server::management().serve(listener, &router, CancellationToken::new()).await;
+            Server::new(Bounds::MANAGEMENT).serve(listener, &router, CancellationToken::new()).await;
         });
     };
     std::thread::Builder::new().name("admin".to_owned()).spawn(serve).map_err(AdminError::Thread)?;

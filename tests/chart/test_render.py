@@ -231,6 +231,17 @@ def test_private_control_planes_reach_the_webhook() -> None:
     assert environment(render("webhook.url.host=[fd00::7]:443"), "sealane-webhook")["SEALANE_WEBHOOK_NAMES"] == "fd00::7"
 
 
+def test_the_webhook_is_told_who_its_api_servers_are() -> None:
+    told = environment(render(), "sealane-webhook")
+    assert "SEALANE_WEBHOOK_SOURCES" not in told and "SEALANE_WEBHOOK_CLIENT_CA" not in told
+    pem = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
+    told = environment(
+        render("webhook.apiServers.sources={10.0.0.1,fd00::/64}", f"webhook.apiServers.clientCA={pem}"), "sealane-webhook",
+    )
+    assert told["SEALANE_WEBHOOK_SOURCES"] == "10.0.0.1,fd00::/64"
+    assert told["SEALANE_WEBHOOK_CLIENT_CA"] == pem
+
+
 def images(documents: list[dict[str, Any]]) -> list[str]:
     run = [container["image"] for pod in pods_of(documents) for container in pod["spec"]["containers"]]
     told = [environment(documents, "sealane-webhook")["SEALANE_SIDECAR_IMAGE"]]
@@ -516,6 +527,8 @@ def test_a_simulated_node_needs_simulation() -> None:
         ("operator.image.digest=0a0b", "digest"),
         ("webhook.url.host=https://hooks.example", "host"),
         ("webhook.url.host=localhost:8443", "host"),
+        ("webhook.apiServers.sources={api.example}", "sources"),
+        ("webhook.apiServers.clientCA=/etc/ca.pem", "clientCA"),
         ("priorityClass.name=system-cluster-critical", "priorityClass"),
         ("networkPolicy.nodes={10.0.0.1}", "nodes"),
         ("sidecar.resources.limits.memory=1GiB", "memory"),
@@ -533,7 +546,7 @@ def test_a_typo_is_refused_by_name(setting: str, told: str) -> None:
         "tracing", "collateral", "monitoring.prometheusRule", "monitoring.dashboard", "agent", "benchmarks", "webhook",
         "priorityClass", "global", "commonLabels", "commonAnnotations", "operator.podLabels", "operator.podAnnotations",
         "operator.extraEnv", "operator.serviceAccount", "sidecar.extraEnv", "sidecar.requiredCpuLimit", "networkPolicy.nodes",
-        "webhook.url", "webhook.port", "webhook.serviceAccount",
+        "webhook.url", "webhook.port", "webhook.serviceAccount", "webhook.apiServers",
     ],
 )
 def test_values_of_an_older_release_are_enough(default: list[dict[str, Any]], absent: str) -> None:

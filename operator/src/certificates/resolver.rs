@@ -6,7 +6,8 @@ use rustls::ServerConfig;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{ClientHello, ResolvesServerCert, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
 
 use super::{CertificateError, Material};
@@ -63,15 +64,27 @@ impl Resolver {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// A TLS server that speaks `protocol` (ALPN) with the current certificate.
+    /// A TLS server that speaks `protocol` (ALPN) with the current certificate, for everybody.
     ///
     /// # Errors
     /// [`CertificateError`] when the cryptography cannot be set up.
     pub fn server(self: &Arc<Self>, protocol: &[u8]) -> Result<Arc<ServerConfig>, CertificateError> {
+        self.server_for(WebPkiClientVerifier::no_client_auth(), protocol)
+    }
+
+    /// The same, for `clients`.
+    ///
+    /// # Errors
+    /// [`CertificateError`] when the cryptography cannot be set up.
+    pub fn server_for(
+        self: &Arc<Self>,
+        clients: Arc<dyn ClientCertVerifier>,
+        protocol: &[u8],
+    ) -> Result<Arc<ServerConfig>, CertificateError> {
         let mut config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
             .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])
             .map_err(CertificateError::Mismatch)?
-            .with_no_client_auth()
+            .with_client_cert_verifier(clients)
             .with_cert_resolver(Arc::clone(self) as Arc<dyn ResolvesServerCert>);
         config.alpn_protocols = vec![protocol.to_vec()];
         Ok(Arc::new(config))

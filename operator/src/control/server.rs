@@ -14,14 +14,17 @@ use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::authenticate::{AuthenticationError, Authenticator, Cluster};
+use super::listener::{Admission, Listener};
 use super::outgoing::{Room, configurations};
 use super::registry::{Attachment, Change, Registry};
 use super::report::{Registration, bounded};
 use crate::causes::Causes;
-use crate::limits::{COUNTERS_PERIOD, DEBOUNCE, DETACHED_GRACE, REGISTER_TIME, SIDECAR_MESSAGE_BYTES_MAX};
+use crate::limits::{
+    CONTROL_HEADER_BYTES_MAX, CONTROL_STREAMS_MAX, CONTROL_WINDOW_BYTES, COUNTERS_PERIOD, DEBOUNCE,
+    DETACHED_GRACE, REGISTER_TIME, SIDECAR_MESSAGE_BYTES_MAX,
+};
 use crate::metrics::{Metrics, Outcome};
 use crate::queue::Queue;
-use crate::tls::TlsListener;
 
 /// A sidecar that does not answer pings for this long is gone.
 const PING_INTERVAL: Duration = Duration::from_secs(15);
@@ -42,7 +45,7 @@ pub struct Server<C> {
 /// # Errors
 /// The transport's errors.
 pub async fn serve<C: Cluster>(
-    listener: TlsListener,
+    listener: Listener,
     server: Server<C>,
     stop: CancellationToken,
 ) -> Result<(), tonic::transport::Error> {
@@ -50,6 +53,10 @@ pub async fn serve<C: Cluster>(
     tonic::transport::Server::builder()
         .http2_keepalive_interval(Some(PING_INTERVAL))
         .http2_keepalive_timeout(Some(PING_TIMEOUT))
+        .http2_max_header_list_size(CONTROL_HEADER_BYTES_MAX)
+        .max_concurrent_streams(CONTROL_STREAMS_MAX)
+        .initial_stream_window_size(CONTROL_WINDOW_BYTES)
+        .initial_connection_window_size(CONTROL_STREAMS_MAX * CONTROL_WINDOW_BYTES)
         .add_service(service)
         .serve_with_incoming_shutdown(listener.into_stream(), stop.cancelled_owned())
         .await
@@ -84,6 +91,7 @@ impl<C: Cluster> Server<C> {
         identity: PodIdentity,
         id: u64,
         ended: CancellationToken,
+        admission: Option<Admission>,
         mut messages: Streaming<FromSidecar>,
     ) {
         let (registry, queue, metrics) =
@@ -129,6 +137,9 @@ impl<C: Cluster> Server<C> {
             queue.request(namespace, DEBOUNCE);
             queue.request(namespace, DETACHED_GRACE + DEBOUNCE);
             tracing::info!(pod = %identity, "a sidecar's control stream ended");
+            if let Some(admission) = admission {
+                admission.over().await;
+            }
         });
     }
 }
@@ -187,6 +198,7 @@ impl<C: Cluster> Control for Server<C> {
     async fn attach(&self, request: Request<Streaming<FromSidecar>>) -> Result<Response<Answers>, Status> {
         let header = request.metadata().get("authorization").and_then(|value| value.to_str().ok());
         let header = header.map(str::to_owned);
+        let admission = request.extensions().get::<Admission>().cloned();
         let mut messages = request.into_inner();
         let (identity, attachment, deltas) = match self.open(header.as_deref(), &mut messages).await {
             Ok(opened) => opened,
@@ -201,12 +213,15 @@ impl<C: Cluster> Control for Server<C> {
                 };
             }
         };
+        if let Some(admission) = &admission {
+            admission.registered();
+        }
         self.metrics.registered(Outcome::Success);
         self.metrics.attached(self.registry.attached());
         tracing::info!(pod = %identity, "a sidecar attached");
         self.queue.request(identity.namespace(), DEBOUNCE);
         let Attachment { id, outgoing, ended } = attachment;
-        self.listen(identity, id, ended, messages);
+        self.listen(identity, id, ended, admission, messages);
         Ok(Response::new(Box::pin(configurations(outgoing, self.room.clone(), deltas))))
     }
 }

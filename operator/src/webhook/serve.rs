@@ -1,6 +1,5 @@
-//! HTTPS for the API server: bounded bodies, bounded concurrency, an answer in time or none.
+//! HTTPS for the API server: bounded connections, bodies and concurrency, an answer in time or none.
 
-use std::fmt::Debug;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,17 +7,19 @@ use std::time::Duration;
 use axum::extract::{DefaultBodyLimit, State};
 use axum::http::StatusCode;
 use axum::routing::post;
-use axum::serve::Listener;
 use axum::{Json, Router};
+use ipnet::IpNet;
 use k8s_openapi::api::core::v1::Pod;
 use kube::core::DynamicObject;
 use kube::core::admission::{AdmissionRequest, AdmissionResponse, AdmissionReview};
+use sealane_http::{Secure, Server};
+use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::mutate::Mutator;
 use super::resources::Validator;
-use crate::limits::{POD_REVIEWS_MAX, RESOURCE_REVIEWS_MAX, REVIEW_BYTES_MAX, REVIEW_TIME};
+use crate::limits::{POD_REVIEWS_MAX, RESOURCE_REVIEWS_MAX, REVIEW_BYTES_MAX, REVIEW_TIME, WEBHOOK_BOUNDS};
 use crate::metrics::{Verdict, Webhook};
 
 /// A replica that ends is asked until every proxy on the way has heard of it, and a webhook that fails closed has to
@@ -69,20 +70,22 @@ impl Webhooks {
     }
 }
 
-/// Serves until [`LINGER`] after `stop`, then lets reviews in progress finish.
-///
-/// # Errors
-/// The server's I/O errors.
-pub async fn serve<L>(listener: L, webhooks: Arc<Webhooks>, stop: CancellationToken) -> std::io::Result<()>
-where
-    L: Listener,
-    L::Addr: Debug,
-{
-    let ended = async move {
+/// Serves `sources`, or everybody if there are none, until [`LINGER`] after `stop`; then lets reviews in progress finish.
+pub async fn serve(
+    listener: TcpListener,
+    secure: impl Secure,
+    sources: Vec<IpNet>,
+    webhooks: Arc<Webhooks>,
+    stop: CancellationToken,
+) {
+    let (server, router, ended) =
+        (Server::new(WEBHOOK_BOUNDS).only(sources), router(webhooks), CancellationToken::new());
+    let lingering = async {
         stop.cancelled().await;
         tokio::time::sleep(LINGER).await;
+        ended.cancel();
     };
-    axum::serve(listener, router(webhooks)).with_graceful_shutdown(ended).await
+    tokio::join!(server.serve_secured(listener, &secure, &router, ended.clone()), lingering);
 }
 
 fn router(webhooks: Arc<Webhooks>) -> Router {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-use crate::server::Timeouts;
+use crate::bounds::Timeouts;
 
 /// How late an end may be noticed: what a connection is at changes without waking whoever waits for it.
 const GLANCE: Duration = Duration::from_secs(1);
@@ -27,7 +27,11 @@ struct State {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// The header of a request has begun to come, or its connection has.
+    /// The handshake goes on.
+    Handshake,
+    /// No request has begun yet.
+    Unused,
+    /// The header of a request has begun to come.
     Header,
     /// A request is being answered.
     Request,
@@ -36,13 +40,18 @@ enum Phase {
 
 impl Activity {
     pub(crate) fn new(timeouts: Timeouts) -> Self {
-        let state = State { phase: Phase::Header, since: Instant::now(), stalled: None };
+        let state = State { phase: Phase::Handshake, since: Instant::now(), stalled: None };
         Self { timeouts, state: Mutex::new(state) }
+    }
+
+    /// The handshake is over.
+    pub(crate) fn established(&self) {
+        self.enter(Phase::Unused);
     }
 
     /// Bytes came. Those of a header do not put off its end.
     pub(crate) fn read(&self) {
-        if self.lock().phase == Phase::Idle {
+        if matches!(self.lock().phase, Phase::Unused | Phase::Idle) {
             self.enter(Phase::Header);
         }
     }
@@ -78,7 +87,8 @@ impl Activity {
         let State { phase, since, stalled } = *self.lock();
         let due = since
             + match phase {
-                Phase::Header => self.timeouts.header,
+                Phase::Handshake | Phase::Header => self.timeouts.header,
+                Phase::Unused => self.timeouts.unused,
                 // The answer ends it before; this is for whatever hangs besides.
                 Phase::Request => self.timeouts.request + self.timeouts.stalled,
                 Phase::Idle => self.timeouts.idle,

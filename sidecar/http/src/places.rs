@@ -1,73 +1,120 @@
-//! Who may have a connection.
+//! Who may have how much of what a listener has: connections, or bytes of bodies.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-/// How many connections a listener has at once.
+/// How much there is.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Caps {
-    /// Of all sources.
-    pub(crate) connections: usize,
-    /// Of one source.
-    pub(crate) per_source: usize,
+pub struct Caps {
+    /// For all sources.
+    pub total: usize,
+    /// For one source.
+    pub per_source: usize,
 }
 
-impl Caps {
-    /// For probes and metrics: what Prometheus and kubelet open is a few connections each.
-    pub(crate) const MANAGEMENT: Self = Self { connections: 256, per_source: 64 };
-}
-
-/// The connections that a listener has.
+/// What is shared, and who has it.
 #[derive(Debug)]
-pub(crate) struct Places {
+pub struct Places {
     caps: Caps,
     inner: Mutex<Inner>,
+    released: Notify,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
     next: u64,
     taken: usize,
-    /// The oldest of each source first.
-    sources: HashMap<IpAddr, VecDeque<(u64, CancellationToken)>>,
+    sources: HashMap<IpAddr, Source>,
 }
 
-/// One connection; dropping it makes room for another.
+#[derive(Debug, Default)]
+struct Source {
+    taken: usize,
+    /// The oldest first.
+    places: VecDeque<Held>,
+}
+
 #[derive(Debug)]
-pub(crate) struct Place {
+struct Held {
+    number: u64,
+    weight: usize,
+    evicted: CancellationToken,
+}
+
+/// A part of what is shared; dropping it gives it back.
+#[derive(Debug)]
+pub struct Place {
     places: Arc<Places>,
     source: IpAddr,
     number: u64,
     evicted: CancellationToken,
 }
 
+/// Why there is no place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refused {
+    /// The source has what one source may have.
+    Source,
+    /// All is taken, and no source has so much more that it had to give way.
+    Full,
+}
+
 impl Places {
-    pub(crate) fn new(caps: Caps) -> Arc<Self> {
-        Arc::new(Self { caps, inner: Mutex::default() })
+    #[must_use]
+    pub fn new(caps: Caps) -> Arc<Self> {
+        Arc::new(Self { caps, inner: Mutex::default(), released: Notify::new() })
     }
 
-    /// A place for a connection of `source`, if it may have one. Where all are taken, the source with most of them loses
-    /// its oldest to one that has at least two fewer: a flood of some sources keeps no other out.
-    pub(crate) fn admit(self: &Arc<Self>, source: IpAddr) -> Option<Place> {
+    /// Takes `weight` for `source`. Where all is taken, the source with most loses its oldest place to one that has
+    /// less even with what it asks for: a flood of some sources keeps no other out.
+    ///
+    /// # Errors
+    /// [`Refused`].
+    pub fn admit(self: &Arc<Self>, source: IpAddr, weight: usize) -> Result<Place, Refused> {
         let source = source.to_canonical();
         let mut inner = self.lock();
-        let own = inner.sources.get(&source).map_or(0, VecDeque::len);
-        if own >= self.caps.per_source || (inner.taken >= self.caps.connections && !inner.evict(own)) {
-            return None;
+        let own = inner.sources.get(&source).map_or(0, |source| source.taken).saturating_add(weight);
+        if own > self.caps.per_source {
+            return Err(Refused::Source);
+        }
+        while inner.taken.saturating_add(weight) > self.caps.total {
+            if !inner.evict(own) {
+                return Err(Refused::Full);
+            }
         }
         let (number, evicted) = (inner.next, CancellationToken::new());
         inner.next = inner.next.wrapping_add(1);
-        inner.taken = inner.taken.saturating_add(1);
-        inner.sources.entry(source).or_default().push_back((number, evicted.clone()));
-        Some(Place { places: Arc::clone(self), source, number, evicted })
+        inner.taken = inner.taken.saturating_add(weight);
+        let held = inner.sources.entry(source).or_default();
+        held.taken = own;
+        held.places.push_back(Held { number, weight, evicted: evicted.clone() });
+        Ok(Place { places: Arc::clone(self), source, number, evicted })
     }
 
-    /// How many are taken.
-    #[cfg(test)]
-    pub(crate) fn taken(&self) -> usize {
+    /// Waits for [`Places::admit`] to succeed. Cancel safe.
+    pub async fn admitted(self: &Arc<Self>, source: IpAddr, weight: usize) -> Place {
+        loop {
+            let released = self.released.notified();
+            if let Ok(place) = self.admit(source, weight) {
+                return place;
+            }
+            released.await;
+        }
+    }
+
+    /// How much `source` has.
+    #[must_use]
+    pub fn taken_by(&self, source: IpAddr) -> usize {
+        self.lock().sources.get(&source.to_canonical()).map_or(0, |source| source.taken)
+    }
+
+    /// How much is taken.
+    #[must_use]
+    pub fn taken(&self) -> usize {
         self.lock().taken
     }
 
@@ -77,39 +124,44 @@ impl Places {
 }
 
 impl Inner {
-    /// Takes a place from the source with most, for one that has `own`. Whether there was such a source.
+    /// Takes the oldest place from the source with most, for one that is to have `own`. Whether there was such a source.
     fn evict(&mut self, own: usize) -> bool {
-        let most = self.sources.values_mut().max_by_key(|connections| connections.len());
-        let Some((_, oldest)) =
-            most.filter(|most| most.len() > own.saturating_add(1)).and_then(VecDeque::pop_front)
-        else {
-            return false;
-        };
-        oldest.cancel();
-        self.taken = self.taken.saturating_sub(1);
+        let most = self.sources.values_mut().max_by_key(|source| source.taken);
+        let Some(most) = most.filter(|most| most.taken > own) else { return false };
+        let Some(oldest) = most.places.pop_front() else { return false };
+        oldest.evicted.cancel();
+        most.taken = most.taken.saturating_sub(oldest.weight);
+        self.taken = self.taken.saturating_sub(oldest.weight);
         true
     }
 }
 
 impl Place {
-    /// Resolves when the place was given to another source: the connection ends.
-    pub(crate) async fn evicted(&self) {
+    /// Resolves when the place was given to another source.
+    pub async fn evicted(&self) {
         self.evicted.cancelled().await;
+    }
+
+    #[must_use]
+    pub const fn source(&self) -> IpAddr {
+        self.source
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
         let mut inner = self.places.lock();
-        let Some(connections) = inner.sources.get_mut(&self.source) else { return };
-        let before = connections.len();
-        connections.retain(|(number, _)| *number != self.number);
+        let Some(source) = inner.sources.get_mut(&self.source) else { return };
         // None when it was evicted before.
-        let gone = before.saturating_sub(connections.len());
-        if connections.is_empty() {
+        let held = source.places.iter().position(|held| held.number == self.number);
+        let given = held.and_then(|index| source.places.remove(index)).map_or(0, |held| held.weight);
+        source.taken = source.taken.saturating_sub(given);
+        if source.places.is_empty() {
             inner.sources.remove(&self.source);
         }
-        inner.taken = inner.taken.saturating_sub(gone);
+        inner.taken = inner.taken.saturating_sub(given);
+        drop(inner);
+        self.places.released.notify_waiters();
     }
 }
 
@@ -117,14 +169,14 @@ impl Drop for Place {
 mod tests {
     use super::*;
 
-    const CAPS: Caps = Caps { connections: 8, per_source: 5 };
+    const CAPS: Caps = Caps { total: 8, per_source: 5 };
 
     fn source(last: u8) -> IpAddr {
         [10, 0, 0, last].into()
     }
 
     fn take(places: &Arc<Places>, last: u8, count: usize) -> Vec<Place> {
-        (0..count).filter_map(|_| places.admit(source(last))).collect()
+        (0..count).filter_map(|_| places.admit(source(last), 1).ok()).collect()
     }
 
     #[test]
@@ -143,7 +195,7 @@ mod tests {
         let places = Places::new(CAPS);
         let (many, some) = (take(&places, 1, 5), take(&places, 2, 3));
         assert_eq!(places.taken(), 8);
-        let late = places.admit(source(3)).expect("it has none yet");
+        let late = places.admit(source(3), 1).expect("it has none yet");
         assert_eq!(places.taken(), 8);
         let evicted: Vec<_> = many.iter().map(|place| place.evicted.is_cancelled()).collect();
         assert_eq!(evicted, [true, false, false, false, false], "the oldest of the source with most");
@@ -158,8 +210,8 @@ mod tests {
     #[test]
     fn equals_do_not_drive_each_other_out() {
         let places = Places::new(CAPS);
-        let held: Vec<_> = (0..8).map(|last| places.admit(source(last)).unwrap()).collect();
-        assert!(places.admit(source(9)).is_none());
+        let held: Vec<_> = (0..8).map(|last| places.admit(source(last), 1).unwrap()).collect();
+        assert_eq!(places.admit(source(9), 1).unwrap_err(), Refused::Full);
         assert!(held.iter().all(|place| !place.evicted.is_cancelled()));
     }
 
@@ -167,6 +219,37 @@ mod tests {
     fn mapped_addresses_are_the_same_source() {
         let places = Places::new(CAPS);
         let _held = take(&places, 1, 5);
-        assert!(places.admit("::ffff:10.0.0.1".parse().unwrap()).is_none());
+        let mapped = places.admit("::ffff:10.0.0.1".parse().unwrap(), 1);
+        assert_eq!(mapped.unwrap_err(), Refused::Source);
+    }
+
+    #[test]
+    fn a_heavy_place_gives_way_to_a_light_one() {
+        let places = Places::new(CAPS);
+        let (heavy, other) = (places.admit(source(1), 5).unwrap(), places.admit(source(2), 3).unwrap());
+        assert_eq!(places.admit(source(3), 6).unwrap_err(), Refused::Source);
+        assert_eq!(
+            places.admit(source(3), 5).unwrap_err(),
+            Refused::Full,
+            "no more than whoever would give way"
+        );
+        let light = places.admit(source(3), 4).unwrap();
+        assert!(heavy.evicted.is_cancelled() && !other.evicted.is_cancelled());
+        assert_eq!(places.taken(), 7);
+        assert_eq!([1, 2, 3].map(|last| places.taken_by(source(last))), [0, 3, 4]);
+        drop((heavy, light));
+        assert_eq!(places.taken(), 3);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_waits_has_what_is_given_back() {
+        let places = Places::new(CAPS);
+        let held = [places.admit(source(1), 5).unwrap(), places.admit(source(2), 3).unwrap()];
+        let waiting = Arc::clone(&places);
+        let waiter = tokio::spawn(async move { waiting.admitted(source(3), 5).await });
+        tokio::task::yield_now().await;
+        assert!(!waiter.is_finished());
+        drop(held);
+        assert_eq!(waiter.await.unwrap().source(), source(3));
     }
 }

@@ -1,14 +1,22 @@
 use axum::body::{Body, to_bytes};
 use axum::http::{Request, header::CONTENT_TYPE};
 use clap::Parser;
+use rcgen::{BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ClientConfig, RootCertStore};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
 use tower::ServiceExt;
 
 use super::*;
+use crate::certificates::{Material, Resolver};
 use crate::config::{Arguments, Config};
-use crate::testing::{cluster, list};
+use crate::testing::{HostileClient, cluster, flood, list};
+use crate::tls::Tls;
+use crate::webhook::ClientAuthorities;
 use crate::webhook::caches::tests::empty;
 use crate::webhook::cluster::Cluster;
 
@@ -104,18 +112,113 @@ async fn a_replica_that_ends_answers_for_as_long_as_it_is_asked() {
     let address = listener.local_addr().unwrap();
     let stop = CancellationToken::new();
     stop.cancel();
-    let serving = tokio::spawn(serve(listener, webhooks(), stop));
+    let serving = tokio::spawn(serve(listener, Plain, Vec::new(), webhooks(), stop));
     let mut connection = TcpStream::connect(address).await.unwrap();
-    let body = review(
-        "Pod",
-        &json!({"apiVersion": "v1", "kind": "Pod", "metadata": {}, "spec": {"containers": []}}),
-    );
-    let head =
-        "POST /mutate-pod HTTP/1.1\r\nHost: webhook\r\nConnection: close\r\nContent-Type: application/json";
-    let request = format!("{head}\r\nContent-Length: {}\r\n\r\n{body}", body.len());
-    connection.write_all(request.as_bytes()).await.unwrap();
+    connection.write_all(pod_review().as_bytes()).await.unwrap();
     let mut answer = String::new();
     connection.read_to_string(&mut answer).await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-    serving.await.unwrap().unwrap();
+    serving.await.unwrap();
+}
+
+/// HTTP without TLS.
+#[derive(Clone)]
+struct Plain;
+
+impl Secure for Plain {
+    type Io = TcpStream;
+
+    async fn secure(&self, stream: TcpStream) -> std::io::Result<TcpStream> {
+        Ok(stream)
+    }
+}
+
+fn pod_review() -> String {
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {}, "spec": {"containers": []}});
+    let body = review("Pod", &pod);
+    let head =
+        "POST /mutate-pod HTTP/1.1\r\nHost: webhook\r\nConnection: close\r\nContent-Type: application/json";
+    format!("{head}\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+}
+
+/// Five kinds, as far as they get; whoever never ends a body has sent as much of it as is taken.
+fn hostile() -> Vec<HostileClient> {
+    let head = "POST /mutate-pod HTTP/1.1\r\nHost: webhook\r\nContent-Type: application/json\r\n";
+    let body = format!("{head}Content-Length: {}\r\n\r\n", REVIEW_BYTES_MAX);
+    vec![
+        HostileClient::Silent,
+        HostileClient::Says(format!("{head}X: {}", "a".repeat(400_000)).into_bytes()),
+        HostileClient::Trickles(format!("{head}X: a").into_bytes()),
+        HostileClient::Says([body.into_bytes(), vec![b' '; REVIEW_BYTES_MAX - 1]].concat()),
+        HostileClient::Says(b"GET / HTTP/1.1\r\nHost: webhook\r\n\r\n".to_vec()),
+    ]
+}
+
+#[test]
+fn two_thousand_hostile_connections_keep_no_review_out_and_take_little_memory() {
+    flood(
+        "webhook::serve::tests::two_thousand_hostile_connections_keep_no_review_out_and_take_little_memory",
+        b"http/1.1",
+        hostile(),
+        |listener, tls| serve(listener, Tls::new(tls), Vec::new(), webhooks(), CancellationToken::new()),
+        |mut connection| async move {
+            connection.write_all(pod_review().as_bytes()).await.unwrap();
+            let mut answer = String::new();
+            connection.read_to_string(&mut answer).await.unwrap();
+            assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+        },
+    );
+}
+
+/// An authority of its own, and a certificate by it.
+fn client_certificate() -> (String, CertificateDer<'static>, PrivateKeyDer<'static>) {
+    let mut authority = CertificateParams::new(Vec::new()).unwrap();
+    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let key = KeyPair::generate().unwrap();
+    let pem = authority.self_signed(&key).unwrap().pem();
+    let issuer = Issuer::new(authority, key);
+    let mut client = CertificateParams::new(Vec::new()).unwrap();
+    client.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+    let key = KeyPair::generate().unwrap();
+    let certificate = client.signed_by(&key, &issuer).unwrap();
+    (pem, certificate.der().clone(), PrivateKeyDer::try_from(key.serialize_der()).unwrap())
+}
+
+#[tokio::test]
+async fn whoever_has_no_certificate_is_let_in_only_where_none_is_asked_for() {
+    let (material, _) =
+        Material::advance(None, &["webhook".to_owned()], time::OffsetDateTime::now_utc()).unwrap();
+    let resolver = Arc::new(Resolver::default());
+    resolver.install(&material).unwrap();
+    let (authorities, certificate, key) = client_certificate();
+    let (_, foreign, foreign_key) = client_certificate();
+    let verifier = ClientAuthorities::parse(&authorities).unwrap().verifier().unwrap();
+    let asking = resolver.server_for(verifier, b"http/1.1").unwrap();
+    let open = resolver.server(b"http/1.1").unwrap();
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(CertificateDer::pem_slice_iter(material.bundle().as_bytes()).flatten());
+    let client = || ClientConfig::builder().with_root_certificates(roots.clone());
+    let own = || client().with_client_auth_cert(vec![certificate.clone()], key.clone_key()).unwrap();
+    let other = || client().with_client_auth_cert(vec![foreign.clone()], foreign_key.clone_key()).unwrap();
+    for (server, client, answered) in [
+        (&open, client().with_no_client_auth(), true),
+        (&asking, client().with_no_client_auth(), false),
+        (&asking, other(), false),
+        (&asking, own(), true),
+    ] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let stop = CancellationToken::new();
+        let _ends = stop.clone().drop_guard();
+        tokio::spawn(serve(listener, Tls::new(Arc::clone(server)), Vec::new(), webhooks(), stop));
+        let connected =
+            TlsConnector::from(Arc::new(client)).connect("webhook".try_into().unwrap(), stream).await;
+        let mut answer = String::new();
+        if let Ok(mut connection) = connected {
+            // TLS 1.3 tells a client only afterwards that its certificate will not do.
+            let _ = connection.write_all(pod_review().as_bytes()).await;
+            let _ = connection.read_to_string(&mut answer).await;
+        }
+        assert_eq!(answer.starts_with("HTTP/1.1 200 "), answered, "{answer}");
+    }
 }

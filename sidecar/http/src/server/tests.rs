@@ -8,19 +8,32 @@ use axum::routing::{get, post};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::JoinHandle;
-use tokio::time::Instant;
 
 use super::*;
+use crate::places::Caps;
 
 /// Longest that a test waits for what comes at once.
 const LIMIT: Duration = Duration::from_secs(60);
 const LARGE: usize = 1 << 20;
+
+/// As for probes and metrics, but with bodies.
+const BOUNDS: Bounds = Bounds { bodies: Caps { total: 64, per_source: 32 }, ..Bounds::MANAGEMENT };
 
 fn router() -> Router {
     Router::new()
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/large", get(|| async { "x".repeat(LARGE) }))
         .route("/length", post(|body: Bytes| async move { body.len().to_string() }))
+        .route("/pieces", post(pieces))
+}
+
+/// In how many pieces the body comes.
+async fn pieces(mut body: Body) -> String {
+    let mut pieces = 0;
+    while body.frame().await.is_some() {
+        pieces += 1;
+    }
+    pieces.to_string()
 }
 
 /// One connection, and the client's end of it.
@@ -35,11 +48,12 @@ struct Client {
 impl Client {
     fn new() -> Self {
         let (io, server) = duplex(512);
-        let (places, stop) = (Places::new(Caps { connections: 2, per_source: 2 }), CancellationToken::new());
-        let place = places.admit(Ipv4Addr::LOCALHOST.into()).unwrap();
-        let timeouts = Timeouts::MANAGEMENT;
-        let connection = Connection { place, timeouts, router: router(), stop: stop.clone() };
-        let served = tokio::spawn(connection.answer(server));
+        let (places, stop) = (Places::new(Caps { total: 2, per_source: 2 }), CancellationToken::new());
+        let place = places.admit(Ipv4Addr::LOCALHOST.into(), 1).unwrap();
+        let (bounds, bodies) = (BOUNDS, Places::new(BOUNDS.bodies));
+        let connection = Connection { place, bounds, bodies, router: router(), stop: stop.clone() };
+        let activity = Arc::new(Activity::new(BOUNDS.timeouts));
+        let served = tokio::spawn(connection.answer(server, activity));
         Self { io, served, began: Instant::now(), places, stop }
     }
 
@@ -141,8 +155,8 @@ async fn an_answer_that_is_not_read_is_given_up() {
 #[tokio::test(start_paused = true)]
 async fn a_place_that_is_given_to_another_ends_the_connection() {
     let mut client = Client::new();
-    let _second = client.places.admit(Ipv4Addr::LOCALHOST.into()).unwrap();
-    let other = client.places.admit([10, 0, 0, 1].into()).expect("the source with two loses one");
+    let _second = client.places.admit(Ipv4Addr::LOCALHOST.into(), 1).unwrap();
+    let other = client.places.admit([10, 0, 0, 1].into(), 1).expect("the source with two loses one");
     (&mut client.served).await.unwrap();
     drop(other);
     assert_eq!(client.places.taken(), 1);
@@ -166,7 +180,7 @@ const HOSTILE: [&str; 5] = [
     // Says nothing.
     "",
     "GET /healthz HTTP/1.1\r\nHost: x\r\nX: ",
-    "POST /length HTTP/1.1\r\nHost: x\r\nContent-Length: 4000000\r\n\r\n",
+    "POST /length HTTP/1.1\r\nHost: x\r\nContent-Length: 32768\r\n\r\n",
     "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n",
     "GET /large HTTP/1.1\r\nHost: x\r\n\r\n",
 ];
@@ -193,8 +207,8 @@ fn is_over(stream: &TcpStream) -> bool {
 async fn two_thousand_hostile_connections_keep_nobody_out() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let address = listener.local_addr().unwrap();
-    let server = Server::management();
-    let places = Arc::clone(&server.places);
+    let server = Server::new(BOUNDS);
+    let (places, bodies) = (Arc::clone(&server.connections), Arc::clone(&server.bodies));
     let stop = CancellationToken::new();
     let stopped = stop.clone();
     let serving = tokio::spawn(async move { server.serve(listener, &router(), stopped).await });
@@ -212,11 +226,145 @@ async fn two_thousand_hostile_connections_keep_nobody_out() {
             let mut answer = String::new();
             timeout(LIMIT, honest.read_to_string(&mut answer)).await.unwrap().unwrap();
             assert!(answer.starts_with("HTTP/1.1 200 "), "{number}: {answer}");
-            assert!(places.taken() <= Caps::MANAGEMENT.connections);
+            assert!(places.taken() <= BOUNDS.connections.total && bodies.taken() <= BOUNDS.bodies.total);
         }
     }
     stop.cancel();
     drop(open);
     timeout(LIMIT, serving).await.unwrap().unwrap();
     assert_eq!(places.taken(), 0);
+}
+
+/// Connections from loopback addresses 127.1.0.N to one server.
+struct Running {
+    address: SocketAddr,
+    bodies: Arc<Places>,
+    serving: JoinHandle<()>,
+    stop: CancellationToken,
+}
+
+impl Running {
+    async fn start(server: Server) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let (address, bodies) = (listener.local_addr().unwrap(), Arc::clone(&server.bodies));
+        let stop = CancellationToken::new();
+        let stopped = stop.clone();
+        let serving = tokio::spawn(async move { server.serve(listener, &router(), stopped).await });
+        Self { address, bodies, serving, stop }
+    }
+
+    async fn ask(&self, source: u8, request: &str) -> TcpStream {
+        let mut stream = connect(Ipv4Addr::new(127, 1, 0, source).into(), self.address).await;
+        stream.write_all(request.as_bytes()).await.unwrap();
+        stream
+    }
+
+    async fn end(self) {
+        self.stop.cancel();
+        timeout(LIMIT, self.serving).await.unwrap().unwrap();
+    }
+}
+
+/// The first line of the answer; empty where the connection ended without one.
+async fn status(mut stream: TcpStream) -> String {
+    let mut answer = Vec::new();
+    // A reset is an end, too.
+    let _ = timeout(LIMIT, stream.read_to_end(&mut answer)).await.unwrap();
+    String::from_utf8(answer).unwrap().lines().next().unwrap_or_default().to_owned()
+}
+
+fn post_of(length: usize) -> String {
+    format!("POST /length HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n")
+}
+
+#[tokio::test]
+async fn room_for_a_body_is_taken_before_it_is_read_and_shared_fairly() {
+    let running = Running::start(Server::new(BOUNDS)).await;
+    let large = running.ask(1, &post_of((32 << 10) + 1)).await;
+    assert_eq!(status(large).await, "HTTP/1.1 413 Payload Too Large");
+    let mut slow = Vec::new();
+    for source in [1, 2] {
+        slow.push(running.ask(source, &post_of(32 << 10)).await);
+    }
+    timeout(LIMIT, async {
+        while running.bodies.taken() < 64 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await
+    .unwrap();
+    let body = "x".repeat(3 << 10);
+    let small = running.ask(3, &(post_of(body.len()) + &body)).await;
+    assert_eq!(status(small).await, "HTTP/1.1 200 OK", "a small one is answered whoever holds the rest");
+    let evicted = slow.iter().filter(|stream| is_over(stream)).count();
+    assert!(evicted <= 1);
+    drop(slow);
+    running.end().await;
+}
+
+#[tokio::test]
+async fn only_named_sources_may_connect() {
+    let named = vec!["127.1.0.8/29".parse().unwrap()];
+    let running = Running::start(Server::new(BOUNDS).only(named)).await;
+    const ASK: &str = "GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    for (source, expected) in [(7, ""), (8, "HTTP/1.1 200 OK"), (15, "HTTP/1.1 200 OK"), (16, "")] {
+        let mut stream = connect(Ipv4Addr::new(127, 1, 0, source).into(), running.address).await;
+        // One that was turned away may be over by now.
+        let _ = stream.write_all(ASK.as_bytes()).await;
+        assert_eq!(status(stream).await, expected, "{source}");
+    }
+    running.end().await;
+}
+
+/// A handshake that never ends.
+#[derive(Debug, Clone)]
+struct Endless;
+
+impl Secure for Endless {
+    type Io = TcpStream;
+
+    async fn secure(&self, _: TcpStream) -> io::Result<TcpStream> {
+        std::future::pending().await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handshake_has_a_place_and_a_time() {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+    let (stream, _) = listener.accept().await.unwrap();
+    let (places, began) = (Places::new(BOUNDS.connections), Instant::now());
+    let place = places.admit(Ipv4Addr::LOCALHOST.into(), 1).unwrap();
+    let (bodies, stop) = (Places::new(BOUNDS.bodies), CancellationToken::new());
+    let connection = Connection { place, bounds: BOUNDS, bodies, router: router(), stop };
+    connection.secured(Endless, stream).await;
+    assert_eq!((began.elapsed().as_secs(), places.taken()), (5, 0));
+    assert_eq!(client.read(&mut [0]).await.unwrap(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn notices_are_few() {
+    let mut notices = Notices::default();
+    assert!(notices.next() && !notices.next());
+    tokio::time::advance(NOTICE_INTERVAL).await;
+    assert!(notices.next() && !notices.next());
+}
+
+#[tokio::test]
+async fn a_body_comes_in_one_piece_however_it_was_cut() {
+    let running = Running::start(Server::new(BOUNDS)).await;
+    let head = "POST /pieces HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n";
+    for (bytes, expected) in [(1_000, "\r\n\r\n1"), ((32 << 10) + 1, "413 Payload Too Large\r\n")] {
+        let mut stream = running.ask(1, head).await;
+        // One that was turned away may be over by now.
+        let _ = stream.write_all(("1\r\na\r\n".repeat(bytes) + "0\r\n\r\n").as_bytes()).await;
+        let mut answer = vec![0; 512];
+        let mut read = 0;
+        while let Ok(more @ 1..) = timeout(LIMIT, stream.read(&mut answer[read..])).await.unwrap() {
+            read += more;
+        }
+        let answer = String::from_utf8_lossy(&answer[..read]).into_owned();
+        assert!(answer.contains(expected), "{answer}");
+    }
+    running.end().await;
 }
