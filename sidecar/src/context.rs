@@ -99,9 +99,14 @@ impl Context {
         process(self.static_key.public())
     }
 
-    /// How long a connection lives on one attestation.
+    /// How long a connection lives on one attestation: as configured, and never longer than the policy says.
     pub(crate) fn reattest_after(&self) -> Duration {
-        let seconds = self.reattest.load(Ordering::Relaxed);
+        let permitted = self
+            .policy
+            .standing()
+            .held()
+            .map_or(desired::REATTEST_SECONDS_MAX, |held| held.policy.document().limits.reattest_seconds);
+        let seconds = self.reattest.load(Ordering::Relaxed).min(permitted);
         Duration::from_secs(seconds.clamp(desired::REATTEST_SECONDS_MIN, desired::REATTEST_SECONDS_MAX))
     }
 
@@ -206,13 +211,21 @@ pub(crate) mod tests {
         sessions: &Value,
         floors: &Value,
     ) {
+        publish(context, epoch, &json!({"peers": peers, "sessions": sessions, "floors": floors}));
+    }
+
+    /// Has `context` take a document with these members.
+    fn publish(context: &Context, epoch: u64, members: &Value) {
         let owner = SigningKey::from_seed(&[1; 32]).unwrap();
-        let document = json!({
+        let mut document = json!({
             "version": 1, "namespace": "demo", "name": "demo", "epoch": epoch,
             "notBefore": "2026-11-01T00:00:00Z", "expires": "2126-11-01T00:00:00Z",
             "authorities": {"threshold": 1, "keys": [owner.public_key().to_string()]},
-            "peers": peers, "sessions": sessions, "floors": floors,
+            "peers": {}, "sessions": [], "floors": {},
         });
+        for (name, member) in members.as_object().unwrap() {
+            document[name] = member.clone();
+        }
         let bytes = canonical(document.to_string().as_bytes()).unwrap();
         let signatures = vec![sign(&bytes, &owner)];
         let chain = SignedChain { document: STANDARD.encode(&bytes), signatures, rotations: vec![] };
@@ -260,6 +273,19 @@ pub(crate) mod tests {
             context.reattest.store(configured, Ordering::Relaxed);
             assert_eq!(context.reattest_after(), Duration::from_secs(counts), "{configured}");
         }
+    }
+
+    #[tokio::test]
+    async fn an_attestation_counts_no_longer_than_the_policy_says() {
+        let context = context(None);
+        let after = |configured| {
+            context.reattest.store(configured, Ordering::Relaxed);
+            context.reattest_after().as_secs()
+        };
+        publish(&context, 1, &json!({"limits": {"reattestSeconds": 60}}));
+        assert_eq!([10, 60, 600, 86_400].map(after), [10, 60, 60, 60]);
+        publish(&context, 2, &json!({}));
+        assert_eq!(after(600), 600);
     }
 
     /// Without a device, at any port.

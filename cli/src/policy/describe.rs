@@ -85,6 +85,11 @@ pub(crate) fn describe(document: &Document, now: Timestamp) -> String {
             "ends after {life}, however often it is attested again, and begins anew with a full handshake"
         ),
     );
+    let attested = Lifetime { seconds: limits.reattest_seconds };
+    lines.at(
+        1,
+        format!("is attested again after {attested} at the latest, or as soon as the control plane asks for"),
+    );
     lines.at(1, describe_grace(collateral.grace_seconds));
     if let Some(auditors) = auditors {
         lines.at(

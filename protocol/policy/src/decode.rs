@@ -13,7 +13,8 @@ use crate::field::{Field, FieldError, Object, Problem};
 use crate::json::Tree;
 use crate::limits::{
     AUDITOR_KEYS_MAX, AUTHORITY_KEYS_MAX, COLLATERAL_GRACE_SECONDS_MAX, ENTRIES_MAX, FORWARD_TARGETS_MAX,
-    INTEGER_MAX, PEERS_MAX, RECEIVERS_MAX, SESSION_SECONDS_MAX, SESSION_SECONDS_MIN, SESSIONS_MAX,
+    INTEGER_MAX, PEERS_MAX, REATTEST_SECONDS_MAX, REATTEST_SECONDS_MIN, RECEIVERS_MAX, SESSION_SECONDS_MAX,
+    SESSION_SECONDS_MIN, SESSIONS_MAX,
 };
 use crate::weak;
 
@@ -197,8 +198,14 @@ fn limits_of(field: Field<'_>) -> Result<Limits, FieldError> {
     let mut object = field.object()?;
     let session = object.optional("sessionSeconds", r#""sessionSeconds": 86400"#);
     let session = session.map(|field| field.integer(SESSION_SECONDS_MIN, SESSION_SECONDS_MAX)).transpose()?;
+    let reattest = object.optional("reattestSeconds", r#""reattestSeconds": 600"#);
+    let reattest =
+        reattest.map(|field| field.integer(REATTEST_SECONDS_MIN, REATTEST_SECONDS_MAX)).transpose()?;
     object.close()?;
-    Ok(Limits { session_seconds: session.unwrap_or(default.session_seconds) })
+    Ok(Limits {
+        session_seconds: session.unwrap_or(default.session_seconds),
+        reattest_seconds: reattest.unwrap_or(default.reattest_seconds),
+    })
 }
 
 fn collateral_of(field: Field<'_>) -> Result<CollateralRules, FieldError> {

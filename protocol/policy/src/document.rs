@@ -14,7 +14,7 @@ pub use entry::{
 pub use session::{Flow, SessionKind, SessionRule};
 
 use crate::Timestamp;
-use crate::limits::SESSION_SECONDS_DEFAULT;
+use crate::limits::{REATTEST_SECONDS_MAX, SESSION_SECONDS_DEFAULT};
 
 /// What the owners of one namespace's policy signed: who takes part, what each must prove, who may talk to whom.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,11 +88,13 @@ pub struct Limits {
     /// Seconds from the handshake in which two replicas proved themselves first until their connection ends, however often
     /// they proved themselves again or resumed it.
     pub session_seconds: u64,
+    /// Seconds from one attestation of a connection until the next, whatever is configured outside of the document.
+    pub reattest_seconds: u64,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { session_seconds: SESSION_SECONDS_DEFAULT }
+        Self { session_seconds: SESSION_SECONDS_DEFAULT, reattest_seconds: REATTEST_SECONDS_MAX }
     }
 }
 

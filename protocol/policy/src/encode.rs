@@ -12,6 +12,7 @@ use crate::document::{
     Authorities, CollateralRules, Document, Floors, Limits, PolicyPeer, SessionKind, SessionRule,
 };
 use crate::json::Tree;
+use crate::limits::REATTEST_SECONDS_MAX;
 
 /// Members in the making; absent and empty values leave no trace.
 #[derive(Default)]
@@ -133,7 +134,11 @@ fn floors(floors: &Floors) -> Tree {
 
 /// Releases that do not know of limits accept a document that keeps to the usual ones.
 fn limits(limits: &Limits) -> Option<Tree> {
-    let Limits { session_seconds } = limits;
-    let said = Members::default().put("sessionSeconds", Tree::Integer(*session_seconds)).done();
+    let Limits { session_seconds, reattest_seconds } = limits;
+    let reattest = (*reattest_seconds != REATTEST_SECONDS_MAX).then_some(Tree::Integer(*reattest_seconds));
+    let said = Members::default()
+        .put("sessionSeconds", Tree::Integer(*session_seconds))
+        .optional("reattestSeconds", reattest)
+        .done();
     (*limits != Limits::default()).then_some(said)
 }

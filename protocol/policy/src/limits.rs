@@ -55,6 +55,10 @@ pub const SESSION_SECONDS_DEFAULT: u64 = 24 * 60 * 60;
 pub const SESSION_SECONDS_MIN: u64 = 10;
 /// Most that a document may say: thirty days.
 pub const SESSION_SECONDS_MAX: u64 = 30 * 24 * 60 * 60;
+/// How long a connection may live on one attestation where the document does not say, and most that it may say: a day.
+pub const REATTEST_SECONDS_MAX: u64 = 24 * 60 * 60;
+/// Least that a document may say: platforms make few reports in a second.
+pub const REATTEST_SECONDS_MIN: u64 = 10;
 
 const _: () = assert!(DOCUMENT_BYTES_MAX <= CHAIN_BYTES_MAX);
 const _: () = assert!(AUTHORITY_KEYS_MAX <= SIGNATURES_MAX);
@@ -71,5 +75,6 @@ mod tests {
         assert_eq!(INTEGER_MAX, 9_007_199_254_740_991);
         assert_eq!((NITRO_AGE_SECONDS_MAX, COLLATERAL_GRACE_SECONDS_MAX), (10_800, 604_800));
         assert_eq!((SESSION_SECONDS_DEFAULT, SESSION_SECONDS_MAX), (86_400, 2_592_000));
+        assert_eq!((REATTEST_SECONDS_MIN, REATTEST_SECONDS_MAX), (10, 86_400));
     }
 }

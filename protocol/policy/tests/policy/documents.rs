@@ -61,6 +61,22 @@ fn a_connection_lives_a_day_unless_the_document_says_otherwise() {
 }
 
 #[test]
+fn a_document_says_how_long_an_attestation_counts() {
+    assert_eq!(read(&document(1)).unwrap().limits.reattest_seconds, 86_400);
+    for seconds in [10, 600, 86_400] {
+        let limits = json!({"sessionSeconds": 60, "reattestSeconds": seconds});
+        let document = read(&with("/limits", limits)).unwrap();
+        assert_eq!((document.limits.session_seconds, document.limits.reattest_seconds), (60, seconds));
+        assert_eq!(parse(&document.to_bytes()).unwrap(), document);
+    }
+    let alone = read(&with("/limits", json!({"reattestSeconds": 60}))).unwrap();
+    assert_eq!(parse(&alone.to_bytes()).unwrap(), alone);
+    for wrong in [9, 86_401] {
+        refused("/limits", json!({"reattestSeconds": wrong}), "limits.reattestSeconds", "86400");
+    }
+}
+
+#[test]
 fn collateral_counts_until_it_is_over_unless_owners_sign_a_grace() {
     assert_eq!(read(&document(1)).unwrap().collateral.grace_seconds, 0);
     let most = limits::COLLATERAL_GRACE_SECONDS_MAX;
