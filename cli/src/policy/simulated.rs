@@ -47,10 +47,8 @@ pub(super) fn reference(
             // A register that was extended once.
             let role = hash(&[ZERO.as_bytes(), hash(&[initdata]).as_bytes()]);
             let measured = |image| NitroMeasurement {
-                pcr: [image, kernel, application],
-                pcr3: Some(role),
-                pcr4: None,
-                pcr8: None,
+                image: [image, kernel, application],
+                registers: [(NitroMeasurement::ROLE, role)].into(),
             };
             Reference::Nitro(NitroReference {
                 measurements: measurements.into_iter().map(measured).collect(),
@@ -98,7 +96,8 @@ mod tests {
         assert_eq!(reference.mr_config_ids, [tdx::mr_config_id(Some(INITDATA))].into());
         let Reference::Nitro(reference) = of(SimulatedForm::Nitro) else { panic!("Nitro") };
         let measured = reference.measurements.first().unwrap();
-        assert_eq!((measured.pcr, measured.pcr3), (nitro::measurements(), Some(nitro::register(INITDATA))));
+        assert_eq!(measured.image, nitro::measurements());
+        assert_eq!(measured.registers, [(NitroMeasurement::ROLE, nitro::register(INITDATA))].into());
     }
 
     #[test]

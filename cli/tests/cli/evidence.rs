@@ -354,12 +354,12 @@ fn a_nitro_document_pins_its_image_and_role() {
     let common = ["--peer", "a", "--from-evidence", &file, "--at", NITRO_TIME];
     let (document, said) = desk.drafted(&common);
     let measured = nitro(&document, "a").measurements.first().unwrap();
-    assert!(measured.pcr[0].to_string().starts_with("8bb159f202bb"), "{measured:?}");
-    assert!(measured.pcr3.is_some() && measured.pcr4.is_none());
+    assert!(measured.image[0].to_string().starts_with("8bb159f202bb"), "{measured:?}");
+    assert!(measured.registers.contains_key(&3) && !measured.registers.contains_key(&4));
     assert!(said.contains("genuine Nitro evidence"), "{said}");
     assert_eq!(entry(&document, "a").absent(), []);
     let (document, _) = desk.drafted(&[&common[..], &["--pin-chip"]].concat());
-    assert!(nitro(&document, "a").measurements.first().unwrap().pcr4.is_some());
+    assert!(nitro(&document, "a").measurements.first().unwrap().registers.contains_key(&4));
     desk.refused(&["--peer", "a", "--from-evidence", &file, "--at", "2026-01-01T00:00:00Z"], "--at TIME");
     let host_data = format!("a={}", "01".repeat(32));
     desk.refused(&[&common[..], &["--host-data", &host_data]].concat(), "has no HOST_DATA");

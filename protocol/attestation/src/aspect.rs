@@ -13,7 +13,7 @@ pub enum Aspect {
     Root,
     /// MEASUREMENT; MRTD and RTMR0–3; PCR0–2.
     Measurement,
-    /// PCR3, PCR4 and PCR8.
+    /// PCR3–31.
     Registers,
     HostData,
     ConfigId,

@@ -65,7 +65,7 @@ pub enum Rejection {
     Key,
     #[error("the measurement is none that the policy lists")]
     Measurement,
-    #[error("PCR3, PCR4 or PCR8 is not what the policy pins with this image")]
+    #[error("one of PCR3 to PCR31 is not what the policy pins with this image")]
     Registers,
     #[error("the module_id is none that the policy lists")]
     Module,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use sealane_types::{HostData, Measurement, PeerName, Product, SnpProtection};
 
-use crate::document::{Document, Reference, SnpReference};
+use crate::document::{Document, NitroMeasurement, Reference, SnpReference};
 
 /// Something that a document permits and its owners may not have meant.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -62,7 +62,12 @@ fn advise(peer: &PeerName, entry: usize, reference: &Reference) -> Vec<Advice> {
         Reference::Tdx(tdx) if tdx.mr_config_ids.contains(&zero) => {
             vec![Advice::NoInitdata { peer: peer.clone(), entry, member: "mrConfigId" }]
         }
-        Reference::Nitro(nitro) if nitro.measurements.iter().any(|measured| measured.pcr3 == Some(zero)) => {
+        Reference::Nitro(nitro)
+            if nitro
+                .measurements
+                .iter()
+                .any(|measured| measured.registers.get(&NitroMeasurement::ROLE) == Some(&zero)) =>
+        {
             vec![Advice::NoRole { peer: peer.clone(), entry }]
         }
         Reference::Tdx(_) | Reference::Nitro(_) | Reference::Key(_) => vec![],

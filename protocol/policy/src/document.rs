@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sealane_types::{Carrier, Cipher, Digest, Namespace, PeerName, PolicyName, PublicKey};
 
+pub(crate) use entry::PCRS;
 pub use entry::{
     Entry, NitroMeasurement, NitroPermissions, NitroReference, Pinnable, Reference, SnpIdentity,
     SnpPermissions, SnpReference, Tcb, TdxMeasurement, TdxPermissions, TdxReference, Workload,

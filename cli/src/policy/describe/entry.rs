@@ -101,17 +101,17 @@ impl Settings {
 
 fn nitro(lines: &mut Lines, settings: &mut Settings, reference: &NitroReference) {
     let NitroReference { measurements, module_ids, max_age_seconds, permissions } = reference;
-    for NitroMeasurement { pcr: [pcr0, pcr1, pcr2], pcr3, pcr4, pcr8 } in measurements {
-        let [pcr0, pcr1, pcr2] = [pcr0, pcr1, pcr2].map(shorten);
+    for NitroMeasurement { image, registers } in measurements {
+        let [pcr0, pcr1, pcr2] = image.each_ref().map(shorten);
         let mut values = format!("PCR0 {pcr0}, PCR1 {pcr1}, PCR2 {pcr2}");
-        for (name, pcr) in [
-            ("PCR3 (role of the parent instance)", pcr3),
-            ("PCR4 (parent instance)", pcr4),
-            ("PCR8 (signer of the image)", pcr8),
-        ] {
-            if let Some(pcr) = pcr {
-                values.push_str(&format!(", {name} {}", shorten(pcr)));
-            }
+        for (index, pcr) in registers {
+            let meaning = match *index {
+                NitroMeasurement::ROLE => " (role of the parent instance)",
+                NitroMeasurement::INSTANCE => " (parent instance)",
+                NitroMeasurement::SIGNER => " (signer of the image)",
+                _ => "",
+            };
+            values.push_str(&format!(", PCR{index}{meaning} {}", shorten(pcr)));
         }
         lines.at(3, format!("it was started from an enclave image with {values}"));
     }

@@ -66,7 +66,7 @@ impl NitroClaims {
     /// Whether the enclave runs in debug mode: nothing of its image was measured.
     #[must_use]
     pub fn debug(&self) -> bool {
-        NitroMeasurement { pcr: self.image, pcr3: None, pcr4: None, pcr8: None }.is_debug()
+        NitroMeasurement::of(self.image).is_debug()
     }
 
     /// Whether the enclave's settings are all among those that `permissions` tolerate.

@@ -5,6 +5,7 @@ use std::fmt;
 
 use sealane_types::{Assurance, Digest, Platform, PublicKey};
 
+pub(crate) use nitro::PCRS;
 pub use nitro::{NitroMeasurement, NitroPermissions, NitroReference};
 pub use snp::{SnpIdentity, SnpPermissions, SnpReference, Tcb};
 pub use tdx::{TdxMeasurement, TdxPermissions, TdxReference};

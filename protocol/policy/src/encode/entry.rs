@@ -6,7 +6,7 @@ use sealane_types::Platform;
 
 use super::{Members, list, text};
 use crate::document::{
-    Entry, NitroMeasurement, NitroReference, Reference, TdxPermissions, TdxReference, Workload,
+    Entry, NitroMeasurement, NitroReference, PCRS, Reference, TdxPermissions, TdxReference, Workload,
 };
 use crate::json::Tree;
 use crate::limits::NITRO_AGE_SECONDS_DEFAULT;
@@ -103,15 +103,11 @@ fn tdx_permissions(members: Members, permissions: &TdxPermissions) -> Members {
 fn nitro(members: Members, reference: &NitroReference) -> Members {
     let NitroReference { measurements, module_ids, max_age_seconds, permissions } = reference;
     let measurements = measurements.iter().map(|measured| {
-        let NitroMeasurement { pcr: [pcr0, pcr1, pcr2], pcr3, pcr4, pcr8 } = measured;
-        Members::default()
-            .text("pcr0", pcr0)
-            .text("pcr1", pcr1)
-            .text("pcr2", pcr2)
-            .optional("pcr3", pcr3.map(text))
-            .optional("pcr4", pcr4.map(text))
-            .optional("pcr8", pcr8.map(text))
-            .done()
+        let NitroMeasurement { image, registers } = measured;
+        let registers =
+            registers.iter().filter_map(|(index, pcr)| Some((PCRS.get(usize::from(*index))?, pcr)));
+        let pinned = PCRS.iter().zip(image).chain(registers);
+        pinned.fold(Members::default(), |members, (name, pcr)| members.text(name, pcr)).done()
     });
     let age_stated = *max_age_seconds != NITRO_AGE_SECONDS_DEFAULT;
     members

@@ -76,7 +76,7 @@ fn pinned(reference: &Reference) -> Vec<Pinned> {
     match reference {
         Reference::SevSnp(snp) => snp.measurements.iter().copied().map(Pinned::Snp).collect(),
         Reference::Tdx(tdx) => tdx.measurements.iter().map(tdx_pinned).collect(),
-        Reference::Nitro(nitro) => nitro.measurements.iter().map(|pins| Pinned::Nitro(pins.pcr)).collect(),
+        Reference::Nitro(nitro) => nitro.measurements.iter().map(|pins| Pinned::Nitro(pins.image)).collect(),
         Reference::Key(keys) => keys.iter().copied().map(Pinned::Key).collect(),
     }
 }
@@ -104,13 +104,10 @@ fn snp_meet(first: &SnpReference, second: &SnpReference) -> bool {
 fn nitro_meet(first: &NitroReference, second: &NitroReference) -> bool {
     let measurements_meet = |first: &NitroMeasurement| {
         second.measurements.iter().any(|second| {
-            let same = |first: Option<Measurement>, second: Option<Measurement>| {
-                first.is_none() || second.is_none() || first == second
+            let agree = |(index, pcr): (&u8, &Measurement)| {
+                second.registers.get(index).is_none_or(|other| other == pcr)
             };
-            first.pcr == second.pcr
-                && same(first.pcr3, second.pcr3)
-                && same(first.pcr4, second.pcr4)
-                && same(first.pcr8, second.pcr8)
+            first.image == second.image && first.registers.iter().all(agree)
         })
     };
     common(&first.module_ids, &second.module_ids) && first.measurements.iter().any(measurements_meet)

@@ -63,7 +63,7 @@ fn an_entry_reads_as_written() {
     assert!(!nitro(&plain).permissions.debug && nitro(&plain).module_ids.is_empty());
 
     let mut full = entry(1);
-    for (index, pcr) in ["pcr3", "pcr4", "pcr8"].into_iter().enumerate() {
+    for (index, pcr) in ["pcr3", "pcr9", "pcr31"].into_iter().enumerate() {
         full["measurements"][0][pcr] = json!(format!("{:02x}", 0xa0 + index).repeat(48));
     }
     full["moduleIds"] = json!(["i-0bee92034f3d60691-enc01943c5eaab3ad6a"]);
@@ -74,9 +74,9 @@ fn an_entry_reads_as_written() {
     full["allowDebug"] = json!(true);
     let full = read(full).unwrap();
     let measured = nitro(&full).measurements.first().unwrap();
-    assert_eq!(measured.pcr[2].as_bytes(), &[3; 48]);
-    let others = [measured.pcr3, measured.pcr4, measured.pcr8].map(|pcr| pcr.unwrap().as_bytes()[0]);
-    assert_eq!(others, [0xa0, 0xa1, 0xa2]);
+    assert_eq!(measured.image[2].as_bytes(), &[3; 48]);
+    let others: Vec<_> = measured.registers.iter().map(|(index, pcr)| (*index, pcr.as_bytes()[0])).collect();
+    assert_eq!(others, [(3, 0xa0), (9, 0xa1), (31, 0xa2)]);
     assert_eq!((nitro(&full).max_age_seconds, nitro(&full).permissions.debug), (60, true));
     assert_eq!(nitro(&full).module_ids.len(), 1);
     for entry in [plain, full] {
@@ -104,8 +104,8 @@ fn wrong_values_are_named() {
     short["pcr3"] = json!("00".repeat(32));
     refused("measurements", json!([short]), "measurements[0].pcr3", "96 lower-case hex digits");
     let mut unknown = measurement(1);
-    unknown["pcr5"] = json!("00".repeat(48));
-    refused("measurements", json!([unknown]), "measurements[0].pcr5", "pcr0, pcr1, pcr2, pcr3, pcr4, pcr8");
+    unknown["pcr32"] = json!("00".repeat(48));
+    refused("measurements", json!([unknown]), "measurements[0].pcr32", "pcr0, pcr1, pcr2, pcr3, pcr4, pcr5");
     refused("measurements", json!([measurement(1), measurement(1)]), "measurements[1]", "repeats");
     refused("measurements", json!(["ab".repeat(48)]), "measurements[0]", "expected an object");
     for age in [0, 10_801] {
@@ -169,7 +169,7 @@ fn two_peers_are_told_apart_by_what_both_pin() {
     assert!(shared(|_, _| {}));
     assert!(shared(|first, _| first["maxAgeSeconds"] = json!(60)));
     assert!(shared(|first, _| first["allowDebug"] = json!(true)));
-    for pcr in ["pcr3", "pcr4", "pcr8"] {
+    for pcr in ["pcr3", "pcr8", "pcr16", "pcr31"] {
         let (mut first, mut second) = (entry(1), entry(1));
         first["measurements"][0][pcr] = json!("a1".repeat(48));
         // Who leaves it open accepts the other's as well.

@@ -28,10 +28,7 @@ fn image(claims: &NitroClaims, reference: &NitroReference, _: UnixSeconds) -> Re
 
 fn place(claims: &NitroClaims, reference: &NitroReference, _: UnixSeconds) -> Result<(), Rejection> {
     let holds = |measured: &NitroMeasurement| {
-        let NitroMeasurement { pcr: _, pcr3, pcr4, pcr8 } = measured;
-        [(3, pcr3), (4, pcr4), (8, pcr8)]
-            .into_iter()
-            .all(|(index, pinned)| pinned.is_none_or(|pinned| claims.pcr(index) == Some(&pinned)))
+        measured.registers.iter().all(|(index, pinned)| claims.pcr(*index) == Some(pinned))
     };
     require(of_image(claims, reference).any(holds), Rejection::Registers)
 }
@@ -40,7 +37,7 @@ fn of_image<'r>(
     claims: &NitroClaims,
     reference: &'r NitroReference,
 ) -> impl Iterator<Item = &'r NitroMeasurement> {
-    reference.measurements.iter().filter(|measured| measured.pcr == *claims.image())
+    reference.measurements.iter().filter(|measured| measured.image == *claims.image())
 }
 
 fn module(claims: &NitroClaims, reference: &NitroReference, _: UnixSeconds) -> Result<(), Rejection> {

@@ -18,8 +18,10 @@ const STATIC: &str = "its public_key is not the static key of this handshake";
 
 /// An entry that honest documents satisfy, with everything pinned.
 fn entry() -> Entry {
-    let measurement =
-        NitroMeasurement { pcr: measurements(), pcr3: Some(register(ROLE)), pcr4: None, pcr8: None };
+    let measurement = NitroMeasurement {
+        image: measurements(),
+        registers: [(NitroMeasurement::ROLE, register(ROLE))].into(),
+    };
     Entry {
         assurance: Assurance::Simulated,
         root: Some(MATERIAL.fingerprint()),
@@ -42,7 +44,7 @@ fn changed(edit: impl FnOnce(&mut NitroReference)) -> Entry {
 /// The same entry with its one measurement changed.
 fn measuring(edit: impl FnOnce(&mut NitroMeasurement)) -> Entry {
     changed(|nitro| {
-        let mut measurement = *nitro.measurements.first().unwrap();
+        let mut measurement = nitro.measurements.first().unwrap().clone();
         edit(&mut measurement);
         nitro.measurements = [measurement].into();
     })
@@ -105,27 +107,27 @@ fn a_document_is_bound_three_times() {
 fn reference_values_have_to_match() {
     let refused = |entry: Entry| verdict(entry, |_| {}).unwrap_err();
     for index in 0..3 {
-        let entry = measuring(|measured| measured.pcr[index] = Measurement::new([9; 48]));
+        let entry = measuring(|measured| measured.image[index] = Measurement::new([9; 48]));
         assert_eq!(refused(entry), Rejection::Measurement, "{index}");
     }
-    let other = Some(Measurement::new([9; 48]));
-    let elsewhere: [fn(&mut NitroMeasurement, Option<Measurement>); 3] = [
-        |measured, pcr| measured.pcr3 = pcr,
-        |measured, pcr| measured.pcr4 = pcr,
-        |measured, pcr| measured.pcr8 = pcr,
-    ];
-    for (edit, index) in elsewhere.into_iter().zip([3, 4, 8]) {
-        assert_eq!(refused(measuring(|measured| edit(measured, other))), Rejection::Registers, "{index}");
+    let other = Measurement::new([9; 48]);
+    let pinning = |index, pcr| measuring(|measured| measured.registers.extend([(index, pcr)]));
+    for index in 3..32 {
+        assert_eq!(refused(pinning(index, other)), Rejection::Registers, "{index}");
         // A document without the register shows nothing.
-        let pinned = measuring(|measured| edit(measured, Some(Measurement::new([0; 48]))));
-        let without = verdict(pinned, |document| drop(document.pcrs.remove(&index)));
+        let pinned = pinning(index, Measurement::new([0; 48]));
+        let without = verdict(pinned, |document| drop(document.pcrs.remove(&u64::from(index))));
         assert_eq!(without.unwrap_err(), Rejection::Registers, "{index}");
+        let shown = verdict(pinning(index, other), |document| {
+            document.pcrs.insert(u64::from(index), vec![9; 48]);
+        });
+        assert!(shown.is_ok(), "{index}");
     }
     // What is pinned belongs together: the image of one measurement with the role of another fits neither.
     let two = changed(|nitro| {
-        let own = *nitro.measurements.first().unwrap();
-        let image = NitroMeasurement { pcr3: other, ..own };
-        let role = NitroMeasurement { pcr: [Measurement::new([9; 48]); 3], ..own };
+        let own = nitro.measurements.first().unwrap().clone();
+        let image = NitroMeasurement { registers: [(NitroMeasurement::ROLE, other)].into(), ..own.clone() };
+        let role = NitroMeasurement { image: [other; 3], ..own };
         nitro.measurements = [image, role].into();
     });
     assert_eq!(refused(two), Rejection::Registers);
@@ -145,7 +147,7 @@ fn debug_needs_permission() {
     let zeros = |permitted| {
         changed(|nitro| {
             let zero = Measurement::new([0; 48]);
-            let measured = NitroMeasurement { pcr: [zero; 3], pcr3: None, pcr4: None, pcr8: None };
+            let measured = NitroMeasurement::of([zero; 3]);
             nitro.measurements = [measured].into();
             nitro.permissions = NitroPermissions { debug: permitted };
         })
@@ -224,7 +226,7 @@ fn claims_end_with_the_enclave_s_certificate() {
 
 #[test]
 fn an_open_role_degrades_and_complete_floors_refuse_it() {
-    let open = measuring(|measured| measured.pcr3 = None);
+    let open = measuring(|measured| measured.registers.clear());
     let verified = verdict(open, |_| {}).unwrap();
     assert_eq!(verified.degradations(), [Degradation::ReferenceValueMissing(Pinnable::Pcr3)]);
 }

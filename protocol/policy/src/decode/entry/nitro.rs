@@ -4,7 +4,7 @@ use sealane_types::Measurement;
 
 use super::super::flag;
 use super::printable;
-use crate::document::{NitroMeasurement, NitroPermissions, NitroReference};
+use crate::document::{NitroMeasurement, NitroPermissions, NitroReference, PCRS};
 use crate::field::{Field, FieldError, Object};
 use crate::limits::{NITRO_AGE_SECONDS_DEFAULT, NITRO_AGE_SECONDS_MAX, VALUES_MAX};
 
@@ -35,20 +35,17 @@ pub(super) fn reference(object: &mut Object<'_>) -> Result<NitroReference, Field
 fn measurement(field: &Field<'_>) -> Result<NitroMeasurement, FieldError> {
     let mut object = field.clone().object()?;
     let mut required = |name, example| object.required(name, example)?.parse::<Measurement>(PCR);
-    let pcr = [
+    let image = [
         required("pcr0", r#""pcr0": "<96 hex digits>""#)?,
         required("pcr1", r#""pcr1": "<96 hex digits>""#)?,
         required("pcr2", r#""pcr2": "<96 hex digits>""#)?,
     ];
-    let mut optional = |name, example| {
-        object.optional(name, example).map(|field| field.parse::<Measurement>(PCR)).transpose()
-    };
-    let measurement = NitroMeasurement {
-        pcr,
-        pcr3: optional("pcr3", r#""pcr3": "<96 hex digits>""#)?,
-        pcr4: optional("pcr4", r#""pcr4": "<96 hex digits>""#)?,
-        pcr8: optional("pcr8", r#""pcr8": "<96 hex digits>""#)?,
-    };
+    let mut measurement = NitroMeasurement::of(image);
+    for (index, name) in (0_u8..).zip(PCRS).skip(image.len()) {
+        if let Some(field) = object.optional(name, r#""pcr3": "<96 hex digits>""#) {
+            measurement.registers.insert(index, field.parse::<Measurement>(PCR)?);
+        }
+    }
     object.close()?;
     Ok(measurement)
 }
