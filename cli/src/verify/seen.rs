@@ -94,6 +94,8 @@ fn of_tdx(claims: &TdxClaims, aspect: Aspect) -> String {
         Aspect::Owner => format!("MROWNER {}", claims.mr_owner()),
         Aspect::OwnerConfig => format!("MROWNERCONFIG {}", claims.mr_owner_config()),
         Aspect::Fmspc => format!("FMSPC {}", claims.fmspc()),
+        Aspect::Chip => format!("PPID {}", or_none(claims.platform_id())),
+        Aspect::SeamModule => format!("MRSEAM {}, TEE_TCB_SVN {}", claims.mr_seam(), claims.tee_tcb_svn()),
         Aspect::Attributes => format!("TDATTRIBUTES {}", claims.attributes()),
         Aspect::Xfam => format!("XFAM {}", claims.xfam()),
         Aspect::Tcb if claims.advisories().is_empty() => list(claims.statuses()),

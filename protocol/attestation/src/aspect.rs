@@ -28,6 +28,8 @@ pub enum Aspect {
     /// Whose VLEK signed.
     Provider,
     Fmspc,
+    /// MRSEAM: the TDX module.
+    SeamModule,
     Module,
     /// The TCB's versions, or the vendor's statuses of it.
     Tcb,
@@ -88,6 +90,7 @@ impl fmt::Display for Aspect {
             Self::Chip => "chip",
             Self::Provider => "key's provider",
             Self::Fmspc => "processor family",
+            Self::SeamModule => "TDX module",
             Self::Module => "module",
             Self::Tcb => "TCB",
             Self::TcbEvaluation => "TCB evaluation",

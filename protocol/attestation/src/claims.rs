@@ -108,6 +108,10 @@ pub struct Claims {
 }
 
 /// What the evidence says in the terms of its form. Simulated evidence has the form of a real platform's.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a connection holds one, and most are looked at where they lie"
+)]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Statement {
     SevSnp(SnpClaims),

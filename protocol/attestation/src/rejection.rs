@@ -109,6 +109,12 @@ pub enum Rejection {
     OwnerConfig,
     #[error("the processor family (FMSPC) is none that the policy lists")]
     Fmspc,
+    #[error("the TDX module (MRSEAM) is none that the policy lists")]
+    SeamModule,
+    #[error("the TDX module is below the policy's minTeeTcbSvn, or was when the guest was launched")]
+    SeamModuleTooOld,
+    #[error("a security advisory applies to the platform that is among the policy's refusedAdvisories")]
+    Advisory,
     #[error("TDATTRIBUTES are none that the policy lists")]
     Attributes,
     #[error("XFAM is none that the policy lists")]
@@ -149,13 +155,16 @@ impl Rejection {
             Self::PeerNotInPolicy => Reason::PeerNotInPolicy,
             Self::Root => Reason::RootMismatch,
             Self::Key => Reason::KeyMismatch,
-            Self::Measurement | Self::Registers | Self::Module => Reason::MeasurementMismatch,
+            Self::Measurement | Self::Registers | Self::Module | Self::SeamModule => {
+                Reason::MeasurementMismatch
+            }
             Self::Stale { .. } => Reason::EvidenceExpired,
             Self::HostData => Reason::HostDataMismatch,
             Self::GuestKey | Self::GuestLabel => Reason::MeasurementMismatch,
             Self::Product | Self::Chip | Self::Provider => Reason::ProductMismatch,
             Self::TcbTooLow { .. } | Self::GuestSvnTooLow { .. } | Self::Mitigations => Reason::TcbTooLow,
             Self::TcbStatus(_) | Self::RelaunchAdvised => Reason::TcbTooLow,
+            Self::SeamModuleTooOld | Self::Advisory => Reason::TcbTooLow,
             Self::TcbEvaluation { .. } => Reason::CollateralExpired,
             Self::ConfigId | Self::Owner | Self::OwnerConfig => Reason::HostDataMismatch,
             Self::Fmspc => Reason::ProductMismatch,

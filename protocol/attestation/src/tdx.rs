@@ -22,7 +22,7 @@ mod root;
 mod statement;
 mod tcb_info;
 
-use sealane_types::TcbStatus;
+use sealane_types::{TcbStatus, TeeTcbSvn};
 
 use crate::as_of::AsOf;
 use crate::claims::{Claims, Revocation, Statement, TdxClaims};
@@ -119,6 +119,10 @@ fn verify(
             attributes: report.attributes,
             xfam: report.xfam,
             fmspc: platform.fmspc,
+            platform_id: platform.id,
+            mr_seam: report.mr_seam,
+            tee_tcb_svn: TeeTcbSvn::new(report.tcb),
+            current_tee_tcb_svn: report.current_tcb.map(TeeTcbSvn::new),
             dynamic_platform: platform.dynamic_platform,
             cached_keys: platform.cached_keys,
             smt: platform.smt,

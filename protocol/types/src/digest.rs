@@ -115,6 +115,16 @@ hex_bytes!(
     6
 );
 hex_bytes!(
+    /// PPID: Intel's name for one processor package, as the certificate of its platform carries it.
+    PlatformId,
+    16
+);
+hex_bytes!(
+    /// TEE_TCB_SVN: security version numbers of the TDX module and of what loads it, in the order of the report's bytes.
+    TeeTcbSvn,
+    16
+);
+hex_bytes!(
     /// TDATTRIBUTES of a trust domain, in the order of the report's bytes.
     TdAttributes,
     8

@@ -16,7 +16,7 @@ mod time;
 
 pub use digest::{
     ChipId, Digest, Fmspc, GuestLabel, HostData, KeyDigest, KeyId, Measurement, MitigationVector,
-    ParseHexError, TdAttributes, Xfam,
+    ParseHexError, PlatformId, TdAttributes, TeeTcbSvn, Xfam,
 };
 pub use name::{InvalidName, Namespace, PeerName, PodIdentity, PolicyName, SessionName};
 pub use platform::{

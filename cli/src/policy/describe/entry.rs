@@ -131,6 +131,10 @@ fn tdx(lines: &mut Lines, settings: &mut Settings, reference: &TdxReference) {
         mr_owners,
         mr_owner_configs,
         fmspcs,
+        platform_ids,
+        mr_seams,
+        min_tee_tcb_svn,
+        refused_advisories,
         attributes,
         xfams,
         tcb_statuses,
@@ -147,6 +151,7 @@ fn tdx(lines: &mut Lines, settings: &mut Settings, reference: &TdxReference) {
         (mr_config_ids, "with a configuration (MRCONFIGID: the hash of the initdata) of"),
         (mr_owners, "for an owner (MROWNER) of"),
         (mr_owner_configs, "with an owner's configuration (MROWNERCONFIG) of"),
+        (mr_seams, "under a TDX module (MRSEAM) of"),
     ] {
         if !values.is_empty() {
             lines.at(3, format!("{meaning} {}", short_list(values)));
@@ -154,6 +159,20 @@ fn tdx(lines: &mut Lines, settings: &mut Settings, reference: &TdxReference) {
     }
     if !fmspcs.is_empty() {
         lines.at(3, format!("on an Intel processor of family (FMSPC) {}", list(fmspcs)));
+    }
+    if !platform_ids.is_empty() {
+        lines.at(3, format!("on a processor package (PPID) of {}", list(platform_ids)));
+    }
+    if let Some(versions) = min_tee_tcb_svn {
+        lines.at(
+            3,
+            format!(
+                "with versions of the TDX module (TEE_TCB_SVN) of {versions} or later, each byte by itself"
+            ),
+        );
+    }
+    if !refused_advisories.is_empty() {
+        lines.at(3, format!("to which these advisories do not apply: {}", list(refused_advisories)));
     }
     if !attributes.is_empty() {
         lines.at(3, format!("with exactly the attributes (TDATTRIBUTES) {}", list(attributes)));

@@ -17,6 +17,15 @@ pub(super) fn reference(claims: &TdxClaims, wishes: &Wishes) -> Result<TdxRefere
         mr_owners: [*claims.mr_owner()].into(),
         mr_owner_configs: [*claims.mr_owner_config()].into(),
         fmspcs: [claims.fmspc()].into(),
+        platform_ids: if wishes.pin_chip {
+            claims.platform_id().into_iter().collect()
+        } else {
+            BTreeSet::new()
+        },
+        // A module is updated under its guests, so that it is judged by its version and Intel's word.
+        mr_seams: BTreeSet::new(),
+        min_tee_tcb_svn: Some(claims.tee_tcb_svn()),
+        refused_advisories: BTreeSet::new(),
         attributes: [claims.attributes()].into(),
         xfams: [claims.xfam()].into(),
         tcb_statuses: statuses(claims, wishes)?,

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use sealane_policy::{TdxMeasurement, TdxPermissions};
-use sealane_types::{Fmspc, Measurement, TcbStatus, TdAttributes, Xfam};
+use sealane_types::{Fmspc, Measurement, PlatformId, TcbStatus, TdAttributes, TeeTcbSvn, Xfam};
 
 use super::Permission;
 use crate::rejection::Rejection;
@@ -28,6 +28,10 @@ pub struct TdxClaims {
     pub(crate) attributes: TdAttributes,
     pub(crate) xfam: Xfam,
     pub(crate) fmspc: Fmspc,
+    pub(crate) platform_id: Option<PlatformId>,
+    pub(crate) mr_seam: Measurement,
+    pub(crate) tee_tcb_svn: TeeTcbSvn,
+    pub(crate) current_tee_tcb_svn: Option<TeeTcbSvn>,
     pub(crate) dynamic_platform: Option<bool>,
     pub(crate) cached_keys: Option<bool>,
     pub(crate) smt: Option<bool>,
@@ -88,6 +92,39 @@ impl TdxClaims {
     #[must_use]
     pub const fn fmspc(&self) -> Fmspc {
         self.fmspc
+    }
+
+    /// The processor package whose key certified the platform (PPID), where the certificate says which.
+    #[must_use]
+    pub const fn platform_id(&self) -> Option<PlatformId> {
+        self.platform_id
+    }
+
+    /// The TDX module (MRSEAM).
+    #[must_use]
+    pub const fn mr_seam(&self) -> &Measurement {
+        &self.mr_seam
+    }
+
+    /// Security versions of the TDX module when the guest was launched (TEE_TCB_SVN).
+    #[must_use]
+    pub const fn tee_tcb_svn(&self) -> TeeTcbSvn {
+        self.tee_tcb_svn
+    }
+
+    /// The same now (TEE_TCB_SVN_2), as quotes of TD 1.5 and later say.
+    #[must_use]
+    pub const fn current_tee_tcb_svn(&self) -> Option<TeeTcbSvn> {
+        self.current_tee_tcb_svn
+    }
+
+    /// Whether no component of the TDX module was below `least`, when the guest was launched or now.
+    #[must_use]
+    pub fn reaches(&self, least: &TeeTcbSvn) -> bool {
+        let reached = |found: &TeeTcbSvn| {
+            found.as_bytes().iter().zip(least.as_bytes()).all(|(found, least)| found >= least)
+        };
+        reached(&self.tee_tcb_svn) && self.current_tee_tcb_svn.as_ref().is_none_or(reached)
     }
 
     /// Every word of Intel's that applies to the platform, to its TDX module or to its quoting enclave. UpToDate is there

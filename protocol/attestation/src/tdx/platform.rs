@@ -1,6 +1,6 @@
 //! Intel's extension of a platform's certificate ("SGX PCK Certificate and CRL Profile Specification", §1.3.5).
 
-use sealane_types::Fmspc;
+use sealane_types::{Fmspc, PlatformId};
 use x509_cert::Certificate;
 use x509_cert::der::asn1::AnyRef;
 use x509_cert::der::oid::ObjectIdentifier;
@@ -10,6 +10,7 @@ use crate::der;
 use crate::rejection::Rejection;
 
 const EXTENSION: ObjectIdentifier = oid("1.2.840.113741.1.13.1");
+const PPID: ObjectIdentifier = oid("1.2.840.113741.1.13.1.1");
 const TCB: ObjectIdentifier = oid("1.2.840.113741.1.13.1.2");
 const PCE_ID: ObjectIdentifier = oid("1.2.840.113741.1.13.1.3");
 const FMSPC: ObjectIdentifier = oid("1.2.840.113741.1.13.1.4");
@@ -30,6 +31,8 @@ const UNTRUSTED: Rejection = Rejection::Untrusted("Intel's extension of the PCK 
 /// What a platform's certificate says of it.
 #[derive(Debug)]
 pub(super) struct Platform {
+    /// PPID.
+    pub(super) id: Option<PlatformId>,
     pub(super) fmspc: Fmspc,
     pub(super) pce_id: [u8; 2],
     /// Security version numbers of the processor's components.
@@ -58,11 +61,16 @@ impl Platform {
             Some(Some(configuration)) => configuration,
             None => Entries(Vec::new()),
         };
+        let id = match entries.find(PPID) {
+            Some(id) => Some(PlatformId::new(octets(id)?)),
+            None => None,
+        };
         let mut components = [0; COMPONENTS];
         for (component, number) in components.iter_mut().zip(1_u32..) {
             *component = tcb.find(TCB.push_arc(number).ok()?)?.decode_as().ok()?;
         }
         Some(Self {
+            id,
             fmspc: Fmspc::new(octets(entries.find(FMSPC)?)?),
             pce_id: octets(entries.find(PCE_ID)?)?,
             components,

@@ -30,6 +30,8 @@ pub(super) struct TdReport {
     pub(super) tcb: TeeTcbSvn,
     /// Now, which differs when the module was updated under the guest. TD 1.5 and later say so.
     pub(super) current_tcb: Option<TeeTcbSvn>,
+    /// The TDX module.
+    pub(super) mr_seam: Measurement,
     pub(super) signer: [u8; 48],
     pub(super) module_attributes: [u8; 8],
     pub(super) attributes: TdAttributes,
@@ -49,6 +51,7 @@ impl TdReport {
         let report = Self {
             tcb: fields.at(0)?,
             current_tcb: if quote.body == Body::Td10 { None } else { Some(fields.at(584)?) },
+            mr_seam: fields.register(16)?,
             signer: fields.at(64)?,
             module_attributes: fields.at(112)?,
             attributes: TdAttributes::new(fields.at(120)?),

@@ -45,6 +45,10 @@ fn tdx(members: Members, reference: &TdxReference) -> Members {
         mr_owners,
         mr_owner_configs,
         fmspcs,
+        platform_ids,
+        mr_seams,
+        min_tee_tcb_svn,
+        refused_advisories,
         attributes,
         xfams,
         tcb_statuses,
@@ -71,6 +75,10 @@ fn tdx(members: Members, reference: &TdxReference) -> Members {
         .listed("mrOwner", mr_owners)
         .listed("mrOwnerConfig", mr_owner_configs)
         .listed("fmspcs", fmspcs)
+        .listed("platformIds", platform_ids)
+        .listed("mrSeam", mr_seams)
+        .optional("minTeeTcbSvn", min_tee_tcb_svn.map(text))
+        .listed("refusedAdvisories", refused_advisories)
         .listed("attributes", attributes)
         .listed("xfam", xfams);
     tdx_permissions(members, permissions)

@@ -129,6 +129,7 @@ fn tdx_meet(first: &TdxReference, second: &TdxReference) -> bool {
         && common(&first.mr_owners, &second.mr_owners)
         && common(&first.mr_owner_configs, &second.mr_owner_configs)
         && common(&first.fmspcs, &second.fmspcs)
+        && common(&first.platform_ids, &second.platform_ids)
         && common(&first.attributes, &second.attributes)
         && common(&first.xfams, &second.xfams)
 }

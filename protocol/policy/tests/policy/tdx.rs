@@ -35,6 +35,10 @@ fn full(mrtd: u8) -> Value {
     entry["mrOwnerConfig"] = register(6);
     entry["mrServiceTd"] = register(7);
     entry["fmspcs"] = json!(["90c06f000000", "b0c06f000000"]);
+    entry["platformIds"] = json!(["5a".repeat(16)]);
+    entry["mrSeam"] = register(8);
+    entry["minTeeTcbSvn"] = json!("05010200000000000000000000000000");
+    entry["refusedAdvisories"] = json!(["INTEL-SA-01245"]);
     entry["attributes"] = json!(["0000001000000000"]);
     entry["xfam"] = json!(["e702060000000000"]);
     for permission in PERMISSIONS {
@@ -92,6 +96,8 @@ fn a_full_entry_reads_and_writes_back() {
     assert_eq!((entry.kind(), entry.assurance), (Platform::Tdx, Assurance::Pod));
     assert_eq!(tdx.min_tcb_evaluation, Some(20));
     assert_eq!(tdx.fmspcs.len(), 2);
+    assert_eq!((tdx.platform_ids.len(), tdx.mr_seams.len(), tdx.refused_advisories.len()), (1, 1, 1));
+    assert_eq!(tdx.min_tee_tcb_svn.unwrap().as_bytes()[..3], [5, 1, 2]);
     assert!(tdx.tcb_statuses.contains(&TcbStatus::OutOfDate));
     assert!(tdx.permissions.debug && tdx.permissions.smt && tdx.permissions.sept_ve);
     assert_eq!(tdx.permissions.service_tds.len(), 1);

@@ -18,9 +18,13 @@ pub(super) const CHECKS: &[(Aspect, Check)] = &[
     (Aspect::Owner, owner),
     (Aspect::OwnerConfig, owner_configuration),
     (Aspect::Fmspc, fmspc),
+    (Aspect::Chip, platform),
+    (Aspect::SeamModule, seam_module),
     (Aspect::Attributes, attributes),
     (Aspect::Xfam, xfam),
     (Aspect::Tcb, status),
+    (Aspect::Tcb, versions),
+    (Aspect::Tcb, advisories),
     (Aspect::TcbEvaluation, evaluation),
     (Aspect::Permissions, permissions),
 ];
@@ -47,6 +51,17 @@ fn fmspc(claims: &TdxClaims, reference: &TdxReference) -> Result<(), Rejection> 
     pinned(&reference.fmspcs, &claims.fmspc(), Rejection::Fmspc)
 }
 
+/// A certificate that does not say which package it is for shows none.
+fn platform(claims: &TdxClaims, reference: &TdxReference) -> Result<(), Rejection> {
+    let accepted = &reference.platform_ids;
+    let named = claims.platform_id().is_some_and(|id| accepted.contains(&id));
+    require(accepted.is_empty() || named, Rejection::Chip)
+}
+
+fn seam_module(claims: &TdxClaims, reference: &TdxReference) -> Result<(), Rejection> {
+    pinned(&reference.mr_seams, claims.mr_seam(), Rejection::SeamModule)
+}
+
 fn attributes(claims: &TdxClaims, reference: &TdxReference) -> Result<(), Rejection> {
     pinned(&reference.attributes, &claims.attributes(), Rejection::Attributes)
 }
@@ -58,6 +73,15 @@ fn xfam(claims: &TdxClaims, reference: &TdxReference) -> Result<(), Rejection> {
 /// An entry that accepts no status fits nothing.
 fn status(claims: &TdxClaims, reference: &TdxReference) -> Result<(), Rejection> {
     claims.accepted(&reference.tcb_statuses)
+}
+
+fn versions(claims: &TdxClaims, reference: &TdxReference) -> Result<(), Rejection> {
+    let reached = reference.min_tee_tcb_svn.as_ref().is_none_or(|least| claims.reaches(least));
+    require(reached, Rejection::SeamModuleTooOld)
+}
+
+fn advisories(claims: &TdxClaims, reference: &TdxReference) -> Result<(), Rejection> {
+    require(claims.advisories().is_disjoint(&reference.refused_advisories), Rejection::Advisory)
 }
 
 fn evaluation(claims: &TdxClaims, reference: &TdxReference) -> Result<(), Rejection> {

@@ -6,19 +6,19 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sealane_attestation::binding::{Leaf, Purpose, Role, Tree, report_data};
 use sealane_attestation::{
-    Collateral, Degradation, Evidence, EvidenceMessage, Expected, Format, Permission, Rejection,
-    TdxCollateral, TdxRoot, VerifiedPeer, judge,
+    Collateral, Degradation, Evidence, EvidenceMessage, Expected, Format, Permission, Rejection, Statement,
+    TdxClaims, TdxCollateral, TdxRoot, VerifiedPeer, inspect, judge,
 };
 use sealane_policy::{
     Authorities, Document, Entry, Floors, Limits, Pinnable, PolicyPeer, Reference, SessionKind, SessionRule,
     SigningKey, SnpReference, TdxMeasurement, TdxPermissions, TdxReference, VerifiedPolicy, sign, verify,
 };
 use sealane_simulated::MEASUREMENT;
-use sealane_simulated::tdx::forge::Recipe;
+use sealane_simulated::tdx::forge::{Edits, Recipe};
 use sealane_simulated::tdx::{Body, mr_config_id, rtmr};
 use sealane_types::{
-    Assurance, Fmspc, Measurement, PeerName, Platform, PodIdentity, Reason, Roots, SignedChain, TcbStatus,
-    TdAttributes, UnixSeconds, Xfam,
+    Assurance, Fmspc, Measurement, PeerName, Platform, PlatformId, PodIdentity, Reason, Roots, SignedChain,
+    TcbStatus, TdAttributes, TeeTcbSvn, UnixSeconds, Xfam,
 };
 
 use super::support::{AUTHORITY, INITDATA, MATERIAL, evidence, now, platform, recipe, simulation};
@@ -32,6 +32,23 @@ fn peer() -> PeerName {
 
 fn pod() -> PodIdentity {
     PodIdentity::new("demo", "embedder-0", "6f1c").unwrap()
+}
+
+/// What an honest quote says of its platform.
+fn claims() -> TdxClaims {
+    let evidence = evidence(platform(&MATERIAL).quoting(Body::V4).quote([0; 64]).unwrap());
+    match inspect(&evidence, &simulation(), now()).unwrap().statement() {
+        Statement::Tdx(claims) => claims.clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn module() -> Measurement {
+    *claims().mr_seam()
+}
+
+fn versions() -> TeeTcbSvn {
+    claims().tee_tcb_svn()
 }
 
 /// Everything pinned.
@@ -49,6 +66,10 @@ fn reference() -> TdxReference {
         mr_owners: [zero].into(),
         mr_owner_configs: [zero].into(),
         fmspcs: [Fmspc::new(MATERIAL.processor().fmspc)].into(),
+        platform_ids: [PlatformId::new([0x5a; 16])].into(),
+        mr_seams: [module()].into(),
+        min_tee_tcb_svn: Some(versions()),
+        refused_advisories: ["INTEL-SA-00001".to_owned()].into(),
         attributes: [TdAttributes::new([0, 0, 0, 0x10, 0, 0, 0, 0])].into(),
         xfams: [Xfam::new([0xe7, 2, 6, 0, 0, 0, 0, 0])].into(),
         tcb_statuses: [TcbStatus::UpToDate].into(),
@@ -201,6 +222,38 @@ fn every_pinned_value_counts() {
     for (refused, expected) in cases {
         assert_eq!(refused, expected);
     }
+    let cases = [
+        (
+            pinned(under(|reference| reference.platform_ids = [PlatformId::new([9; 16])].into())),
+            Rejection::Chip,
+        ),
+        (pinned(under(|reference| reference.mr_seams = [other].into())), Rejection::SeamModule),
+    ];
+    for (refused, expected) in cases {
+        assert_eq!(refused, expected);
+    }
+    for component in 0..16 {
+        let mut least = *versions().as_bytes();
+        least[component] += 1;
+        let refused = under(|reference| reference.min_tee_tcb_svn = Some(TeeTcbSvn::new(least)));
+        assert_eq!(pinned(refused), Rejection::SeamModuleTooOld, "{component}");
+    }
+}
+
+#[test]
+fn owners_refuse_advisories() {
+    let info = |info: &mut serde_json::Value| {
+        info["tcbLevels"][0]["advisoryIDs"] = serde_json::json!(["INTEL-SA-00001"]);
+    };
+    let advised = AUTHORITY.issue_edited(&recipe(), Edits { info: &info, ..Edits::default() }).unwrap();
+    let verdict = |refused: &str| {
+        let reference = TdxReference { refused_advisories: [refused.to_owned()].into(), ..reference() };
+        let quoted = |data| evidence(platform(&advised).quote(data).unwrap());
+        let entry = Entry { root: Some(advised.fingerprint()), ..simulated(Reference::Tdx(reference)) };
+        judged_by(&of_entry(entry, Floors::default()), &simulation(), true, quoted).map(|_| ())
+    };
+    assert_eq!(verdict("INTEL-SA-00001"), Err(Rejection::Advisory));
+    assert_eq!(verdict("INTEL-SA-00002"), Ok(()));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use sealane_types::{Measurement, TcbStatus};
 
 use super::super::flag;
-use super::{any_initdata, values};
+use super::{any_initdata, printable, values};
 use crate::document::{TdxMeasurement, TdxPermissions, TdxReference};
 use crate::field::{Field, FieldError, Object};
 use crate::limits::VALUES_MAX;
@@ -14,6 +14,7 @@ const MEASUREMENTS_EXAMPLE: &str =
     r#""measurements": [{"mrtd": "<96 hex digits>", "rtmr0": "…", "rtmr1": "…", "rtmr2": "…"}]"#;
 const STATUSES_EXAMPLE: &str = r#""tcbStatuses": ["UpToDate"]"#;
 const REGISTER: &str = "96 lower-case hex digits (SHA-384)";
+const SVN: &str = "32 lower-case hex digits, one byte for each component in the order of the report's";
 /// TDATTRIBUTES and XFAM.
 const BITS: &str = "16 lower-case hex digits, in the order of the report's bytes";
 /// Every status but Revoked: what Intel revoked is never accepted.
@@ -42,6 +43,21 @@ pub(super) fn reference(object: &mut Object<'_>) -> Result<TdxReference, FieldEr
         VALUES_MAX,
         "12 lower-case hex digits (FMSPC)",
     )?;
+    let platform_ids = values(
+        object,
+        "platformIds",
+        r#""platformIds": ["<32 hex digits>"]"#,
+        VALUES_MAX,
+        "32 lower-case hex digits (PPID)",
+    )?;
+    let mr_seams = registers(object, "mrSeam", r#""mrSeam": ["<96 hex digits>"]"#)?;
+    let min_tee_tcb_svn =
+        object.optional("minTeeTcbSvn", r#""minTeeTcbSvn": "05010200000000000000000000000000""#);
+    let min_tee_tcb_svn = min_tee_tcb_svn.map(|field| field.parse(SVN)).transpose()?;
+    let refused = object.optional("refusedAdvisories", r#""refusedAdvisories": ["INTEL-SA-01245"]"#);
+    let refused = refused
+        .map(|field| field.set(VALUES_MAX, |advisory| printable(advisory, "the id of an advisory")))
+        .transpose()?;
     let attributes = values(object, "attributes", r#""attributes": ["0000001000000000"]"#, VALUES_MAX, BITS)?;
     let xfams = values(object, "xfam", r#""xfam": ["e702060000000000"]"#, VALUES_MAX, BITS)?;
     Ok(TdxReference {
@@ -51,6 +67,10 @@ pub(super) fn reference(object: &mut Object<'_>) -> Result<TdxReference, FieldEr
         mr_owners,
         mr_owner_configs,
         fmspcs,
+        platform_ids,
+        mr_seams,
+        min_tee_tcb_svn,
+        refused_advisories: refused.unwrap_or_default(),
         attributes,
         xfams,
         tcb_statuses,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use sealane_types::{Fmspc, Measurement, TcbStatus, TdAttributes, Xfam};
+use sealane_types::{Fmspc, Measurement, PlatformId, TcbStatus, TdAttributes, TeeTcbSvn, Xfam};
 
 use super::{Pinnable, open};
 
@@ -23,6 +23,14 @@ pub struct TdxReference {
     pub mr_owner_configs: BTreeSet<Measurement>,
     /// Accepted processor families. Empty: any.
     pub fmspcs: BTreeSet<Fmspc>,
+    /// Accepted processor packages, each by its PPID. Empty: any.
+    pub platform_ids: BTreeSet<PlatformId>,
+    /// Accepted measurements of the TDX module (MRSEAM). Empty: any of Intel's.
+    pub mr_seams: BTreeSet<Measurement>,
+    /// Least security version of each component of the TDX module, at launch and now.
+    pub min_tee_tcb_svn: Option<TeeTcbSvn>,
+    /// Security advisories of Intel's that must not apply, whatever the status says.
+    pub refused_advisories: BTreeSet<String>,
     /// Accepted TDATTRIBUTES, whole. Empty: whatever the permissions allow.
     pub attributes: BTreeSet<TdAttributes>,
     /// Accepted XFAM, whole. Empty: any features that are defined.
