@@ -147,8 +147,10 @@ fn an_owner_s_clock_cannot_be_days_ahead() {
 #[test]
 fn statements_below_the_floor_are_not_taken_wherever_they_come_from() {
     let mut stock = Stock::new(ROOTS.clone());
+    // Made once: lists of another second are newer ones.
+    let pieces = intel(&intel_recipe(), 20);
     let floor = |issued, floor| {
-        let bundle = Bundle { issued, min_tcb_evaluation: Some(floor), pieces: intel(&intel_recipe(), 20) };
+        let bundle = Bundle { issued, min_tcb_evaluation: Some(floor), pieces: pieces.clone() };
         bundle::open(&bundle.sign(&owner()).unwrap(), &owners(), now()).unwrap()
     };
     let adoption = stock.adopt(&floor(UnixSeconds(now().0 - 1), 20), now()).unwrap();
@@ -159,10 +161,8 @@ fn statements_below_the_floor_are_not_taken_wherever_they_come_from() {
     assert!(adoption.refused.iter().all(|(_, rejection)| *rejection == expected), "{adoption:?}");
     assert_eq!((adoption.refused.len(), adoption.new, adoption.changed), (2, 0, true));
     assert!(stock.pieces().iter().all(|piece| piece.evaluation().is_none()));
-    for piece in intel(&intel_recipe(), 20)
-        .into_iter()
-        .filter(|piece| matches!(piece, Piece::TcbInfo(_) | Piece::QeIdentity(_)))
-    {
+    let stated = |piece: &Piece| matches!(piece, Piece::TcbInfo(_) | Piece::QeIdentity(_));
+    for piece in pieces.into_iter().filter(stated) {
         assert_eq!(super::support::put(&mut stock, piece), Err(expected));
     }
 }
