@@ -81,10 +81,9 @@ impl Places {
         if own > self.caps.per_source {
             return Err(Refused::Source);
         }
-        while inner.taken.saturating_add(weight) > self.caps.total {
-            if !inner.evict(own) {
-                return Err(Refused::Full);
-            }
+        let missing = inner.taken.saturating_add(weight).saturating_sub(self.caps.total);
+        if !inner.evict(missing, own) {
+            return Err(Refused::Full);
         }
         let (number, evicted) = (inner.next, CancellationToken::new());
         inner.next = inner.next.wrapping_add(1);
@@ -124,15 +123,37 @@ impl Places {
 }
 
 impl Inner {
-    /// Takes the oldest place from the source with most, for one that is to have `own`. Whether there was such a source.
-    fn evict(&mut self, own: usize) -> bool {
-        let most = self.sources.values_mut().max_by_key(|source| source.taken);
-        let Some(most) = most.filter(|most| most.taken > own) else { return false };
-        let Some(oldest) = most.places.pop_front() else { return false };
-        oldest.evicted.cancel();
-        most.taken = most.taken.saturating_sub(oldest.weight);
-        self.taken = self.taken.saturating_sub(oldest.weight);
+    /// Frees at least `missing` for a source that is to have `own`: the oldest places of whichever source has most at each
+    /// step, and more than `own`. Whether there are enough of those; if not, nobody loses anything.
+    fn evict(&mut self, missing: usize, own: usize) -> bool {
+        let Some(evicted) = self.victims(missing, own) else { return false };
+        for (address, places) in evicted {
+            let Some(source) = self.sources.get_mut(&address) else { continue };
+            for oldest in source.places.drain(..places) {
+                oldest.evicted.cancel();
+                source.taken = source.taken.saturating_sub(oldest.weight);
+                self.taken = self.taken.saturating_sub(oldest.weight);
+            }
+        }
         true
+    }
+
+    /// How many of their oldest places which sources would lose.
+    fn victims(&self, missing: usize, own: usize) -> Option<HashMap<IpAddr, usize>> {
+        let (mut victims, mut freed) = (HashMap::new(), 0_usize);
+        let mut left: HashMap<IpAddr, usize> = HashMap::new();
+        while freed < missing {
+            let has = |(address, source): (&IpAddr, &Source)| {
+                (*address, left.get(address).copied().unwrap_or(source.taken))
+            };
+            let (address, taken) = self.sources.iter().map(has).max_by_key(|(_, taken)| *taken)?;
+            let lost = victims.entry(address).or_insert(0_usize);
+            let oldest = self.sources.get(&address)?.places.get(*lost).filter(|_| taken > own)?;
+            *lost = lost.saturating_add(1);
+            freed = freed.saturating_add(oldest.weight);
+            left.insert(address, taken.saturating_sub(oldest.weight));
+        }
+        Some(victims)
     }
 }
 
@@ -239,6 +260,19 @@ mod tests {
         assert_eq!([1, 2, 3].map(|last| places.taken_by(source(last))), [0, 3, 4]);
         drop((heavy, light));
         assert_eq!(places.taken(), 3);
+    }
+
+    #[test]
+    fn nobody_gives_way_to_one_who_is_refused_all_the_same() {
+        let places = Places::new(CAPS);
+        let (many, some) = (take(&places, 1, 5), take(&places, 2, 3));
+        // One of the five may go, and then nobody has more than the four that are asked for.
+        assert_eq!(places.admit(source(3), 4).unwrap_err(), Refused::Full);
+        assert!(many.iter().chain(&some).all(|place| !place.evicted.is_cancelled()));
+        assert_eq!(places.taken(), 8);
+        let late = places.admit(source(3), 2).expect("two of those with five");
+        let evicted = many.iter().filter(|place| place.evicted.is_cancelled()).count();
+        assert_eq!((evicted, places.taken(), places.taken_by(late.source())), (2, 8, 2));
     }
 
     #[tokio::test(start_paused = true)]
