@@ -5,7 +5,7 @@
 
 use std::net::SocketAddr;
 
-use sealane_policy::Flow;
+use sealane_policy::{Flow, limits};
 use sealane_protocol::record;
 use sealane_types::{
     Carrier, Cipher, Delivery, ForwardPort, PeerName, PolicyName, Provider, Reason, Roots, SessionName,
@@ -52,9 +52,9 @@ pub const REATTEST_SECONDS: u64 = 600;
 /// What the seconds of [`Rekey`] are where a file configures a session and does not say: as those of a TransferSession.
 pub const REKEY_SECONDS: u64 = 600;
 /// More often than this is taken for this: every renewal costs both sides a quote.
-pub const REATTEST_SECONDS_MIN: u64 = 10;
+pub const REATTEST_SECONDS_MIN: u64 = limits::REATTEST_SECONDS_MIN;
 /// More seldom than this is taken for this: whoever configures a sidecar cannot switch it off.
-pub const REATTEST_SECONDS_MAX: u64 = 86_400;
+pub const REATTEST_SECONDS_MAX: u64 = limits::REATTEST_SECONDS_MAX;
 
 const _: () = assert!(REATTEST_SECONDS_MIN <= REATTEST_SECONDS && REATTEST_SECONDS <= REATTEST_SECONDS_MAX);
 
