@@ -104,7 +104,7 @@ pub(super) static STAGES: [Stage; 22] = [
     Stage::new(UDP, 120, over_udp).after(&[BUILD, RUST]),
     Stage::new(E2E, 780, |root, files| end_to_end(root, files, false)).after(&[IMAGES]).of_cluster(),
     Stage::new(PYTHON, 180, python::run).after(&[BUILD, RUST]),
-    Stage::new(CHART, 60, python::chart).after(&[CLUSTER]).cores(0).of_cluster(),
+    Stage::new(CHART, 120, python::chart).after(&[CLUSTER]).cores(0).of_cluster(),
     Stage::new("local cluster: faults", 120, cluster_life).after(&[BUILD, IMAGES, RUST]).of_cluster(),
     Stage::new("changed tests, ten times", 120, nextest::repeat)
         .after(&[BUILD, CLIPPY, RUST, UDP, PYTHON])
