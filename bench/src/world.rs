@@ -1,16 +1,18 @@
 //! A policy that one owner signs, two Peers, and a simulated platform: what connections of a measurement are verified
 //! against. Everything is made afresh for a run and forgotten with it.
 
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use sealane_attestation::TrustConfiguration;
 use sealane_policy::{SigningKey, Timestamp, VerifiedPolicy, canonical, sign, verify};
 use sealane_protocol::connection::PolicyView;
 use sealane_protocol::handshake::Floor;
 use sealane_simulated::{MEASUREMENT, Material, host_data};
-use sealane_types::{Cipher, PodIdentity, Roots, SignedChain, UnixSeconds};
+use sealane_types::{Cipher, PodIdentity, RootSource, Roots, SignedChain, UnixSeconds};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -156,6 +158,12 @@ impl World {
         let now = UnixSeconds(SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs());
         let policy = verify(&chain, &roots, now.into(), None).context("verifying the policy of the run")?;
         Ok(Self { material, roots, chain, policy, now, sessions: vec![Session::Measured] })
+    }
+
+    /// What each side of a measurement states of its trust.
+    pub(crate) fn trust(&self) -> Arc<TrustConfiguration> {
+        let roots = self.roots.clone();
+        Arc::new(TrustConfiguration { source: RootSource::File, roots, simulation: true })
     }
 
     /// The policy as a connection sees it.

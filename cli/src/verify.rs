@@ -188,6 +188,7 @@ impl Plan<'_> {
             peer: AUDITOR.parse()?,
             pod: PodIdentity::new(&self.through.namespace, AUDITOR, AUDITOR)?,
             policy,
+            trust: trust.configuration(),
             suites,
             rekey: Rekey::default(),
             timing: Timing::default(),
@@ -327,7 +328,9 @@ const fn about(reason: Reason) -> Option<&'static str> {
         | Reason::PolicyRolledBack
         | Reason::PolicyConflict
         | Reason::PolicyMismatch
-        | Reason::PolicyRootsMissing => Some("policy"),
+        | Reason::PolicyRootsMissing
+        | Reason::RootsDiffer
+        | Reason::RootSourceTooWeak => Some("policy"),
         _ => None,
     }
 }

@@ -63,11 +63,16 @@ impl<'a> Reader<'a> {
 
     /// UTF-8 text behind a two-byte length, at most `bytes_max` long.
     pub(crate) fn text(&mut self, bytes_max: usize) -> Result<&'a str, CodecError> {
+        std::str::from_utf8(self.prefixed(bytes_max)?).map_err(|_| CodecError::Value)
+    }
+
+    /// Bytes behind a two-byte length, at most `bytes_max` of them.
+    pub(crate) fn prefixed(&mut self, bytes_max: usize) -> Result<&'a [u8], CodecError> {
         let length = usize::from(self.u16()?);
         if length > bytes_max {
             return Err(CodecError::TooLong);
         }
-        std::str::from_utf8(self.take(length)?).map_err(|_| CodecError::Value)
+        self.take(length)
     }
 
     pub(crate) const fn remaining(&self) -> usize {
@@ -139,9 +144,14 @@ impl<'a> Writer<'a> {
 
     /// Text behind a two-byte length.
     pub(crate) fn text(&mut self, text: &str) -> Result<(), CodecError> {
-        let length = u16::try_from(text.len()).map_err(|_| CodecError::TooLong)?;
+        self.put_prefixed(text.as_bytes())
+    }
+
+    /// Bytes behind a two-byte length.
+    pub(crate) fn put_prefixed(&mut self, bytes: &[u8]) -> Result<(), CodecError> {
+        let length = u16::try_from(bytes.len()).map_err(|_| CodecError::TooLong)?;
         self.u16(length)?;
-        self.put(text.as_bytes())
+        self.put(bytes)
     }
 }
 

@@ -9,6 +9,7 @@ mod records;
 
 use std::path::PathBuf;
 
+use sealane_support::world::trust;
 use serde_json::Value;
 
 fn path(name: &str) -> PathBuf {

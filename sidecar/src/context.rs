@@ -124,6 +124,7 @@ impl Context {
             pod: self.pod.clone(),
             suites: Suite::offer(&ciphers, !policy.floor.post_quantum),
             policy,
+            trust: Arc::clone(&held.trust),
             rekey: rekey.into(),
             timing: Timing::default(),
             kem: Arc::clone(&self.kem),
@@ -185,7 +186,7 @@ fn preferred(floor: &Floor) -> Vec<Cipher> {
 pub(crate) mod tests {
     use base64::Engine as _;
     use base64::engine::general_purpose::STANDARD;
-    use sealane_attestation::VendorRoots;
+    use sealane_attestation::{TrustConfiguration, VendorRoots};
     use sealane_policy::{SigningKey, canonical, sign};
     use sealane_protocol::datagram::Greeter;
     use sealane_protocol::keys::MlKem768;
@@ -233,6 +234,13 @@ pub(crate) mod tests {
         let roots =
             Roots { namespace, policy, threshold: 1, keys: vec![owner.public_key()], minimum_epoch: 1 };
         context.policy.propose(&roots.policy, &chain, Some(&roots)).unwrap();
+    }
+
+    /// What any side may state of its trust.
+    pub(crate) fn stated() -> Arc<TrustConfiguration> {
+        let (namespace, policy) = ("demo".parse().unwrap(), "demo".parse().unwrap());
+        let roots = Roots { namespace, policy, threshold: 1, keys: vec![], minimum_epoch: 1 };
+        Arc::new(TrustConfiguration { source: RootSource::File, roots, simulation: false })
     }
 
     #[tokio::test]
@@ -300,7 +308,7 @@ pub(crate) mod tests {
         let clock = Arc::new(Clock::new());
         let anchors = Anchors { roots: vec![], source: RootSource::File };
         let namespace = Namespace::new("demo").unwrap();
-        let policy = Arc::new(PolicyKeeper::new(Arc::clone(&clock), namespace, anchors));
+        let policy = Arc::new(PolicyKeeper::new(Arc::clone(&clock), namespace, anchors, false));
         let static_key = Arc::new(StaticKey::generate(&mut SystemRandom).unwrap());
         let pod = PodIdentity::new("demo", "ranker-0", "r").unwrap();
         let metrics = Arc::new(Metrics::new(UnixSeconds(0)));

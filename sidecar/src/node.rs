@@ -145,7 +145,12 @@ impl Node {
     ) -> Result<(Self, Lanes), NodeError> {
         let clock = Arc::new(clock);
         let namespace = Namespace::new(config.pod.namespace())?;
-        let policy = Arc::new(PolicyKeeper::new(Arc::clone(&clock), namespace, config.roots.clone()));
+        let policy = Arc::new(PolicyKeeper::new(
+            Arc::clone(&clock),
+            namespace,
+            config.roots.clone(),
+            platforms.simulated(),
+        ));
         let static_key = Arc::new(StaticKey::generate(&mut SystemRandom)?);
         let own_static = *static_key.public();
         let changed = Arc::new(Notify::new());

@@ -10,6 +10,7 @@ mod history;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use sealane_attestation::TrustConfiguration;
 use sealane_policy::{PolicyError, Timestamp, VerifiedPolicy};
 use sealane_protocol::Moment;
 use sealane_types::{Digest, Namespace, PolicyName, Reason, RootSource, Roots, SignedChain};
@@ -34,6 +35,8 @@ const VERIFYING_MAX: usize = 2;
 #[derive(Debug)]
 pub(crate) struct Held {
     pub(crate) policy: VerifiedPolicy,
+    /// What it was verified from, as this process states it in handshakes.
+    pub(crate) trust: Arc<TrustConfiguration>,
     superseded: Vec<(Digest, Moment)>,
 }
 
@@ -43,7 +46,7 @@ impl Held {
         let mut superseded = before.superseded.clone();
         superseded.push((before.policy.digest(), now));
         superseded.drain(..superseded.len().saturating_sub(SUPERSEDED_MAX));
-        Self { policy, superseded }
+        Self { policy, trust: Arc::clone(&before.trust), superseded }
     }
 
     /// Digests that a prover may have run under: the current one, and those replaced within [`OVERLAP`].
@@ -145,9 +148,10 @@ struct Early {
 }
 
 impl PolicyKeeper {
+    /// `simulation`: whether this process accepts simulated evidence.
     #[must_use]
-    pub(crate) fn new(clock: Arc<Clock>, namespace: Namespace, anchors: Anchors) -> Self {
-        let anchor = Anchor::new(namespace, anchors);
+    pub(crate) fn new(clock: Arc<Clock>, namespace: Namespace, anchors: Anchors, simulation: bool) -> Self {
+        let anchor = Anchor::new(namespace, anchors, simulation);
         let inner = Inner { anchor, history: History::default(), refusal: None, early: None };
         let standing = watch::Sender::new(Standing::closed(&PolicyProblem::Missing));
         let verifying = Arc::new(Semaphore::new(VERIFYING_MAX));
@@ -303,7 +307,7 @@ impl PolicyKeeper {
                 _ => false,
             };
             if same {
-                let outcome = self.settle(&mut inner, name, chain, verified);
+                let outcome = self.settle(&mut inner, roots, chain, verified);
                 return outcome.map_err(PolicyProblem::from);
             }
         }
@@ -313,13 +317,15 @@ impl PolicyKeeper {
     fn settle(
         &self,
         inner: &mut Inner,
-        name: &PolicyName,
+        roots: &Roots,
         chain: &SignedChain,
         verified: Result<VerifiedPolicy, PolicyError>,
     ) -> Result<Adoption, PolicyError> {
+        let name = &roots.policy;
+        let trust = inner.anchor.configuration(roots);
         let outcome = verified.and_then(|policy| {
             self.clock.at_least(policy.document().not_before.unix());
-            inner.history.adopt(name, policy, self.clock.moment())
+            inner.history.adopt(name, policy, trust, self.clock.moment())
         });
         if let Err(error @ PolicyError::ConflictingEpoch { .. }) = &outcome {
             inner.history.forked(name, chain, error);

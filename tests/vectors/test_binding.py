@@ -66,22 +66,40 @@ def length(leaves: int, index: int) -> int | None:
     return 1 + (length(split, index) if index < split else length(leaves - split, index - split))
 
 
-def report_data(platform: str, pod: str, own_static: bytes, policy: bytes, leaves: int, top: bytes) -> bytes:
-    text = lp(b"sealane/1 report") + lp(platform.encode()) + lp(pod.encode()) + lp(own_static) + lp(policy)
-    return hashlib.sha512(text + struct.pack(">I", leaves) + top).digest()
+SOURCES = {"Injected": 1, "File": 2, "Initdata": 3}
+
+
+def encode_trust(case: dict) -> bytes:
+    keys = sorted({bytes.fromhex(key) for key in case["keys"]})
+    head = bytes([1, SOURCES[case["source"]]]) + struct.pack(">I", 1 if case["simulation"] else 0)
+    names = lp(case["namespace"].encode()) + lp(case["policy"].encode())
+    return head + names + struct.pack(">IQH", case["threshold"], case["minimumEpoch"], len(keys)) + b"".join(keys)
+
+
+def trust_digest(stated: bytes) -> bytes:
+    return hashlib.sha256(lp(b"sealane/1 trust") + stated).digest()
+
+
+def report_data(
+    platform: str,
+    pod: str,
+    own_static: bytes,
+    policy: bytes,
+    trust: bytes,
+    leaves: int,
+    top: bytes,
+    workload: dict | None = None,
+) -> bytes:
+    """The last empty part is the place of a list of devices."""
+    stated = b"" if workload is None else encode_workload(workload)
+    parts = [b"sealane/1 report", platform.encode(), pod.encode(), own_static, policy, trust, stated, b""]
+    return hashlib.sha512(b"".join(map(lp, parts)) + struct.pack(">I", leaves) + top).digest()
 
 
 def encode_workload(workload: dict) -> bytes:
     images = sorted((name.encode(), bytes.fromhex(digest)) for name, digest in workload["images"].items())
     head = b"\x01" + lp(workload["serviceAccount"].encode()) + bytes([len(images)])
     return head + b"".join(lp(name) + digest for name, digest in images)
-
-
-def node_report_data(
-    platform: str, pod: str, own_static: bytes, policy: bytes, leaves: int, top: bytes, workload: dict
-) -> bytes:
-    text = lp(b"sealane/1 node report") + lp(platform.encode()) + lp(pod.encode()) + lp(own_static) + lp(policy)
-    return hashlib.sha512(text + struct.pack(">I", leaves) + top + lp(encode_workload(workload))).digest()
 
 
 def encode_evidence(platform: str, report: bytes, certificates: list[bytes]) -> bytes:
@@ -133,11 +151,17 @@ def test_invalid_path(case):
 
 @named(BINDING["reports"])
 def test_report_data(case):
-    own_static, policy, top = unhex(case, "ownStatic", "policy", "root")
-    arguments = (case["platform"], case["pod"], own_static, policy, case["leaves"], top)
-    workload = case.get("workload")
-    computed = report_data(*arguments) if workload is None else node_report_data(*arguments, workload)
+    own_static, policy, trust, top = unhex(case, "ownStatic", "policy", "trust", "root")
+    head = (case["platform"], case["pod"], own_static, policy, trust)
+    computed = report_data(*head, case["leaves"], top, case.get("workload"))
     assert computed.hex() == case["reportData"]
+
+
+@named(BINDING["trustConfigurations"])
+def test_trust_configuration(case):
+    stated = encode_trust(case)
+    assert stated.hex() == case["stated"]
+    assert trust_digest(stated).hex() == case["digest"]
 
 
 @named(EVIDENCE["messages"])
@@ -155,10 +179,10 @@ def test_message_encoding(case):
 
 def test_simulated_evidence_is_bound_to_its_handshake():
     case = EVIDENCE["simulated"]
-    policy, own_static = unhex(case, "policy", "ownStatic")
+    policy, own_static, trust = unhex(case, "policy", "ownStatic", "trust")
     parts = unhex(case, "handshakeHash", "bindingKey", "ownStatic", "peerStatic")
     top = leaf(case["purpose"], case["role"], *parts)
-    expected = report_data("Simulated", case["pod"], own_static, policy, 1, top)
+    expected = report_data("Simulated", case["pod"], own_static, policy, trust_digest(trust), 1, top)
     report = base64.b64decode(case["report"])
     certificates = [base64.b64decode(text) for text in case["certificates"]]
     assert len(report) == 1184
@@ -170,10 +194,10 @@ def test_simulated_evidence_is_bound_to_its_handshake():
 
 @named(EVIDENCE["keys"])
 def test_statement_of_a_key(case):
-    seed, policy, own_static = unhex(case, "seed", "policy", "ownStatic")
+    seed, policy, own_static, trust = unhex(case, "seed", "policy", "ownStatic", "trust")
     parts = unhex(case, "handshakeHash", "bindingKey", "ownStatic", "peerStatic")
     top = leaf(case["purpose"], case["role"], *parts)
-    data = report_data("Key", case["pod"], own_static, policy, 1, top)
+    data = report_data("Key", case["pod"], own_static, policy, trust, 1, top)
     signed = dsse(b"application/vnd.sealane.key-evidence.v1", data)
     report = public_key(seed) + data + sign(seed, signed)
     assert public_key(seed).hex() == case["publicKey"]

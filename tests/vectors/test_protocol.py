@@ -101,7 +101,9 @@ def body(frame: dict) -> tuple[int, bytes]:
     match frame["type"]:
         case "confirm":
             names = b"".join(text(frame[name]) for name in ("peer", "expected", "session", "pod"))
-            return 0x01, numbers("H", frame, "version") + names + numbers("Q", frame, "epoch") + unhex(frame["digest"])
+            trust = unhex(frame["trust"])
+            policy = numbers("Q", frame, "epoch") + unhex(frame["digest"])
+            return 0x01, numbers("H", frame, "version") + names + policy + struct.pack(">H", len(trust)) + trust
         case "policy" | "evidence" as name:
             return {"policy": 2, "evidence": 3}[name], numbers("QII", frame, "epoch", "total", "offset") + unhex(
                 frame["bytes"]

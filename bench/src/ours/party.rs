@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context as _, Result, bail};
-use sealane_attestation::binding::{Leaf, Tree, report_data};
+use sealane_attestation::binding::{Leaf, ReportSubject, Tree, report_data};
 use sealane_attestation::{Collateral, Evidence, EvidenceMessage, Format, VerifiedPeer, judge, rejudge};
 use sealane_protocol::Moment;
 use sealane_protocol::connection::{
@@ -57,6 +57,7 @@ impl Party {
             peer: who.peer().parse()?,
             pod: who.pod()?,
             policy: world.view(),
+            trust: world.trust(),
             suites: vec![suite],
             rekey: Rekey::default(),
             timing: Timing::default(),
@@ -157,9 +158,15 @@ impl Party {
         let format = Format::SimulatedSevSnp;
         let evidence = match self.verdicts {
             Verdicts::Real => {
-                let (pod, own) = (&self.local.pod, self.local.static_key.public());
-                let policy = self.world.policy.digest();
-                let data = report_data(format.platform(), pod, own, &policy, tree.leaves(), tree.root());
+                let subject = ReportSubject {
+                    platform: format.platform(),
+                    pod: &self.local.pod,
+                    own_static: self.local.static_key.public(),
+                    policy: &self.world.policy.digest(),
+                    trust: &self.local.trust.digest(),
+                    workload: None,
+                };
+                let data = report_data(&subject, tree.leaves(), tree.root());
                 let quote = self.guest.quote(data)?;
                 Evidence { format, report: quote.report, certificates: quote.certificates }
             }

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use anyhow::Result;
 use sealane_attestation::binding::{Leaf, Tree};
-use sealane_attestation::{Evidence, EvidenceMessage, Format};
+use sealane_attestation::{Evidence, EvidenceMessage, Format, TrustConfiguration};
 use sealane_protocol::Moment;
 use sealane_protocol::connection::{Connection, Event, Local, Places, PolicyView, Setup, Sink, Timing};
 use sealane_protocol::frame::Frame;
@@ -14,12 +14,12 @@ use sealane_protocol::handshake::{Floor, Kind as ConnectionKind, Suite};
 use sealane_protocol::keys::{MlKem768, StaticKey};
 use sealane_protocol::limits::LIFE_MICROS;
 use sealane_protocol::record::{InputBuffer, Rekey};
-use sealane_types::{Cipher, Digest, Reason};
+use sealane_types::{Cipher, Digest, Reason, RootSource, Roots};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpSocket, TcpStream};
 
 use crate::random::SystemRandom;
-use crate::world::{SESSION, Who};
+use crate::world::{NAMESPACE, SESSION, Who};
 
 /// Bytes of a hello that never ends.
 const BEGINNING_BYTES: usize = 16;
@@ -85,11 +85,20 @@ impl Sink for Nothing {
 impl Plan {
     pub(super) fn new(epoch: u64, digest: Digest) -> Result<Self> {
         let floor = Floor { post_quantum: true, ciphers: Cipher::ALL.to_vec() };
+        let roots = Roots {
+            namespace: NAMESPACE.parse()?,
+            policy: NAMESPACE.parse()?,
+            threshold: 1,
+            keys: Vec::new(),
+            minimum_epoch: 1,
+        };
+        let trust = TrustConfiguration { source: RootSource::File, roots, simulation: false };
         let local = Local {
             static_key: Arc::new(StaticKey::generate(&mut SystemRandom)?),
             peer: Who::Sender.peer().parse()?,
             pod: Who::Sender.pod()?,
             policy: PolicyView { epoch, digest, floor, life_micros: LIFE_MICROS },
+            trust: Arc::new(trust),
             suites: Suite::offer(&[Cipher::Aes256Gcm, Cipher::ChaCha20Poly1305], false),
             rekey: Rekey::default(),
             timing: Timing::default(),

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::fmt::{Display, Write as _};
 
 use sealane_policy::{Document, Entry, Floors, PolicyPeer, SessionKind, SessionRule, Timestamp, key_id};
-use sealane_types::KeyId;
+use sealane_types::{KeyId, RootSource};
 
 use crate::lifetime::Lifetime;
 
@@ -161,6 +161,15 @@ fn describe_floors(lines: &mut Lines, floors: &Floors) {
     );
     lines.at(1, format!("is sealed with {}", list(&floors.ciphers)));
     lines.at(1, format!("is carried by {}", list(&floors.carriers)));
+    match floors.root_source {
+        RootSource::Injected => {}
+        RootSource::File => {
+            lines.at(1, "and each side has its roots from its image or manifest, not from the control plane")
+        }
+        RootSource::Initdata => {
+            lines.at(1, "and each side has its roots from its initdata, which its evidence measures")
+        }
+    }
     if floors.complete {
         lines.at(1, "and no reference value may be left open");
     }

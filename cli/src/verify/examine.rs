@@ -5,7 +5,7 @@
 
 use sealane_attestation::{
     Aspect, ChainCache, Claims, Collateral, Degradation, Finding, Rejection, Revocation, StatedWorkload,
-    VerifiedPeer, appraise, inspect_under, review,
+    TrustConfiguration, VerifiedPeer, appraise, inspect_under, review,
 };
 use sealane_policy::{Timestamp, VerifiedPolicy};
 use sealane_protocol::connection::EvidenceReceived;
@@ -58,6 +58,7 @@ fn judge(
             evidence.certificates.len()
         ),
     );
+    trusts(checks, &received.introduction.trust, policy);
     let expected = received.expected(&policies);
     let binding = expected.bind(message).map_err(|rejection| note(checks, "binding", rejection))?;
     let claims = inspect_under(&mut ChainCache::new(), evidence, collateral, policy, now)
@@ -86,6 +87,17 @@ fn judge(
         Err(_) => {}
     }
     verdict
+}
+
+/// Who decides which policies the replica follows; it counts once the evidence is bound.
+fn trusts(checks: &mut Checks, stated: &TrustConfiguration, policy: &VerifiedPolicy) {
+    let TrustConfiguration { source, roots, simulation } = stated;
+    let simulation = if *simulation { "; accepts simulated evidence where the policy lists it" } else { "" };
+    let owners = format!("{} of {} owners, from {source}{simulation}", roots.threshold, roots.keys.len());
+    match stated.satisfies(policy) {
+        Ok(()) => checks.ok("roots", owners),
+        Err(rejection) => checks.failed("roots", format!("{owners}: {rejection}"), rejection.reason()),
+    }
 }
 
 /// The check that a refusal by the verifier belongs to.

@@ -1,14 +1,16 @@
 //! The policy that evidence is judged by, and why it is trusted.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use kube::Client;
+use sealane_attestation::TrustConfiguration;
 use sealane_operator_api::TrustPolicy;
 use sealane_policy::{Document, VerifiedPolicy, verify};
 use sealane_protocol::connection::PolicyView;
 use sealane_protocol::handshake::Floor;
-use sealane_types::{Reason, Roots, SignedChain};
+use sealane_types::{Reason, RootSource, Roots, SignedChain};
 
 use crate::clock;
 use crate::objects;
@@ -114,6 +116,15 @@ impl Trust {
             },
             life_micros: limits.session_seconds.saturating_mul(1_000_000),
         }
+    }
+
+    /// What an auditor states of itself. Nobody relies on an auditor: it proves nothing and gets no data.
+    pub(super) fn configuration(&self) -> Arc<TrustConfiguration> {
+        let source = match self.vouched {
+            Vouched::Roots(_) | Vouched::Policy(_) => RootSource::File,
+            Vouched::Cluster => RootSource::Injected,
+        };
+        Arc::new(TrustConfiguration { source, roots: self.roots.clone(), simulation: false })
     }
 
     /// Takes a newer policy, which a replica handed over, in place of this one: signed on from it, under the same roots.

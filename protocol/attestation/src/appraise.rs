@@ -17,6 +17,7 @@ use crate::inspect::inspect_as_of;
 use crate::message::EvidenceMessage;
 use crate::rejection::Rejection;
 use crate::snp::ChainCache;
+use crate::trust::TrustConfiguration;
 use fit::{Shown, Verdict};
 
 pub use fit::Finding;
@@ -37,11 +38,12 @@ pub fn appraise(
     // First of all: evidence that is not for this handshake says nothing about whoever shows it.
     bound(claims, binding)?;
     let shown = Shown { claims, at: now, workload: binding.workload.as_ref() };
-    let Verdict { assurance, degradations } = weigh(&shown, peer, policy, now)?;
+    let Verdict { assurance, degradations } = weigh(&shown, &binding.trust, peer, policy, now)?;
     Ok(VerifiedPeer {
         peer: peer.clone(),
         pod: binding.pod.clone(),
         static_key: binding.prover_static,
+        trust: Arc::clone(&binding.trust),
         claims: claims.clone(),
         workload: binding.workload.clone(),
         assurance,
@@ -89,7 +91,7 @@ pub fn rejudge(
     now: UnixSeconds,
 ) -> Result<VerifiedPeer, Rejection> {
     let shown = Shown { claims: &held.claims, at: held.evidence_time, workload: held.workload.as_ref() };
-    let Verdict { assurance, degradations } = weigh(&shown, &held.peer, policy, now)?;
+    let Verdict { assurance, degradations } = weigh(&shown, &held.trust, &held.peer, policy, now)?;
     Ok(VerifiedPeer { assurance, degradations, ..held.clone() })
 }
 
@@ -182,11 +184,13 @@ fn bound(claims: &Claims, binding: &Binding) -> Result<(), Rejection> {
 /// Everything that holds for the claims at any time, apart from the handshake in which they were shown.
 fn weigh(
     shown: &Shown<'_>,
+    trust: &TrustConfiguration,
     peer: &PeerName,
     policy: &VerifiedPolicy,
     now: UnixSeconds,
 ) -> Result<Verdict, Rejection> {
     policy.in_force(now.into()).map_err(|error| Rejection::Policy(error.reason()))?;
+    trust.satisfies(policy)?;
     let document = policy.document();
     let rules = document.peers.get(peer).ok_or(Rejection::PeerNotInPolicy)?;
     let claims = shown.claims;

@@ -7,15 +7,12 @@
 //!                       ‖ lp(h) ‖ lp(binding key) ‖ lp(own static) ‖ lp(peer static))
 //! node        = SHA-256(0x01 ‖ left ‖ right)
 //! REPORT_DATA = SHA-512(lp("sealane/1 report") ‖ lp(platform) ‖ lp(pod identity) ‖ lp(own static)
-//!                       ‖ lp(own policy digest) ‖ u32 leaves ‖ root)
+//!                       ‖ lp(own policy digest) ‖ lp(digest of the trust configuration)
+//!                       ‖ lp(workload, or nothing) ‖ lp(digest of the list of devices, or nothing) ‖ u32 leaves ‖ root)
 //! ```
 //!
-//! Evidence of a node states the workload, and is told apart from that of a pod by a label of its own:
-//!
-//! ```text
-//! REPORT_DATA = SHA-512(lp("sealane/1 node report") ‖ lp(platform) ‖ lp(pod identity) ‖ lp(own static)
-//!                       ‖ lp(own policy digest) ‖ u32 leaves ‖ root ‖ lp(workload))
-//! ```
+//! The workload is what a node agent states, in evidence of a node alone. No device is attested yet: its place is kept, so that
+//! REPORT_DATA changes once. For the same reason purpose 4 is that of a key for receipts, and 5 and more are reserved.
 //!
 //! `purpose` and `role` are one byte each, `u32` is big-endian, the platform is its word (`SevSnp`), the pod
 //! identity is `namespace/pod/uid` in UTF-8. `h` is the final handshake hash, so a leaf covers both
@@ -39,8 +36,9 @@ pub use merkle::{BatchSize, InvalidPath, MerklePath, Tree};
 
 const LEAF_LABEL: &[u8] = b"sealane/1 leaf";
 const REPORT_LABEL: &[u8] = b"sealane/1 report";
-const NODE_REPORT_LABEL: &[u8] = b"sealane/1 node report";
 const LEAF_TAG: u8 = 0x00;
+/// The place of a digest of a list of devices.
+const NO_DEVICES: &[u8] = &[];
 
 /// What a quote is for. The discriminant is the byte that is hashed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -102,57 +100,38 @@ impl Leaf {
     }
 }
 
+/// What REPORT_DATA says of the prover.
+#[derive(Debug, Clone, Copy)]
+pub struct ReportSubject<'a> {
+    pub platform: Platform,
+    pub pod: &'a PodIdentity,
+    pub own_static: &'a [u8; 32],
+    /// Digest of the policy that the prover runs under.
+    pub policy: &'a Digest,
+    /// Digest of the trust configuration that the prover stated.
+    pub trust: &'a Digest,
+    /// What the node agent states that runs in the pod, in evidence of a node: `pod` and this are the agent's findings then, the
+    /// rest is the word of the sidecar that asks.
+    pub workload: Option<&'a StatedWorkload>,
+}
+
 /// The 64 bytes that the platform signs for a tree of `leaves` leaves with `root`.
-///
-/// `own_static` and `policy` are the prover's: its static key, and the digest of the policy it runs under.
 #[must_use]
-pub fn report_data(
-    platform: Platform,
-    pod: &PodIdentity,
-    own_static: &[u8; 32],
-    policy: &Digest,
-    leaves: u32,
-    root: &[u8; 32],
-) -> [u8; 64] {
-    finish(report(REPORT_LABEL, platform, pod, own_static, policy, leaves, root))
-}
-
-/// As [`report_data`], for evidence of the node on which the pod runs `workload`, as its node agent states. `own_static`
-/// and `policy` are those of the sidecar that asks; `pod` and `workload` the agent finds out by itself.
-#[must_use]
-pub fn node_report_data(
-    platform: Platform,
-    pod: &PodIdentity,
-    own_static: &[u8; 32],
-    policy: &Digest,
-    leaves: u32,
-    root: &[u8; 32],
-    workload: &StatedWorkload,
-) -> [u8; 64] {
-    let mut hash = report(NODE_REPORT_LABEL, platform, pod, own_static, policy, leaves, root);
-    update_prefixed(&mut hash, &workload.encode());
-    finish(hash)
-}
-
-/// What both kinds of REPORT_DATA begin with.
-fn report(
-    label: &[u8],
-    platform: Platform,
-    pod: &PodIdentity,
-    own_static: &[u8; 32],
-    policy: &Digest,
-    leaves: u32,
-    root: &[u8; 32],
-) -> Context {
+pub fn report_data(subject: &ReportSubject<'_>, leaves: u32, root: &[u8; 32]) -> [u8; 64] {
+    let ReportSubject { platform, pod, own_static, policy, trust, workload } = *subject;
+    let workload = workload.map(StatedWorkload::encode).unwrap_or_default();
     let mut hash = Context::new(&SHA512);
-    update_prefixed(&mut hash, label);
+    update_prefixed(&mut hash, REPORT_LABEL);
     update_prefixed(&mut hash, platform.as_str().as_bytes());
     update_prefixed(&mut hash, pod.as_str().as_bytes());
     update_prefixed(&mut hash, own_static);
     update_prefixed(&mut hash, policy.as_bytes());
+    update_prefixed(&mut hash, trust.as_bytes());
+    update_prefixed(&mut hash, &workload);
+    update_prefixed(&mut hash, NO_DEVICES);
     hash.update(&leaves.to_be_bytes());
     hash.update(root);
-    hash
+    finish(hash)
 }
 
 fn update_prefixed(hash: &mut Context, bytes: &[u8]) {
@@ -202,17 +181,27 @@ mod tests {
     fn every_input_of_report_data_counts() {
         let pod = PodIdentity::new("demo", "embedder-0", "u").unwrap();
         let other_pod = PodIdentity::new("demo", "embedder-1", "u").unwrap();
-        let (digest, other_digest) = (Digest::new([5; 32]), Digest::new([6; 32]));
-        let honest = report_data(Platform::SevSnp, &pod, &OWN, &digest, 1, &H);
-        for other in [
-            report_data(Platform::Simulated, &pod, &OWN, &digest, 1, &H),
-            report_data(Platform::SevSnp, &other_pod, &OWN, &digest, 1, &H),
-            report_data(Platform::SevSnp, &pod, &PEER, &digest, 1, &H),
-            report_data(Platform::SevSnp, &pod, &OWN, &other_digest, 1, &H),
-            report_data(Platform::SevSnp, &pod, &OWN, &digest, 2, &H),
-            report_data(Platform::SevSnp, &pod, &OWN, &digest, 1, &KEY),
+        let [policy, trust, other] = [5, 6, 7].map(|byte| Digest::new([byte; 32]));
+        let honest = ReportSubject {
+            platform: Platform::SevSnp,
+            pod: &pod,
+            own_static: &OWN,
+            policy: &policy,
+            trust: &trust,
+            workload: None,
+        };
+        let data = |subject: ReportSubject<'_>| report_data(&subject, 1, &H);
+        for changed in [
+            data(ReportSubject { platform: Platform::Simulated, ..honest }),
+            data(ReportSubject { pod: &other_pod, ..honest }),
+            data(ReportSubject { own_static: &PEER, ..honest }),
+            data(ReportSubject { policy: &other, ..honest }),
+            data(ReportSubject { trust: &other, ..honest }),
+            data(ReportSubject { policy: &trust, trust: &policy, ..honest }),
+            report_data(&honest, 2, &H),
+            report_data(&honest, 1, &KEY),
         ] {
-            assert_ne!(honest, other);
+            assert_ne!(changed, data(honest));
         }
     }
 }

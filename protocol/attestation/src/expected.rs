@@ -1,10 +1,13 @@
 //! What the verifier knows about the handshake that evidence has to be for.
 
+use std::sync::Arc;
+
 use sealane_types::{Digest, PodIdentity};
 
-use crate::binding::{Leaf, node_report_data, report_data};
+use crate::binding::{Leaf, ReportSubject, report_data};
 use crate::message::EvidenceMessage;
 use crate::rejection::Rejection;
+use crate::trust::TrustConfiguration;
 use crate::workload::StatedWorkload;
 
 /// The verifier's own view of one handshake. Nothing here comes from the evidence message.
@@ -16,6 +19,8 @@ pub struct Expected<'a> {
     pub prover_static: &'a [u8; 32],
     /// The replica that the prover confirmed to be in record 0.
     pub pod: &'a PodIdentity,
+    /// What the prover stated in record 0.
+    pub trust: &'a Arc<TrustConfiguration>,
     /// Digests of policy documents that the prover may run under: the verifier's current one, and those it
     /// superseded within the overlap. The caller, who has the clock, drops older ones.
     pub policies: &'a [Digest],
@@ -28,6 +33,8 @@ pub struct Binding {
     pub(crate) tree_root: [u8; 32],
     pub(crate) pod: PodIdentity,
     pub(crate) prover_static: [u8; 32],
+    /// [`Self::report_data`] covers its digest.
+    pub(crate) trust: Arc<TrustConfiguration>,
     /// What a node agent states; [`Self::report_data`] covers it.
     pub(crate) workload: Option<StatedWorkload>,
 }
@@ -60,14 +67,17 @@ impl Expected<'_> {
             return Err(Rejection::PolicyDigest);
         }
         let root = path.root(&self.leaf);
-        let (platform, prover_static, leaves) = (evidence.platform(), *self.prover_static, path.leaves());
-        let report_data = match workload {
-            None => report_data(platform, pod, &prover_static, policy, leaves, &root),
-            Some(workload) => {
-                node_report_data(platform, pod, &prover_static, policy, leaves, &root, workload)
-            }
+        let subject = ReportSubject {
+            platform: evidence.platform(),
+            pod,
+            own_static: self.prover_static,
+            policy,
+            trust: &self.trust.digest(),
+            workload: workload.as_ref(),
         };
-        let (pod, workload) = (pod.clone(), workload.clone());
-        Ok(Binding { report_data, tree_root: root, pod, prover_static, workload })
+        let report_data = report_data(&subject, path.leaves(), &root);
+        let (pod, workload, prover_static) = (pod.clone(), workload.clone(), *self.prover_static);
+        let trust = Arc::clone(self.trust);
+        Ok(Binding { report_data, tree_root: root, pod, prover_static, trust, workload })
     }
 }

@@ -49,6 +49,7 @@ mod seen;
 mod snp;
 mod stock;
 mod tdx;
+mod trust;
 mod workload;
 
 pub use appraise::{
@@ -71,4 +72,5 @@ pub use rejection::{Rejection, TcbVersion};
 pub use snp::{ChainCache, vcek_ids};
 pub use stock::{Adoption, Stock, Taken, VendorRoots};
 pub use tdx::{TdxCollateral, TdxRoot};
+pub use trust::{InvalidTrustConfiguration, TrustConfiguration};
 pub use workload::{StatedWorkload, Unstatable};

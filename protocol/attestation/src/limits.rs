@@ -13,6 +13,8 @@ pub const EVIDENCE_BYTES_MAX: usize = 48 * 1024;
 pub const MESSAGE_BYTES_MAX: usize = 56 * 1024;
 /// Longest pod identity: three names of at most 253 bytes and two separators.
 pub const POD_IDENTITY_BYTES_MAX: usize = 3 * 253 + 2;
+/// Largest [`crate::TrustConfiguration`]: header, two names of at most 253 bytes, and sixteen keys.
+pub const TRUST_CONFIGURATION_BYTES_MAX: usize = 6 + 2 * (4 + 253) + 4 + 8 + 2 + 16 * 32;
 /// Names in a [`crate::StatedWorkload`], as Kubernetes bounds them.
 pub const SERVICE_ACCOUNT_BYTES_MAX: usize = 253;
 pub const CONTAINER_NAME_BYTES_MAX: usize = 63;
@@ -90,6 +92,7 @@ mod tests {
             (EVIDENCE_BYTES_MAX, 49_152),
             (MESSAGE_BYTES_MAX, 57_344),
             (POD_IDENTITY_BYTES_MAX, 761),
+            (TRUST_CONFIGURATION_BYTES_MAX, 1_046),
             (SERVICE_ACCOUNT_BYTES_MAX, 253),
             (CONTAINER_NAME_BYTES_MAX, 63),
             (CONTAINERS_MAX, 64),

@@ -1,7 +1,7 @@
 //! Why evidence is not accepted, precise enough to act on.
 
 use sealane_policy::Pinnable;
-use sealane_types::{Platform, Reason, SnpProtection, TcbStatus};
+use sealane_types::{Platform, Reason, RootSource, SnpProtection, TcbStatus};
 
 use crate::claims::{Permission, Tcb};
 
@@ -51,6 +51,12 @@ pub enum Rejection {
     NotBound(&'static str),
     #[error("the peer runs under a policy that is neither current nor just superseded")]
     PolicyDigest,
+    #[error(
+        "the peer started from other policy roots than this verifier, and none that these signed on to; give both sides the same roots"
+    )]
+    RootsDiffer,
+    #[error("the peer has its policy roots from {stated}, and the policy's floors.rootSource is {demanded}")]
+    RootSource { stated: RootSource, demanded: RootSource },
 
     // The policy.
     #[error("the policy is not in force: {0}")]
@@ -151,6 +157,8 @@ impl Rejection {
             Self::SimulationNotAllowed => Reason::SimulationNotAllowed,
             Self::NotBound(_) => Reason::EvidenceNotBound,
             Self::PolicyDigest => Reason::PolicyMismatch,
+            Self::RootsDiffer => Reason::RootsDiffer,
+            Self::RootSource { .. } => Reason::RootSourceTooWeak,
             Self::Policy(reason) => *reason,
             Self::PeerNotInPolicy => Reason::PeerNotInPolicy,
             Self::Root => Reason::RootMismatch,

@@ -4,7 +4,7 @@ mod entry;
 
 use std::collections::BTreeMap;
 
-use sealane_types::{Carrier, Cipher, PeerName, PublicKey};
+use sealane_types::{Carrier, Cipher, PeerName, PublicKey, RootSource};
 
 use crate::document::{
     Auditors, Authorities, CollateralRules, Document, Floors, Limits, PolicyPeer, SessionKind, SessionRule,
@@ -184,12 +184,15 @@ fn floors_of(field: Field<'_>) -> Result<Floors, FieldError> {
         .map(|field| field.set(Carrier::ALL.len(), |carrier| carrier.word(Carrier::ALL)))
         .transpose()?;
     let complete = flag(&mut object, "complete", r#""complete": false"#, default.complete)?;
+    let root_source = object.optional("rootSource", r#""rootSource": "File""#);
+    let root_source = root_source.map(|field| field.word(RootSource::ALL)).transpose()?;
     object.close()?;
     Ok(Floors {
         post_quantum,
         ciphers: ciphers.filter(|listed| !listed.is_empty()).unwrap_or(default.ciphers),
         carriers: carriers.filter(|listed| !listed.is_empty()).unwrap_or(default.carriers),
         complete,
+        root_source: root_source.unwrap_or(default.root_source),
     })
 }
 

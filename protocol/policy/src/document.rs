@@ -5,7 +5,7 @@ mod session;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sealane_types::{Carrier, Cipher, Digest, Namespace, PeerName, PolicyName, PublicKey};
+use sealane_types::{Carrier, Cipher, Digest, Namespace, PeerName, PolicyName, PublicKey, RootSource};
 
 pub(crate) use entry::PCRS;
 pub use entry::{
@@ -70,6 +70,8 @@ pub struct Floors {
     pub carriers: BTreeSet<Carrier>,
     /// Refuse a document that leaves a pinnable reference value open.
     pub complete: bool,
+    /// Refuse a side whose roots came from somewhere weaker.
+    pub root_source: RootSource,
 }
 
 impl Default for Floors {
@@ -79,6 +81,7 @@ impl Default for Floors {
             ciphers: [Cipher::Aes256Gcm, Cipher::ChaCha20Poly1305].into(),
             carriers: [Carrier::Tcp, Carrier::Udp, Carrier::AfXdp].into(),
             complete: false,
+            root_source: RootSource::Injected,
         }
     }
 }

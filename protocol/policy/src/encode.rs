@@ -124,11 +124,13 @@ fn collateral(rules: CollateralRules) -> Option<Tree> {
 }
 
 fn floors(floors: &Floors) -> Tree {
+    let root_source = floors.root_source != Floors::default().root_source;
     Members::default()
         .put("postQuantum", Tree::Flag(floors.post_quantum))
         .put("ciphers", list(&floors.ciphers))
         .put("carriers", list(&floors.carriers))
         .put("complete", Tree::Flag(floors.complete))
+        .optional("rootSource", root_source.then(|| text(floors.root_source)))
         .done()
 }
 

@@ -1,8 +1,10 @@
 //! The proof that a policy was verified.
 
-use sealane_types::{Digest, KeyId, PeerName, SessionName, SignedChain};
+use std::collections::BTreeSet;
 
-use crate::document::{Document, Flow, PolicyPeer};
+use sealane_types::{Digest, KeyId, PeerName, PublicKey, Roots, SessionName, SignedChain};
+
+use crate::document::{Authorities, Document, Flow, PolicyPeer};
 use crate::{PolicyError, Timestamp};
 
 /// A document that a quorum of its owners signed. Comes only from [`verify`](crate::verify).
@@ -13,6 +15,15 @@ pub struct VerifiedPolicy {
     digest: Digest,
     chain: SignedChain,
     signers: Vec<KeyId>,
+    walked: Vec<Walked>,
+}
+
+/// Owners that a verifier came by on its way from its own roots.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Walked {
+    pub(crate) owners: Authorities,
+    /// The least epoch for whoever begins with them.
+    pub(crate) epoch: u64,
 }
 
 impl VerifiedPolicy {
@@ -22,8 +33,9 @@ impl VerifiedPolicy {
         digest: Digest,
         chain: SignedChain,
         signers: Vec<KeyId>,
+        walked: Vec<Walked>,
     ) -> Self {
-        Self { document, bytes, digest, chain, signers }
+        Self { document, bytes, digest, chain, signers, walked }
     }
 
     #[must_use]
@@ -64,6 +76,19 @@ impl VerifiedPolicy {
     #[must_use]
     pub fn signers(&self) -> &[KeyId] {
         &self.signers
+    }
+
+    /// Whether whoever starts from `roots` trusts nobody whom this verifier does not: they are its own, or owners that its
+    /// own signed on to.
+    #[must_use]
+    pub fn recognises(&self, roots: &Roots) -> bool {
+        let Roots { namespace, policy, threshold, keys, minimum_epoch } = roots;
+        let keys: BTreeSet<PublicKey> = keys.iter().copied().collect();
+        let same = |walked: &Walked| {
+            let Walked { owners, epoch } = walked;
+            owners.threshold == *threshold && owners.keys == keys && minimum_epoch >= epoch
+        };
+        *namespace == self.document.namespace && *policy == self.document.name && self.walked.iter().any(same)
     }
 
     /// What `peer` must prove.

@@ -11,6 +11,7 @@ use crate::error::{Owners, Part};
 use crate::limits::{AUTHORITY_KEYS_MAX, CHAIN_BYTES_MAX, DOCUMENT_BYTES_MAX, ROTATIONS_MAX, SIGNATURES_MAX};
 use crate::quorum::Tally;
 use crate::sign::digest_of;
+use crate::verified::Walked;
 use crate::{JsonError, PolicyError, Timestamp, VerifiedPolicy, decode, json, lint, weak};
 
 /// Verifies `chain` from `roots` and, where the caller holds a policy already, against that.
@@ -53,9 +54,16 @@ pub fn verify(
     if let Some(held) = held {
         succeeds(&opened, held)?;
     }
+    let rotated = opened.iter().map(|opened| {
+        let Document { authorities, epoch, .. } = &opened.document;
+        Walked { owners: authorities.clone(), epoch: *epoch }
+    });
+    let mut walked: Vec<Walked> = rotated.collect();
+    walked.push(Walked { owners: anchor.clone(), epoch: roots.minimum_epoch });
     let Some(last) = opened.pop() else { return Err(PolicyError::Unsigned { part: Part::Document }) };
     let signers = last.signers.into_iter().collect();
-    let verified = VerifiedPolicy::new(last.document, last.link.bytes, last.digest, chain.clone(), signers);
+    let verified =
+        VerifiedPolicy::new(last.document, last.link.bytes, last.digest, chain.clone(), signers, walked);
     verified.in_force(now)?;
     Ok(verified)
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use sealane_attestation::binding::{Leaf, Purpose};
-use sealane_attestation::{EvidenceMessage, Expected, VerifiedPeer};
+use sealane_attestation::{EvidenceMessage, Expected, TrustConfiguration, VerifiedPeer};
 use sealane_types::{Digest, PeerName, PodIdentity, Reason, SessionName};
 
 use crate::handshake::{Kind, Suite};
@@ -97,6 +97,8 @@ pub struct Introduction {
     pub static_key: [u8; 32],
     pub epoch: u64,
     pub digest: Digest,
+    /// What decides which policies it follows; its evidence covers this.
+    pub trust: Arc<TrustConfiguration>,
 }
 
 /// A request for a quote.
@@ -104,6 +106,8 @@ pub struct Introduction {
 pub struct EvidenceWanted {
     pub purpose: Purpose,
     pub leaf: Leaf,
+    /// Digest of the trust configuration that this side stated on this connection.
+    pub trust: Digest,
 }
 
 /// The remote's evidence with everything that its verifier must hold it against.
@@ -123,6 +127,7 @@ impl EvidenceReceived {
             leaf: self.leaf,
             prover_static: &self.introduction.static_key,
             pod: &self.introduction.pod,
+            trust: &self.introduction.trust,
             policies,
         }
     }

@@ -216,7 +216,8 @@ fn fresh(finished: Finished, before: &Facts) -> Result<Box<Fresh>, Fail> {
 
 fn want_evidence(fresh: Box<Fresh>, core: &mut Core) -> Renewal {
     let leaf = leaf_of(&fresh.facts, core, core.role);
-    core.emit(Event::EvidenceWanted(EvidenceWanted { purpose: fresh.facts.purpose, leaf }));
+    let (purpose, trust) = (fresh.facts.purpose, core.local.trust.digest());
+    core.emit(Event::EvidenceWanted(EvidenceWanted { purpose, leaf, trust }));
     Renewal::Proving(fresh, Proof::OwnEvidence)
 }
 

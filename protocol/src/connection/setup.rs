@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use sealane_attestation::TrustConfiguration;
 use sealane_types::{Digest, PeerName, PodIdentity, SessionName};
 
 use super::Places;
@@ -39,6 +40,9 @@ pub struct Local {
     pub peer: PeerName,
     pub pod: PodIdentity,
     pub policy: PolicyView,
+    /// What decides which policies this side follows. It holds for a whole connection: one that began under other roots does
+    /// not go over to these.
+    pub trust: Arc<TrustConfiguration>,
     /// Suites offered or accepted, best first. Those below the policy's floor are left out.
     pub suites: Vec<Suite>,
     pub rekey: Rekey,

@@ -21,6 +21,8 @@
 //! Established                           Established
 //! ```
 
+use std::sync::Arc;
+
 use sealane_attestation::EvidenceMessage;
 use sealane_attestation::binding::{Leaf, Purpose, Role};
 
@@ -233,7 +235,8 @@ fn is_resumed(context: &Context<'_>) -> bool {
 fn want_evidence(context: &mut Context<'_>) -> Stage {
     let leaf = leaf_of(context.facts, context.core, context.core.role);
     let purpose = context.facts.purpose;
-    context.core.emit(Event::EvidenceWanted(EvidenceWanted { purpose, leaf }));
+    let trust = context.core.local.trust.digest();
+    context.core.emit(Event::EvidenceWanted(EvidenceWanted { purpose, leaf, trust }));
     Stage::OwnEvidence
 }
 
@@ -295,7 +298,7 @@ fn on_awaited_policy(
 }
 
 fn on_confirm(confirm: Confirm, context: &mut Context<'_>) -> Result<Stage, Fail> {
-    let Confirm { version, peer, expected, session, pod, epoch, digest } = confirm;
+    let Confirm { version, peer, expected, session, pod, epoch, digest, trust } = confirm;
     let core = &mut *context.core;
     if version != context.facts.version {
         return Err(Fail::Order("the confirmed version is not the chosen one"));
@@ -318,7 +321,7 @@ fn on_confirm(confirm: Confirm, context: &mut Context<'_>) -> Result<Stage, Fail
     }
     let static_key = context.facts.remote_static;
     let introduction =
-        Introduction { kind: context.facts.kind, peer, session, pod, static_key, epoch, digest };
+        Introduction { kind: context.facts.kind, peer, session, pod, static_key, epoch, digest, trust };
     if core.role == Role::Responder {
         let own = own_confirm(core, context.facts, introduction.peer.clone(), introduction.session.clone());
         context.outbox.push(Item::Confirm(own));
@@ -362,5 +365,6 @@ pub(super) fn own_confirm(
         pod: core.local.pod.clone(),
         epoch: facts.epoch,
         digest: facts.digest,
+        trust: Arc::clone(&core.local.trust),
     }
 }

@@ -50,6 +50,7 @@ fn local(own: &str, byte: u8, epoch: u64) -> Local {
         peer: own.parse().unwrap(),
         pod: PodIdentity::new("demo", &format!("{own}-0"), "6f1c").unwrap(),
         policy: PolicyView { epoch, digest: Digest::new([8; 32]), floor, life_micros: LIFE_MICROS },
+        trust: sealane_support::world::trust(),
         suites: Suite::offer(&[Cipher::Aes256Gcm], false),
         rekey: Rekey::default(),
         timing: Timing::default(),
@@ -67,6 +68,7 @@ fn confirm(own: &str, expected: &str) -> Confirm {
         pod: PodIdentity::new("demo", &format!("{own}-0"), "6f1c").unwrap(),
         epoch: 7,
         digest: Digest::new([8; 32]),
+        trust: sealane_support::world::trust(),
     }
 }
 
@@ -285,8 +287,11 @@ fn both_sides_compute_the_prover_s_leaf() {
         let hash = &finished.handshake_hash;
         Leaf::new(Purpose::Handshake, role, hash, binding.expose(), own.public(), peer.public())
     };
-    let expected =
-        EvidenceWanted { purpose: Purpose::Handshake, leaf: leaf(&rogue.finished, Role::Initiator, 1, 2) };
+    let expected = EvidenceWanted {
+        purpose: Purpose::Handshake,
+        leaf: leaf(&rogue.finished, Role::Initiator, 1, 2),
+        trust: sealane_support::world::trust().digest(),
+    };
     assert!(rogue.events().contains(&Event::EvidenceWanted(expected)));
 
     let mut rogue = Rogue::initiator(7);

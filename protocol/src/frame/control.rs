@@ -1,5 +1,9 @@
 //! Frames that the connections exchange about themselves.
 
+use std::sync::Arc;
+
+use sealane_attestation::TrustConfiguration;
+use sealane_attestation::limits::TRUST_CONFIGURATION_BYTES_MAX;
 use sealane_types::{Digest, PeerName, PodIdentity, Reason, SessionName};
 
 use crate::codec::{CodecError, Reader, Writer};
@@ -46,6 +50,8 @@ pub(crate) struct Confirm {
     pub(crate) epoch: u64,
     /// SHA-256 of that policy's exact bytes; zeros when it holds none.
     pub(crate) digest: Digest,
+    /// What decides which policies this side follows.
+    pub(crate) trust: Arc<TrustConfiguration>,
 }
 
 /// Part of a policy chain or of an evidence message.
@@ -70,7 +76,8 @@ impl Confirm {
         writer.text(self.session.as_str())?;
         writer.text(self.pod.as_str())?;
         writer.u64(self.epoch)?;
-        writer.put(self.digest.as_bytes())
+        writer.put(self.digest.as_bytes())?;
+        writer.put_prefixed(&self.trust.to_bytes())
     }
 
     pub(super) fn read(reader: &mut Reader<'_>) -> Result<Self, CodecError> {
@@ -86,6 +93,9 @@ impl Confirm {
                 .map_err(|_| CodecError::Value)?,
             epoch: reader.u64()?,
             digest: Digest::new(reader.array()?),
+            trust: TrustConfiguration::parse(reader.prefixed(TRUST_CONFIGURATION_BYTES_MAX)?)
+                .map(Arc::new)
+                .map_err(|_| CodecError::Value)?,
         })
     }
 }

@@ -1,10 +1,12 @@
 use proptest::prelude::*;
+use sealane_attestation::limits::TRUST_CONFIGURATION_BYTES_MAX;
 use sealane_types::{Digest, Dtype, PeerName, PodIdentity, Reason, SessionName};
 
 use super::control::{Confirm, Control, Fragment};
 use super::decode::{Decoded, decode, kind};
 use super::encode::{CHUNK_OVERHEAD_BYTES, PIPE_DATA_OVERHEAD_BYTES, encode, put_chunk, put_pipe_data};
 use super::*;
+use crate::codec::CodecError;
 use crate::keys::TicketId;
 use crate::limits::{FRAME_BODY_BYTES_MAX, HANDSHAKE_MESSAGE_BYTES_MAX, RUN_BYTES_MAX, TENSOR_BYTES_MAX};
 
@@ -31,6 +33,7 @@ fn confirm() -> Confirm {
         pod: PodIdentity::new("demo", "embedder-0", "6f1c").unwrap(),
         epoch: 7,
         digest: Digest::new([9; 32]),
+        trust: sealane_support::world::trust(),
     }
 }
 
@@ -70,6 +73,26 @@ fn control_frames_read_back() {
     }
     assert_eq!(decode(&[kind::PAD, 0, 0, 2, 0, 0]).unwrap().0, Decoded::Control(Control::Pad));
     assert!(decode(&[kind::PAD, 0, 0, 2, 0, 1]).is_err(), "padding is zeros");
+}
+
+#[test]
+fn a_trust_configuration_that_no_side_states_is_refused() {
+    let bytes = encoded_control(&Control::Confirm(confirm()));
+    let stated = confirm().trust.to_bytes();
+    let place = bytes.len() - stated.len();
+    let spoiled = |at: usize| {
+        let mut bytes = bytes.clone();
+        bytes[place + at] ^= 0x80;
+        decode(&bytes).is_err()
+    };
+    assert!(spoiled(0) && spoiled(1) && spoiled(2), "version, source and weakened checks");
+    // One byte more than the longest: refused before it is looked at.
+    let length = (TRUST_CONFIGURATION_BYTES_MAX + 1) as u16;
+    let mut long = [&bytes[..place - 2], &length.to_be_bytes()].concat();
+    long.resize(place + usize::from(length), 0);
+    let length = (long.len() - 4) as u32;
+    long[1..4].copy_from_slice(&length.to_be_bytes()[1..]);
+    assert_eq!(decode(&long), Err(FrameError::Malformed(CodecError::TooLong)));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use sealane_types::{Digest, Dtype, PeerName, PodIdentity, Reason, SessionName};
 use serde_json::{Value, json};
 
-use super::check;
+use super::{check, trust};
 use crate::frame::control::{Confirm, Control, Fragment};
 use crate::frame::{
     Chunk, Credit, Decoded, End, Frame, Incarnation, Open, PipeId, Sequence, Sequences, Shape, StreamId,
@@ -34,10 +34,11 @@ fn control_cases() -> Vec<Value> {
         pod: PodIdentity::new("demo", "embedder-0", "6f1c").unwrap(),
         epoch: 7,
         digest: Digest::new([0x99; 32]),
+        trust: trust(),
     };
     let confirm_fields = json!({
         "type": "confirm", "version": 1, "peer": "embedder", "expected": "ranker", "session": "activations",
-        "pod": "demo/embedder-0/6f1c", "epoch": 7, "digest": "99".repeat(32),
+        "pod": "demo/embedder-0/6f1c", "epoch": 7, "digest": "99".repeat(32), "trust": hex::encode(trust().to_bytes()),
     });
     let part = Fragment { epoch: 7, total: 40_000, offset: 32_768, bytes: b"rest" };
     let part_fields = |name, epoch| json!({ "type": name, "epoch": epoch, "total": 40_000, "offset": 32_768, "bytes": hex::encode(b"rest") });

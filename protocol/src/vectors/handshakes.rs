@@ -8,7 +8,7 @@ use sealane_types::{Cipher, Digest, PeerName, PodIdentity, SessionName};
 use serde_json::{Value, json};
 
 use super::keys::{TICKET, evidence, ticket};
-use super::{check, stored};
+use super::{check, stored, trust};
 use crate::Moment;
 use crate::frame::control::{Confirm, Control};
 use crate::frame::encode;
@@ -116,6 +116,7 @@ fn confirm(own: &str, expected: &str) -> Confirm {
         pod: PodIdentity::new("demo", &format!("{own}-0"), "6f1c").unwrap(),
         epoch: 7,
         digest: Digest::new([0x99; 32]),
+        trust: trust(),
     }
 }
 

@@ -108,6 +108,11 @@ words!(
         UsedAfterFork,
         /// An exception cut a call short while it changed the state of the door.
         CallInterrupted,
+        // Trust configurations.
+        /// The peer started from other roots than this side, and none that these signed on to.
+        RootsDiffer,
+        /// The peer has its roots from somewhere weaker than the policy demands.
+        RootSourceTooWeak,
     }
 );
 

@@ -52,6 +52,7 @@ mod tests {
         tree_root: [0; 32],
         own_static: [0; 32],
         policy: Digest::new([0; 32]),
+        trust: Digest::new([0; 32]),
         leaves: 1,
     };
 

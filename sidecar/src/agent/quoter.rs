@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sealane_attestation::binding::node_report_data;
+use sealane_attestation::binding::{ReportSubject, report_data};
 use sealane_attestation::{Evidence, Format};
 use tokio::sync::Semaphore;
 
@@ -43,12 +43,20 @@ impl Quoter {
     ) -> Result<Evidence, Refusal> {
         let _place = self.waiting.try_acquire().map_err(|_| Refusal::Busy)?;
         let _turn = self.turn.acquire().await.map_err(|_| Refusal::Busy)?;
-        let QuoteQuestion { own_static, policy, leaves, tree_root } = *question;
+        let QuoteQuestion { own_static, policy, trust, leaves, tree_root } = *question;
         let Identity { pod, workload } = identity;
         let format = self.platform.format().await?;
         let platform = format.platform();
-        let report_data = node_report_data(platform, pod, &own_static, &policy, leaves, &tree_root, workload);
-        let request = QuoteRequest { report_data, tree_root, own_static, policy, leaves };
+        let subject = ReportSubject {
+            platform,
+            pod,
+            own_static: &own_static,
+            policy: &policy,
+            trust: &trust,
+            workload: Some(workload),
+        };
+        let report_data = report_data(&subject, leaves, &tree_root);
+        let request = QuoteRequest { report_data, tree_root, own_static, policy, trust, leaves };
         let quote = tokio::time::timeout(QUOTE_DEADLINE, self.platform.quote(request)).await;
         let Quote { report, certificates, workload: _ } = quote.unwrap_or(Err(ProviderError::TimedOut))?;
         Ok(Evidence { format, report, certificates })

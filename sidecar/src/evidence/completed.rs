@@ -83,6 +83,7 @@ mod tests {
         tree_root: [2; 32],
         own_static: [3; 32],
         policy: Digest::new([4; 32]),
+        trust: Digest::new([4; 32]),
         leaves: 1,
     };
 

@@ -88,6 +88,7 @@ impl Judge {
                 leaf: expected.leaf,
                 prover_static: &expected.own_static,
                 pod: &message.pod,
+                trust: &held.trust,
                 policies: &policies,
             };
             judge_with(chains, &message, &expected, &peer, &held.policy, collateral, now)

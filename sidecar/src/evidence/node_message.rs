@@ -2,8 +2,8 @@
 //! socket in the pod's CSI volume.
 //!
 //! ```text
-//! question = u8 version (1) ‖ u8 what: 1 platform, 2 quote
-//!            ‖ for a quote: own static (32) ‖ policy digest (32) ‖ u32 leaves ‖ root (32)
+//! question = u8 version (2) ‖ u8 what: 1 platform, 2 quote
+//!            ‖ for a quote: own static (32) ‖ policy digest (32) ‖ digest of the trust configuration (32) ‖ u32 leaves ‖ root (32)
 //! answer   = u32 length ‖ u8 kind ‖ rest
 //!            kind 1 platform: format byte of evidence; 2 quote: lp(evidence) ‖ lp(workload); 3 not yet, 4 refused: why, UTF-8
 //! ```
@@ -17,13 +17,13 @@ use sealane_attestation::{Evidence, Format, StatedWorkload};
 use sealane_types::Digest;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 const PLATFORM: u8 = 1;
 const QUOTE: u8 = 2;
 const NOT_YET: u8 = 3;
 const REFUSED: u8 = 4;
-/// Static key, policy digest, number of leaves and root.
-const QUOTE_BYTES: usize = 32 + 32 + 4 + 32;
+/// Static key, digests of policy and trust configuration, number of leaves and root.
+const QUOTE_BYTES: usize = 32 + 32 + 32 + 4 + 32;
 /// Words of a refusal.
 const WORDS_BYTES_MAX: usize = 512;
 const ANSWER_BYTES_MAX: usize = 1 + 4 + EVIDENCE_BYTES_MAX + 4 + WORKLOAD_BYTES_MAX;
@@ -41,6 +41,7 @@ pub(crate) enum Question {
 pub(crate) struct QuoteQuestion {
     pub(crate) own_static: [u8; 32],
     pub(crate) policy: Digest,
+    pub(crate) trust: Digest,
     pub(crate) leaves: u32,
     pub(crate) tree_root: [u8; 32],
 }
@@ -68,10 +69,11 @@ impl Question {
     pub(crate) fn encode(&self) -> Vec<u8> {
         match self {
             Self::Platform => vec![VERSION, PLATFORM],
-            Self::Quote(QuoteQuestion { own_static, policy, leaves, tree_root }) => {
+            Self::Quote(QuoteQuestion { own_static, policy, trust, leaves, tree_root }) => {
                 let leaves = leaves.to_be_bytes();
-                let parts: [&[u8]; 5] =
-                    [&[VERSION, QUOTE], own_static, policy.as_bytes(), &leaves, tree_root];
+                let head = [VERSION, QUOTE];
+                let parts: [&[u8]; 6] =
+                    [&head, own_static, policy.as_bytes(), trust.as_bytes(), &leaves, tree_root];
                 parts.concat()
             }
         }
@@ -93,8 +95,9 @@ impl Question {
         let mut reader = Reader(&bytes);
         let question = (|| {
             let (own_static, policy) = (reader.array()?, Digest::new(reader.array()?));
+            let trust = Digest::new(reader.array()?);
             let leaves = reader.array().map(u32::from_be_bytes)?;
-            Some(QuoteQuestion { own_static, policy, leaves, tree_root: reader.array()? })
+            Some(QuoteQuestion { own_static, policy, trust, leaves, tree_root: reader.array()? })
         })();
         let known = question.filter(|question| (1..=LEAVES_MAX).contains(&question.leaves));
         known.map(Self::Quote).ok_or(MessageError::Malformed("a number of leaves that no tree has"))
@@ -207,8 +210,8 @@ mod tests {
     use super::*;
 
     fn question() -> Question {
-        let policy = Digest::new([2; 32]);
-        Question::Quote(QuoteQuestion { own_static: [1; 32], policy, leaves: 3, tree_root: [4; 32] })
+        let (policy, trust) = (Digest::new([2; 32]), Digest::new([5; 32]));
+        Question::Quote(QuoteQuestion { own_static: [1; 32], policy, trust, leaves: 3, tree_root: [4; 32] })
     }
 
     fn answers() -> [Answer; 4] {
@@ -240,13 +243,13 @@ mod tests {
         for length in 0..bytes.len() {
             assert!(Question::read(&mut &bytes[..length]).await.is_err(), "{length}");
         }
-        for (place, byte) in [(0, 2), (1, 3), (2 + 64, 1)] {
+        for (place, byte) in [(0, 1), (1, 3), (2 + 96, 1)] {
             let mut other = bytes.clone();
             other[place] = byte;
             assert!(Question::read(&mut &other[..]).await.is_err(), "{place}");
         }
         let mut none = bytes;
-        none[2 + 64..2 + 68].fill(0);
+        none[2 + 96..2 + 100].fill(0);
         assert!(Question::read(&mut &none[..]).await.is_err(), "no leaves");
     }
 

@@ -9,7 +9,7 @@ use sealane_types::{PeerName, Reason, UnixSeconds};
 use tokio::sync::{Notify, watch};
 
 use super::judge::{Judge, OwnExpected};
-use super::prover::Prover;
+use super::prover::{PolicyBinding, Prover};
 use crate::policy::{Held, PolicyKeeper, Standing};
 use crate::session::clock::Clock;
 
@@ -136,7 +136,7 @@ impl Appraisal {
         );
         let message = self
             .prover
-            .prove(leaf, held.policy.digest())
+            .prove(leaf, PolicyBinding { policy: held.policy.digest(), trust: held.trust.digest() })
             .await
             .map_err(|missing| (missing.reason, missing.to_string()))?;
         let expected = OwnExpected { leaf, own_static: self.own_static };

@@ -74,11 +74,16 @@ impl Platforms {
         Self { roots: Some(roots), ..self }
     }
 
+    /// Whether simulated evidence of others is accepted where the policy lists it.
+    pub(crate) fn simulated(&self) -> bool {
+        self.simulated.is_some()
+    }
+
     /// Under which roots evidence of others is verified, simulated evidence beside it only where the binary was linked
     /// for it; the policy must still name its root.
     pub(crate) fn roots(&self) -> VendorRoots {
         let roots = self.roots.clone().unwrap_or_else(VendorRoots::pinned);
-        if self.simulated.is_some() { roots.allowing_simulated() } else { roots }
+        if self.simulated() { roots.allowing_simulated() } else { roots }
     }
 
     /// Opens the provider that `word` asks for. `Auto` means neither simulation nor a key.

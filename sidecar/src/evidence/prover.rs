@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sealane_attestation::binding::{Leaf, Tree, report_data};
+use sealane_attestation::binding::{Leaf, ReportSubject, Tree, report_data};
 use sealane_attestation::limits::LEAVES_MAX;
 use sealane_attestation::{Evidence, EvidenceMessage, StatedWorkload};
 use sealane_types::{Digest, PodIdentity, Reason};
@@ -48,10 +48,17 @@ impl From<&ProviderError> for NoEvidence {
 /// The platform in use, or why there is none. Configuration chooses it and may change it.
 pub(crate) type Source = Result<Arc<dyn Provider>, NoEvidence>;
 
+/// What evidence is bound to besides its handshake: digests of the policy and of the trust configuration that were stated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PolicyBinding {
+    pub(crate) policy: Digest,
+    pub(crate) trust: Digest,
+}
+
 #[derive(Debug)]
 struct Request {
     leaf: Leaf,
-    policy: Digest,
+    binding: PolicyBinding,
     /// Somebody waits for the connection that it opens.
     urgent: bool,
     answer: oneshot::Sender<Result<EvidenceMessage, NoEvidence>>,
@@ -82,12 +89,16 @@ impl Prover {
         drop(self.source.send_replace(source));
     }
 
-    /// Evidence for one handshake, under the policy with digest `policy`.
+    /// Evidence for one handshake.
     ///
     /// # Errors
     /// [`NoEvidence`] when the platform gives none in time.
-    pub(crate) async fn prove(&self, leaf: Leaf, policy: Digest) -> Result<EvidenceMessage, NoEvidence> {
-        self.ask(leaf, policy, true).await
+    pub(crate) async fn prove(
+        &self,
+        leaf: Leaf,
+        binding: PolicyBinding,
+    ) -> Result<EvidenceMessage, NoEvidence> {
+        self.ask(leaf, binding, true).await
     }
 
     /// The same for a connection that is attested again: it goes on meanwhile, so the quote waits for those that are about
@@ -98,15 +109,20 @@ impl Prover {
     pub(crate) async fn prove_again(
         &self,
         leaf: Leaf,
-        policy: Digest,
+        binding: PolicyBinding,
     ) -> Result<EvidenceMessage, NoEvidence> {
-        self.ask(leaf, policy, false).await
+        self.ask(leaf, binding, false).await
     }
 
-    async fn ask(&self, leaf: Leaf, policy: Digest, urgent: bool) -> Result<EvidenceMessage, NoEvidence> {
+    async fn ask(
+        &self,
+        leaf: Leaf,
+        binding: PolicyBinding,
+        urgent: bool,
+    ) -> Result<EvidenceMessage, NoEvidence> {
         let (answer, answered) = oneshot::channel();
         let gone = |()| NoEvidence::from(&ProviderError::Unavailable);
-        self.requests.send(Request { leaf, policy, urgent, answer }).await.map_err(|_| gone(()))?;
+        self.requests.send(Request { leaf, binding, urgent, answer }).await.map_err(|_| gone(()))?;
         answered.await.map_err(|_| gone(()))?
     }
 }
@@ -116,7 +132,7 @@ struct Quoter {
     own_static: [u8; 32],
     source: watch::Receiver<Source>,
     waiting: mpsc::Receiver<Request>,
-    /// Requests under another policy digest than the batch before them.
+    /// Requests with another binding than the batch before them.
     later: VecDeque<Request>,
     metrics: Proofs,
 }
@@ -133,7 +149,7 @@ impl Quoter {
         }
     }
 
-    /// Everyone who waits now and stands on the same policy.
+    /// Everyone who waits now and has the same binding.
     async fn next_batch(&mut self) -> Option<Vec<Request>> {
         let first = match self.later.pop_front() {
             Some(first) => first,
@@ -142,14 +158,14 @@ impl Quoter {
         if !first.urgent {
             self.gather().await;
         }
-        let policy = first.policy;
+        let binding = first.binding;
         while let Ok(request) = self.waiting.try_recv() {
             self.later.push_back(request);
         }
         let mut batch = vec![first];
         let mut others = VecDeque::new();
         for request in self.later.drain(..) {
-            let fits = request.policy == policy && batch.len() < LEAVES_MAX as usize;
+            let fits = request.binding == binding && batch.len() < LEAVES_MAX as usize;
             if request.answer.is_closed() {
                 // The handshake ended meanwhile.
             } else if fits {
@@ -180,11 +196,11 @@ impl Quoter {
         batch: &[Request],
     ) -> Result<Vec<EvidenceMessage>, NoEvidence> {
         let leaves: Vec<Leaf> = batch.iter().map(|request| request.leaf).collect();
-        let policy = batch.first().map_or(Digest::new([0; 32]), |request| request.policy);
+        let Some(binding) = batch.first().map(|request| request.binding) else { return Ok(Vec::new()) };
         let refused = |error| NoEvidence::from(&ProviderError::Refused(Box::new(error)));
         let tree = Tree::new(&leaves).map_err(refused)?;
         let began = Instant::now();
-        let evidence = tokio::time::timeout(QUOTE_DEADLINE, self.evidence(provider, policy, &tree))
+        let evidence = tokio::time::timeout(QUOTE_DEADLINE, self.evidence(provider, binding, &tree))
             .await
             .unwrap_or(Err(ProviderError::TimedOut));
         self.count(evidence.is_ok(), began.elapsed(), batch.len());
@@ -193,7 +209,7 @@ impl Quoter {
         Ok(paths
             .map(|path| EvidenceMessage {
                 pod: self.pod.clone(),
-                policy,
+                policy: binding.policy,
                 path,
                 evidence: evidence.clone(),
                 workload: workload.clone(),
@@ -204,14 +220,22 @@ impl Quoter {
     async fn evidence(
         &self,
         provider: &dyn Provider,
-        policy: Digest,
+        binding: PolicyBinding,
         tree: &Tree,
     ) -> Result<(Evidence, Option<StatedWorkload>), ProviderError> {
         let format = provider.format().await?;
-        let (platform, own_static, tree_root) = (format.platform(), self.own_static, *tree.root());
-        let leaves = tree.leaves();
-        let report_data = report_data(platform, &self.pod, &own_static, &policy, leaves, &tree_root);
-        let request = QuoteRequest { report_data, tree_root, own_static, policy, leaves };
+        let PolicyBinding { policy, trust } = binding;
+        let subject = ReportSubject {
+            platform: format.platform(),
+            pod: &self.pod,
+            own_static: &self.own_static,
+            policy: &policy,
+            trust: &trust,
+            workload: None,
+        };
+        let (leaves, tree_root, own_static) = (tree.leaves(), *tree.root(), self.own_static);
+        let report_data = report_data(&subject, leaves, &tree_root);
+        let request = QuoteRequest { report_data, tree_root, own_static, policy, trust, leaves };
         let Quote { report, certificates, workload } = provider.quote(request).await?;
         Ok((Evidence { format, report, certificates }, workload))
     }
@@ -282,46 +306,58 @@ mod tests {
         Leaf::new(Purpose::Handshake, Role::Initiator, &[number; 32], &[0; 32], &[0; 32], &[0; 32])
     }
 
+    fn binding(policy: u8, trust: u8) -> PolicyBinding {
+        PolicyBinding { policy: Digest::new([policy; 32]), trust: Digest::new([trust; 32]) }
+    }
+
+    fn data_of(message: &EvidenceMessage, number: u8, binding: PolicyBinding) -> Vec<u8> {
+        let subject = ReportSubject {
+            platform: Platform::Simulated,
+            pod: &message.pod,
+            own_static: &[7; 32],
+            policy: &binding.policy,
+            trust: &binding.trust,
+            workload: None,
+        };
+        report_data(&subject, message.path.leaves(), &message.path.root(&leaf(number))).to_vec()
+    }
+
     #[tokio::test]
     async fn one_quote_serves_everyone_who_waits() {
         let slow = Arc::new(Slow { allowed: Semaphore::new(0), quotes: AtomicUsize::new(0) });
         let pod = PodIdentity::new("demo", "embedder-0", "u").unwrap();
         let prover = Prover::start(pod.clone(), [7; 32], Metrics::new(UnixSeconds(0)).proofs);
         prover.select(Ok(Arc::clone(&slow) as Arc<dyn Provider>));
-        let policy = Digest::new([1; 32]);
+        let binding = binding(1, 2);
         let proofs: Vec<_> = (0..10)
             .map(|number| {
                 let prover = prover.clone();
-                tokio::spawn(async move { prover.prove(leaf(number), policy).await.unwrap() })
+                tokio::spawn(async move { prover.prove(leaf(number), binding).await.unwrap() })
             })
             .collect();
         tokio::task::yield_now().await;
         slow.allowed.add_permits(2);
         for (number, proof) in proofs.into_iter().enumerate() {
             let message = proof.await.unwrap();
-            let root = message.path.root(&leaf(number as u8));
-            let data =
-                report_data(Platform::Simulated, &pod, &[7; 32], &policy, message.path.leaves(), &root);
-            assert_eq!(message.evidence.report, data.to_vec(), "each path leads to the quoted root");
+            let data = data_of(&message, number as u8, binding);
+            assert_eq!(message.evidence.report, data, "each path leads to the quoted root");
         }
         assert!(slow.quotes.load(Ordering::Relaxed) <= 2);
     }
 
     #[tokio::test]
-    async fn one_quote_is_for_one_policy() {
+    async fn one_quote_is_for_one_policy_and_one_trust_configuration() {
         let slow = Arc::new(Slow { allowed: Semaphore::new(8), quotes: AtomicUsize::new(0) });
         let pod = PodIdentity::new("demo", "embedder-0", "u").unwrap();
         let prover = Prover::start(pod.clone(), [7; 32], Metrics::new(UnixSeconds(0)).proofs);
         prover.select(Ok(Arc::clone(&slow) as Arc<dyn Provider>));
         let proofs = (0..8).map(|number| {
-            let (prover, policy) = (prover.clone(), Digest::new([number % 2; 32]));
-            async move { (policy, prover.prove(leaf(number), policy).await.unwrap()) }
+            let (prover, binding) = (prover.clone(), binding(number % 2, number / 2 % 2));
+            async move { (binding, prover.prove(leaf(number), binding).await.unwrap()) }
         });
-        for (number, (policy, message)) in (0..).zip(futures::future::join_all(proofs).await) {
-            let root = message.path.root(&leaf(number));
-            let data =
-                report_data(Platform::Simulated, &pod, &[7; 32], &policy, message.path.leaves(), &root);
-            assert_eq!((message.policy, message.evidence.report), (policy, data.to_vec()), "{number}");
+        for (number, (binding, message)) in (0..).zip(futures::future::join_all(proofs).await) {
+            let data = data_of(&message, number, binding);
+            assert_eq!((message.policy, message.evidence.report), (binding.policy, data), "{number}");
         }
     }
 
@@ -331,8 +367,7 @@ mod tests {
         let pod = PodIdentity::new("demo", "embedder-0", "u").unwrap();
         let prover = Prover::start(pod, [7; 32], Metrics::new(UnixSeconds(0)).proofs);
         prover.select(Ok(Arc::clone(&slow) as Arc<dyn Provider>));
-        let policy = Digest::new([1; 32]);
-        let again = |number| prover.prove_again(leaf(number), policy);
+        let again = |number| prover.prove_again(leaf(number), binding(1, 1));
         let later = async {
             tokio::task::yield_now().await;
             again(1).await
@@ -349,7 +384,7 @@ mod tests {
             [7; 32],
             Metrics::new(UnixSeconds(0)).proofs,
         );
-        let missing = prover.prove(leaf(0), Digest::new([1; 32])).await.unwrap_err();
+        let missing = prover.prove(leaf(0), binding(1, 1)).await.unwrap_err();
         assert_eq!(missing.reason, Reason::ProviderUnavailable);
     }
 }

@@ -28,6 +28,8 @@ pub struct QuoteRequest {
     pub own_static: [u8; 32],
     /// The policy that we run under.
     pub policy: Digest,
+    /// What decides which policies we follow: digest of the [trust configuration](sealane_attestation::TrustConfiguration).
+    pub trust: Digest,
     /// How many handshakes the tree holds.
     pub leaves: u32,
 }

@@ -1,5 +1,6 @@
 //! Which roots a policy is verified from.
 
+use sealane_attestation::TrustConfiguration;
 use sealane_types::{Namespace, PolicyName, RootSource, Roots};
 
 use crate::config::Anchors;
@@ -12,19 +13,25 @@ pub(super) struct Anchor {
     source: RootSource,
     fixed: bool,
     roots: Vec<Roots>,
+    simulation: bool,
 }
 
 /// Policies whose first offered roots are kept.
 const KEPT_MAX: usize = 16;
 
 impl Anchor {
-    pub(super) fn new(namespace: Namespace, anchors: Anchors) -> Self {
+    pub(super) fn new(namespace: Namespace, anchors: Anchors, simulation: bool) -> Self {
         let Anchors { roots, source } = anchors;
-        Self { namespace, source, fixed: !roots.is_empty(), roots }
+        Self { namespace, source, fixed: !roots.is_empty(), roots, simulation }
     }
 
     pub(super) fn source(&self) -> RootSource {
         self.source
+    }
+
+    /// What this process states when it follows the policy of `roots`.
+    pub(super) fn configuration(&self, roots: &Roots) -> TrustConfiguration {
+        TrustConfiguration { source: self.source, roots: roots.clone(), simulation: self.simulation }
     }
 
     /// The roots of `policy` in this pod's namespace.
@@ -60,7 +67,7 @@ mod tests {
 
     fn anchor(given: Vec<Roots>) -> Anchor {
         let namespace = Namespace::new("demo").unwrap();
-        Anchor::new(namespace, Anchors { roots: given, source: RootSource::Injected })
+        Anchor::new(namespace, Anchors { roots: given, source: RootSource::Injected }, false)
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use sealane_attestation::TrustConfiguration;
 use sealane_policy::{PolicyError, VerifiedPolicy};
 use sealane_protocol::Moment;
 use sealane_types::{PolicyName, SignedChain};
@@ -55,6 +56,7 @@ impl History {
         &mut self,
         name: &PolicyName,
         policy: VerifiedPolicy,
+        trust: TrustConfiguration,
         now: Moment,
     ) -> Result<Adoption, PolicyError> {
         let again = self.followed.as_ref() == Some(name);
@@ -71,7 +73,7 @@ impl History {
                 *record = Record { held: Arc::new(Held::after(&record.held, policy, now)), fork: None };
             }
             None => {
-                let held = Arc::new(Held { policy, superseded: Vec::new() });
+                let held = Arc::new(Held { policy, trust: Arc::new(trust), superseded: Vec::new() });
                 self.records.insert(name.clone(), Record { held, fork: None });
             }
         }

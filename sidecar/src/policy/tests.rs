@@ -63,7 +63,7 @@ const WITHIN: UnixSeconds = UnixSeconds(1_798_848_000);
 fn keeper(policies: &[&str], read_wall: crate::session::clock::ReadWall) -> PolicyKeeper {
     let roots = policies.iter().map(|policy| roots(policy)).collect();
     let anchors = Anchors { roots, source: RootSource::File };
-    PolicyKeeper::new(Arc::new(Clock::reading(read_wall)), Namespace::new("demo").unwrap(), anchors)
+    PolicyKeeper::new(Arc::new(Clock::reading(read_wall)), Namespace::new("demo").unwrap(), anchors, false)
 }
 
 fn propose(keeper: &PolicyKeeper, chain: &SignedChain, policy: &str) -> Result<Adoption, Reason> {

@@ -98,7 +98,7 @@ mod tests {
     async fn few_chains_are_verified_at_one_time() {
         let anchors = Anchors { roots: vec![], source: RootSource::File };
         let namespace = Namespace::new("demo").unwrap();
-        let keeper = Arc::new(PolicyKeeper::new(Arc::new(Clock::new()), namespace, anchors));
+        let keeper = Arc::new(PolicyKeeper::new(Arc::new(Clock::new()), namespace, anchors, false));
         let turns = [keeper.turn().await, keeper.turn().await];
         let mut adopted = adopt(Arc::clone(&keeper), b"{".to_vec());
         let early = tokio::time::timeout(Duration::from_millis(200), &mut adopted).await;

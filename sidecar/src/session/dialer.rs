@@ -387,6 +387,7 @@ mod tests {
             remote: "ranker".parse().unwrap(),
             namespace: "demo".to_owned(),
         };
+        let stated = crate::context::tests::stated();
         let meets = |peer: &str, session: &str, namespace: &str| {
             purpose.is_met_by(&Introduction {
                 kind: Kind::Full,
@@ -396,6 +397,7 @@ mod tests {
                 static_key: [1; 32],
                 epoch: 1,
                 digest: Digest::new([1; 32]),
+                trust: Arc::clone(&stated),
             })
         };
         assert_eq!(meets("ranker", "activations", "demo"), Ok(()));

@@ -63,6 +63,8 @@ pub(crate) const fn is_refusal(reason: Reason) -> bool {
             | Reason::PolicyConflict
             | Reason::PolicyMismatch
             | Reason::PolicyRootsMissing
+            | Reason::RootsDiffer
+            | Reason::RootSourceTooWeak
             | Reason::PeerNotInPolicy
             | Reason::SessionNotInPolicy
             | Reason::EvidenceMissing

@@ -28,6 +28,7 @@ use super::tickets::Turn;
 use super::traffic::{Established, Traffic};
 use crate::context::{Context, SystemRandom, view};
 use crate::evidence::judge::judge_again;
+use crate::evidence::prover::PolicyBinding;
 use crate::metrics::labels::SessionLabels;
 use crate::policy::{Held, Standing};
 use crate::trace::{ConnectionTrace, Step};
@@ -145,11 +146,12 @@ impl<'a> Trust<'a> {
             Event::EvidenceWanted(wanted) => self.permitted(connection, traffic).map(|held| {
                 self.trace.start(Step::Evidence);
                 let prover = self.context.prover.clone();
-                let digest = held.policy.digest();
+                // What this connection stated, whatever this side would state now.
+                let binding = PolicyBinding { policy: held.policy.digest(), trust: wanted.trust };
                 self.answers.push(Box::pin(async move {
                     let proved = match wanted.purpose {
-                        Purpose::Reattest => prover.prove_again(wanted.leaf, digest).await,
-                        Purpose::Handshake | Purpose::Audit => prover.prove(wanted.leaf, digest).await,
+                        Purpose::Reattest => prover.prove_again(wanted.leaf, binding).await,
+                        Purpose::Handshake | Purpose::Audit => prover.prove(wanted.leaf, binding).await,
                     };
                     Answer::Proved(proved.map(Box::new))
                 }));

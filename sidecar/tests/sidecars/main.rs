@@ -24,6 +24,7 @@ mod path;
 mod preferred;
 mod production;
 mod receiving;
+mod roots;
 mod runs;
 mod sending;
 mod speed;

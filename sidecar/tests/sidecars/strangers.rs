@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use sealane_attestation::{Collateral, VerifiedPeer, judge};
+use sealane_attestation::{Collateral, TrustConfiguration, VerifiedPeer, judge};
 use sealane_policy::{VerifiedPolicy, digest_of, verify};
 use sealane_protocol::Moment;
 use sealane_protocol::connection::{
@@ -17,7 +17,7 @@ use sealane_protocol::handshake::{Floor, Kind, Suite};
 use sealane_protocol::keys::{MlKem768, Random, RandomFailed, StaticKey};
 use sealane_protocol::limits::LIFE_MICROS;
 use sealane_protocol::record::Rekey;
-use sealane_types::{Cipher, Digest, PodIdentity, PublicKey, Reason, SignedChain};
+use sealane_types::{Cipher, Digest, PodIdentity, PublicKey, Reason, RootSource, SignedChain};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -77,6 +77,11 @@ impl Stranger {
             peer: self.peer.parse().unwrap(),
             pod: PodIdentity::new(self.namespace, "stranger-0", "s").unwrap(),
             policy: PolicyView { epoch: self.epoch, digest: self.digest, floor, life_micros: LIFE_MICROS },
+            trust: Arc::new(TrustConfiguration {
+                source: RootSource::File,
+                roots: roots(),
+                simulation: true,
+            }),
             suites: Suite::offer(&[Cipher::Aes256Gcm], false),
             rekey: Rekey::default(),
             timing: Timing::default(),

@@ -137,7 +137,7 @@ pub(crate) fn installation() -> &'static Installation {
     INSTALLATION.get_or_init(|| alone().completed().unwrap())
 }
 
-fn owner(index: u8) -> SigningKey {
+pub(crate) fn owner(index: u8) -> SigningKey {
     SigningKey::from_seed(&[index; 32]).unwrap()
 }
 
@@ -233,6 +233,8 @@ pub(crate) struct Plan {
     pub(crate) form: SimulatedForm,
     pub(crate) listen: SocketAddr,
     pub(crate) chain: SignedChain,
+    /// What it verifies policies from.
+    pub(crate) anchors: Anchors,
     pub(crate) delivery: Delivery,
     /// Where the other side is; a receiver needs none.
     pub(crate) remotes: Vec<SocketAddr>,
@@ -278,6 +280,7 @@ impl Plan {
             form: SimulatedForm::SevSnp,
             listen: loopback(),
             chain: signed(&document(1), &[1, 2]),
+            anchors: Anchors { roots: vec![roots()], source: RootSource::File },
             delivery: Delivery::RoundRobin,
             remotes: vec![],
             carrier: carrier(),
@@ -376,7 +379,7 @@ impl Plan {
             drain: self.drain,
             host_network: self.host_network,
             control: self.control.clone(),
-            roots: Anchors { roots: vec![roots()], source: RootSource::File },
+            roots: self.anchors.clone(),
             fixed: self.control.is_none().then(|| self.desired()),
             platform: ProviderInput {
                 simulated: Some(installation().to_json().unwrap()),

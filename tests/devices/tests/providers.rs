@@ -22,6 +22,7 @@ const REQUEST: QuoteRequest = QuoteRequest {
     tree_root: [8; 32],
     own_static: [9; 32],
     policy: Digest::new([0; 32]),
+    trust: Digest::new([0; 32]),
     leaves: 1,
 };
 /// GHCB specification, §4.1.8.1.
@@ -229,7 +230,7 @@ async fn nsm(guest: &Guest) {
     for word in [Word::Nsm, Word::Auto] {
         let evidence = evidence(&*open(word)).await.unwrap();
         assert_eq!(evidence.format, Format::Nitro);
-        let QuoteRequest { report_data, tree_root, own_static, policy: _, leaves: _ } = REQUEST;
+        let QuoteRequest { report_data, tree_root, own_static, policy: _, trust: _, leaves: _ } = REQUEST;
         let asked: Vec<u8> = report_data.into_iter().chain(tree_root).chain(own_static).collect();
         assert_eq!(evidence.report, asked);
     }

@@ -6,8 +6,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use sealane_attestation::binding::{Leaf, Tree, report_data};
-use sealane_attestation::{Collateral, Evidence, EvidenceMessage, Format, Rejection, VerifiedPeer, judge};
+use sealane_attestation::binding::{Leaf, ReportSubject, Tree, report_data};
+use sealane_attestation::{
+    Collateral, Evidence, EvidenceMessage, Format, Rejection, TrustConfiguration, VerifiedPeer, judge,
+};
 use sealane_fixtures::keys::{MATERIAL, OTHER_MATERIAL};
 use sealane_policy::{
     Authorities, Document, Entry, Floors, Limits, PolicyPeer, Reference, SessionKind, SessionRule,
@@ -18,7 +20,9 @@ use sealane_protocol::handshake::{Floor, Suite};
 use sealane_protocol::keys::{MlKem768, Random, RandomFailed, StaticKey};
 use sealane_protocol::record::Rekey;
 use sealane_simulated::{MEASUREMENT, Platform as Simulation, host_data};
-use sealane_types::{Assurance, Cipher, PeerName, PodIdentity, Roots, SessionName, SignedChain, UnixSeconds};
+use sealane_types::{
+    Assurance, Cipher, PeerName, PodIdentity, RootSource, Roots, SessionName, SignedChain, UnixSeconds,
+};
 
 /// Bytes that look random and are the same in every run.
 #[derive(Debug, Clone)]
@@ -119,6 +123,11 @@ pub fn roots() -> Roots {
     }
 }
 
+/// What each side states of its trust.
+pub fn trust() -> Arc<TrustConfiguration> {
+    Arc::new(TrustConfiguration { source: RootSource::File, roots: roots(), simulation: true })
+}
+
 /// The signed policy of `epoch`, as it travels.
 pub fn chain(epoch: u64, floors: &Floors, lifetime: u64) -> SignedChain {
     chain_with(epoch, floors, lifetime, |_| {})
@@ -183,6 +192,7 @@ pub fn local(who: Who, policy: &VerifiedPolicy, random: &mut Counter) -> Local {
         peer: who.peer(),
         pod: who.pod(),
         policy: view(policy),
+        trust: trust(),
         suites: Suite::offer(&[Cipher::Aes256Gcm, Cipher::ChaCha20Poly1305], false),
         rekey: Rekey::default(),
         timing: Timing::default(),
@@ -219,9 +229,15 @@ impl Guest {
     ) -> EvidenceMessage {
         let tree = Tree::new(leaves).unwrap();
         let format = Format::SimulatedSevSnp;
-        let own = local.static_key.public();
-        let data =
-            report_data(format.platform(), &local.pod, own, &policy.digest(), tree.leaves(), tree.root());
+        let subject = ReportSubject {
+            platform: format.platform(),
+            pod: &local.pod,
+            own_static: local.static_key.public(),
+            policy: &policy.digest(),
+            trust: &local.trust.digest(),
+            workload: None,
+        };
+        let data = report_data(&subject, tree.leaves(), tree.root());
         let quote = self.0.quote(data).unwrap();
         EvidenceMessage {
             pod: local.pod.clone(),

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use sealane_attestation::EvidenceMessage;
+use sealane_attestation::{EvidenceMessage, TrustConfiguration};
 use sealane_policy::digest_of;
 use sealane_protocol::Moment;
 use sealane_protocol::connection::{
@@ -17,10 +17,10 @@ use sealane_protocol::frame::Frame;
 use sealane_protocol::handshake::{Floor, Kind, Suite};
 use sealane_protocol::keys::{MlKem768, Random, RandomFailed, StaticKey};
 use sealane_protocol::record::Rekey;
-use sealane_types::{Cipher, PodIdentity, Reason};
+use sealane_types::{Cipher, PodIdentity, Reason, RootSource};
 use tokio::net::TcpSocket;
 
-use super::world::{Desk, LIMIT, Sidecar};
+use super::world::{Desk, LIMIT, Sidecar, roots};
 
 struct Os;
 
@@ -92,6 +92,7 @@ fn local(sidecar: &Sidecar, key: Arc<StaticKey>, peer: &str, pod: PodIdentity) -
         peer: peer.parse().unwrap(),
         pod,
         policy: PolicyView { epoch: 1, digest, ..PolicyView::none(floor) },
+        trust: Arc::new(TrustConfiguration { source: RootSource::File, roots: roots(), simulation: true }),
         suites: Suite::offer(&[Cipher::Aes256Gcm, Cipher::ChaCha20Poly1305], false),
         rekey: Rekey::default(),
         timing: Timing::default(),

@@ -10,6 +10,7 @@ use sealane_types::{
 
 use crate::claims::Claims;
 use crate::evidence::Evidence;
+use crate::trust::TrustConfiguration;
 use crate::workload::StatedWorkload;
 
 /// Something that the policy tolerates and that has to be shown wherever the peer is.
@@ -53,6 +54,7 @@ pub struct VerifiedPeer {
     pub(super) peer: PeerName,
     pub(super) pod: PodIdentity,
     pub(super) static_key: [u8; 32],
+    pub(super) trust: Arc<TrustConfiguration>,
     pub(super) claims: Claims,
     pub(super) workload: Option<StatedWorkload>,
     pub(super) assurance: Assurance,
@@ -79,6 +81,12 @@ impl VerifiedPeer {
     #[must_use]
     pub const fn static_key(&self) -> &[u8; 32] {
         &self.static_key
+    }
+
+    /// What decides which policies the peer follows, as it stated and its evidence covers.
+    #[must_use]
+    pub fn trust(&self) -> &TrustConfiguration {
+        &self.trust
     }
 
     #[must_use]

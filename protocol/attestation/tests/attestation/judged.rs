@@ -13,7 +13,7 @@ use sealane_types::{
 
 use crate::support::{
     AUTHORITY, BINDING_KEY, HANDSHAKE_HASH, MATERIAL, OTHER_AUTHORITY, PROVER, Prover, VERIFIER, entry,
-    honest, judged, leaf, now, peer, pod, policy, policy_of_epoch, recipe, simulation, snp,
+    honest, judged, leaf, now, peer, pod, policy, policy_of_epoch, recipe, simulation, snp, trust,
 };
 
 /// What the verifier says under a policy with one entry that `edit` changed.
@@ -111,7 +111,8 @@ fn the_prover_runs_under_an_accepted_policy() {
     assert_not_bound(judged(&EvidenceMessage { policy: policy.digest(), ..message.clone() }, &policy));
     // Just superseded, and still among those that the caller accepts.
     let (pod, policies) = (pod(), [policy.digest(), older.digest()]);
-    let expected = Expected { leaf: leaf(), prover_static: &PROVER, pod: &pod, policies: &policies };
+    let expected =
+        Expected { leaf: leaf(), prover_static: &PROVER, pod: &pod, trust: &trust(), policies: &policies };
     let verified =
         sealane_attestation::judge(&message, &expected, &peer(), &policy, &simulation(), now()).unwrap();
     assert_eq!(verified.peer(), &peer());
@@ -273,7 +274,8 @@ fn a_peer_that_the_policy_does_not_name_is_refused() {
     let policy = honest();
     let message = Prover::honest(&policy).send();
     let (pod, policies) = (pod(), [policy.digest()]);
-    let expected = Expected { leaf: leaf(), prover_static: &PROVER, pod: &pod, policies: &policies };
+    let expected =
+        Expected { leaf: leaf(), prover_static: &PROVER, pod: &pod, trust: &trust(), policies: &policies };
     let stranger = "ranker".parse().unwrap();
     let judge = |peer, now| {
         sealane_attestation::judge(&message, &expected, peer, &policy, &simulation(), now)

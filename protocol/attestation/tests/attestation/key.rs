@@ -1,6 +1,6 @@
 //! Pinned keys: what their holders sign, and what it counts for.
 
-use sealane_attestation::binding::{Leaf, Purpose, Role, Tree, node_report_data, report_data};
+use sealane_attestation::binding::{Leaf, Purpose, ReportSubject, Role, Tree, report_data};
 use sealane_attestation::limits::KEY_REPORT_BYTES;
 use sealane_attestation::{
     Collateral, Evidence, EvidenceMessage, Format, KEY_PAYLOAD_TYPE, Rejection, StatedWorkload, Statement,
@@ -11,7 +11,7 @@ use sealane_types::{Assurance, Digest, Platform, PodIdentity, PublicKey, Reason,
 
 use crate::support::{
     BINDING_KEY, HANDSHAKE_HASH, MATERIAL, PROVER, Prover, VERIFIER, entry, honest, judged, leaf, now, pod,
-    policy, policy_of_epoch,
+    policy, policy_of_epoch, trust,
 };
 
 fn key(number: u8) -> SigningKey {
@@ -54,7 +54,16 @@ impl Holder {
     fn send(&self) -> EvidenceMessage {
         let Self { key, pod, static_key, policy, leaf } = self;
         let tree = Tree::single(*leaf);
-        let data = report_data(Platform::Key, pod, static_key, policy, tree.leaves(), tree.root());
+        let trust = trust().digest();
+        let subject = ReportSubject {
+            platform: Platform::Key,
+            pod,
+            own_static: static_key,
+            policy,
+            trust: &trust,
+            workload: None,
+        };
+        let data = report_data(&subject, tree.leaves(), tree.root());
         let path = tree.path(0).unwrap();
         EvidenceMessage {
             pod: pod.clone(),
@@ -143,7 +152,15 @@ fn a_key_states_no_workload() {
     let images = [("app".to_owned(), Digest::new([1; 32]))].into();
     let workload = StatedWorkload::new("embedder".to_owned(), images).unwrap();
     let tree = Tree::single(leaf());
-    let data = node_report_data(Platform::Key, &pod(), &PROVER, &policy.digest(), 1, tree.root(), &workload);
+    let subject = ReportSubject {
+        platform: Platform::Key,
+        pod: &pod(),
+        own_static: &PROVER,
+        policy: &policy.digest(),
+        trust: &trust().digest(),
+        workload: Some(&workload),
+    };
+    let data = report_data(&subject, 1, tree.root());
     let honest = Holder::honest(1, &policy).send();
     let stated = EvidenceMessage { evidence: signed(&key(1), &data), workload: Some(workload), ..honest };
     assert!(matches!(judged(&stated, &policy), Err(Rejection::Malformed(_))));

@@ -23,4 +23,5 @@ mod reviewed;
 mod stored;
 mod support;
 mod tdx;
+mod trusted;
 mod vectors;

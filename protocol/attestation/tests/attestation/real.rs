@@ -21,7 +21,7 @@ use x509_cert::spki::SubjectPublicKeyInfoOwned;
 
 use crate::support::{
     AUTHORITY, MATERIAL, OTHER_AUTHORITY, PROVER, Prover, entry, leaf, now, peer, pod, policy,
-    policy_of_epoch, quoted_by, recipe,
+    policy_of_epoch, quoted_by, recipe, trust,
 };
 
 struct Real {
@@ -201,7 +201,8 @@ fn no_verdict_on_hardware_without_a_list() {
     let prover = Prover { format: Format::SevSnp, material: real.material, ..Prover::honest(&policy) };
     let message = prover.send();
     let (pod, policies) = (pod(), [policy.digest()]);
-    let expected = Expected { leaf: leaf(), prover_static: &PROVER, pod: &pod, policies: &policies };
+    let expected =
+        Expected { leaf: leaf(), prover_static: &PROVER, pod: &pod, trust: &trust(), policies: &policies };
     let binding = expected.bind(&message).unwrap();
 
     let anchor = anchor(&prover.material);

@@ -4,7 +4,9 @@ use sealane_attestation::{Aspect, Expected, Finding, Rejection, review, shortfal
 use sealane_policy::Floors;
 use sealane_types::{HostData, Measurement, Product};
 
-use crate::support::{MATERIAL, PROVER, Prover, entry, honest, inspected, leaf, now, peer, pod, policy, snp};
+use crate::support::{
+    MATERIAL, PROVER, Prover, entry, honest, inspected, leaf, now, peer, pod, policy, snp, trust,
+};
 
 #[test]
 fn what_an_entry_asks_for_in_vain_is_told() {
@@ -25,7 +27,8 @@ fn every_check_is_told_of_the_entry_that_comes_closest() {
     let policy = policy(vec![far, near.clone()], Floors::default());
     let message = Prover::honest(&policy).send();
     let (pod, policies) = (pod(), [policy.digest()]);
-    let expected = Expected { leaf: leaf(), prover_static: &PROVER, pod: &pod, policies: &policies };
+    let expected =
+        Expected { leaf: leaf(), prover_static: &PROVER, pod: &pod, trust: &trust(), policies: &policies };
     let binding = expected.bind(&message).unwrap();
     assert_eq!(binding.tree_root(), leaf().as_bytes(), "the root of a tree of one leaf");
     let claims = inspected(&message.evidence).unwrap();

@@ -1,14 +1,15 @@
 //! Honest evidence, its handshake and its policy; each test spoils one thing.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use sealane_attestation::binding::{Leaf, MerklePath, Purpose, Role, Tree, node_report_data, report_data};
+use sealane_attestation::binding::{Leaf, MerklePath, Purpose, ReportSubject, Role, Tree, report_data};
 use sealane_attestation::{
     Claims, Collateral, Evidence, EvidenceMessage, Expected, Format, Rejection, SnpClaims, StatedWorkload,
-    Statement, VerifiedPeer, inspect, judge,
+    Statement, TrustConfiguration, VerifiedPeer, inspect, judge,
 };
 pub(crate) use sealane_fixtures::keys::{AUTHORITY, MATERIAL, OTHER_AUTHORITY};
 use sealane_policy::{
@@ -17,7 +18,9 @@ use sealane_policy::{
 };
 use sealane_simulated::forge::{Kind, REPORT_BYTES, Recipe};
 use sealane_simulated::{Chip, MEASUREMENT, Material, Platform as Simulation, Quote, host_data};
-use sealane_types::{Assurance, Digest, PeerName, PodIdentity, Product, Roots, SignedChain, UnixSeconds};
+use sealane_types::{
+    Assurance, Digest, PeerName, Platform, PodIdentity, Product, RootSource, Roots, SignedChain, UnixSeconds,
+};
 
 pub(crate) const INITDATA: &[u8] = b"sealane simulated initdata\nnamespace: demo\npeer: embedder\n";
 pub(crate) const HANDSHAKE_HASH: [u8; 32] = [1; 32];
@@ -150,6 +153,27 @@ pub(crate) fn policy_of_epoch(epoch: u64, entries: Vec<Entry>, floors: Floors) -
     verify(&chain, &roots, now().into(), None).unwrap()
 }
 
+/// What an honest prover states of its trust: the roots that [`policy_of_epoch`] is verified from.
+pub(crate) fn trust() -> Arc<TrustConfiguration> {
+    let keys = vec![SigningKey::from_seed(&[7; 32]).unwrap().public_key()];
+    let (namespace, policy) = ("demo".parse().unwrap(), "demo".parse().unwrap());
+    let roots = Roots { namespace, policy, threshold: 1, keys, minimum_epoch: 1 };
+    Arc::new(TrustConfiguration { source: RootSource::File, roots, simulation: true })
+}
+
+/// REPORT_DATA of the honest prover for `tree`.
+pub(crate) fn report_of(platform: Platform, policy: &VerifiedPolicy, tree: &Tree) -> [u8; 64] {
+    let subject = ReportSubject {
+        platform,
+        pod: &pod(),
+        own_static: &PROVER,
+        policy: &policy.digest(),
+        trust: &trust().digest(),
+        workload: None,
+    };
+    report_data(&subject, tree.leaves(), tree.root())
+}
+
 /// The prover's leaf of the handshake.
 pub(crate) fn leaf() -> Leaf {
     Leaf::new(Purpose::Handshake, Role::Initiator, &HANDSHAKE_HASH, &BINDING_KEY, &PROVER, &VERIFIER)
@@ -162,6 +186,7 @@ pub(crate) struct Prover {
     pub(crate) pod: PodIdentity,
     pub(crate) static_key: [u8; 32],
     pub(crate) policy: Digest,
+    pub(crate) trust: Arc<TrustConfiguration>,
     pub(crate) tree: Tree,
     pub(crate) index: u32,
     /// What a node agent states, which then composes REPORT_DATA.
@@ -176,6 +201,7 @@ impl Prover {
             pod: pod(),
             static_key: PROVER,
             policy: policy.digest(),
+            trust: trust(),
             tree: Tree::single(leaf()),
             index: 0,
             workload: None,
@@ -187,12 +213,16 @@ impl Prover {
     }
 
     pub(crate) fn send_edited(&self, edit: impl FnOnce(&mut [u8; REPORT_BYTES])) -> EvidenceMessage {
-        let Self { format, material, pod, static_key, policy, tree, index, workload } = self;
-        let (platform, leaves, root) = (format.platform(), tree.leaves(), tree.root());
-        let data = match workload {
-            None => report_data(platform, pod, static_key, policy, leaves, root),
-            Some(workload) => node_report_data(platform, pod, static_key, policy, leaves, root, workload),
+        let Self { format, material, pod, static_key, policy, trust, tree, index, workload } = self;
+        let subject = ReportSubject {
+            platform: format.platform(),
+            pod,
+            own_static: static_key,
+            policy,
+            trust: &trust.digest(),
+            workload: workload.as_ref(),
         };
+        let data = report_data(&subject, tree.leaves(), tree.root());
         let quote = guest(material).quote_edited(data, edit).unwrap();
         let path: MerklePath = tree.path(*index).unwrap();
         let evidence = evidence(*format, quote);
@@ -202,9 +232,17 @@ impl Prover {
 
 /// What the verifier makes of a message over the wire, in the handshake of this module.
 pub(crate) fn judged(message: &EvidenceMessage, policy: &VerifiedPolicy) -> Result<VerifiedPeer, Rejection> {
+    judged_stating(&trust(), message, policy)
+}
+
+/// The same for a prover that stated this configuration.
+pub(crate) fn judged_stating(
+    trust: &Arc<TrustConfiguration>,
+    message: &EvidenceMessage,
+    policy: &VerifiedPolicy,
+) -> Result<VerifiedPeer, Rejection> {
+    let (pod, policies) = (pod(), [policy.digest()]);
+    let expected = Expected { leaf: leaf(), prover_static: &PROVER, pod: &pod, trust, policies: &policies };
     let message = EvidenceMessage::decode(&message.encode()?)?;
-    let pod = pod();
-    let policies = [policy.digest()];
-    let expected = Expected { leaf: leaf(), prover_static: &PROVER, pod: &pod, policies: &policies };
     judge(&message, &expected, &peer(), policy, &simulation(), now())
 }

@@ -1,20 +1,21 @@
 //! The vectors in `tests/vectors`, which a Python test recomputes from the text of the protocol.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use sealane_attestation::binding::{Leaf, MerklePath, Purpose, Role, Tree, node_report_data, report_data};
+use sealane_attestation::binding::{Leaf, MerklePath, Purpose, ReportSubject, Role, Tree, report_data};
 use sealane_attestation::{
     Collateral, Evidence, EvidenceMessage, Expected, Format, KEY_PAYLOAD_TYPE, Rejection, StatedWorkload,
-    inspect, key_report,
+    TrustConfiguration, inspect, key_report,
 };
 use sealane_policy::{SigningKey, SnpPermissions};
-use sealane_types::{Digest, Platform, PodIdentity, UnixSeconds};
+use sealane_types::{Digest, Platform, PodIdentity, PublicKey, Roots, UnixSeconds};
 use serde_json::{Value, json};
 
 use crate::support::{
-    BINDING_KEY, HANDSHAKE_HASH, INITDATA, PROVER, Prover, VERIFIER, honest, now, pod, said,
+    BINDING_KEY, HANDSHAKE_HASH, INITDATA, PROVER, Prover, VERIFIER, honest, now, pod, said, trust,
 };
 
 fn path(name: &str) -> PathBuf {
@@ -114,16 +115,39 @@ fn invalid_paths() {
 fn reports() {
     for case in cases(&read("binding.json"), "reports") {
         let platform: Platform = text(&case, "platform").parse().unwrap();
-        let policy = Digest::new(bytes(&case["policy"]));
+        let [policy, trust] = ["policy", "trust"].map(|part| Digest::new(bytes(&case[part])));
         let [own_static, root] = ["ownStatic", "root"].map(|part| bytes(&case[part]));
-        let (pod, leaves) = (pod_of(&case), number(&case, "leaves"));
-        let data = match workload_of(&case) {
-            None => report_data(platform, &pod, &own_static, &policy, leaves, &root),
-            Some(workload) => {
-                node_report_data(platform, &pod, &own_static, &policy, leaves, &root, &workload)
-            }
+        let (pod, leaves, workload) = (pod_of(&case), number(&case, "leaves"), workload_of(&case));
+        let subject = ReportSubject {
+            platform,
+            pod: &pod,
+            own_static: &own_static,
+            policy: &policy,
+            trust: &trust,
+            workload: workload.as_ref(),
         };
+        let data = report_data(&subject, leaves, &root);
         assert_eq!(hex::encode(data), text(&case, "reportData"), "{case}");
+    }
+}
+
+#[test]
+fn trust_configurations() {
+    for case in cases(&read("binding.json"), "trustConfigurations") {
+        let keys = all_bytes(&case["keys"]).into_iter().map(PublicKey::new).collect();
+        let roots = Roots {
+            namespace: text(&case, "namespace").parse().unwrap(),
+            policy: text(&case, "policy").parse().unwrap(),
+            threshold: number(&case, "threshold"),
+            keys,
+            minimum_epoch: case["minimumEpoch"].as_u64().unwrap(),
+        };
+        let (source, simulation) = (text(&case, "source").parse().unwrap(), case["simulation"] == true);
+        let configuration = TrustConfiguration { source, roots, simulation };
+        let stated = hex::decode(text(&case, "stated")).unwrap();
+        assert_eq!(configuration.to_bytes(), stated, "{case}");
+        assert_eq!(TrustConfiguration::parse(&stated).unwrap().to_bytes(), stated);
+        assert_eq!(configuration.digest().to_string(), text(&case, "digest"));
     }
 }
 
@@ -167,9 +191,17 @@ fn statements_of_keys() {
     for case in cases(&read("evidence.json"), "keys") {
         let key = SigningKey::from_seed(&bytes(&case["seed"])).unwrap();
         assert_eq!(key.public_key().to_string(), text(&case, "publicKey"), "{case}");
-        let policy = Digest::new(bytes(&case["policy"]));
+        let [policy, trust] = ["policy", "trust"].map(|part| Digest::new(bytes(&case[part])));
         let (leaf, own_static) = (leaf_of(&case), bytes(&case["ownStatic"]));
-        let data = report_data(Platform::Key, &pod_of(&case), &own_static, &policy, 1, leaf.as_bytes());
+        let subject = ReportSubject {
+            platform: Platform::Key,
+            pod: &pod_of(&case),
+            own_static: &own_static,
+            policy: &policy,
+            trust: &trust,
+            workload: None,
+        };
+        let data = report_data(&subject, 1, leaf.as_bytes());
         let report = key_report(&key.public_key(), &data, &key.sign_as(KEY_PAYLOAD_TYPE, &data));
         assert_eq!(hex::encode(&report), text(&case, "report"), "{case}");
         let evidence = Evidence { format: Format::Key, report, certificates: vec![] };
@@ -197,8 +229,14 @@ fn simulated_evidence() {
     let path = MerklePath::new(1, 0, vec![]).unwrap();
     let message = EvidenceMessage { pod: pod.clone(), policy: policies[0], path, evidence, workload: None };
     let prover_static = bytes(&case["ownStatic"]);
-    let expected =
-        Expected { leaf: leaf_of(case), prover_static: &prover_static, pod: &pod, policies: &policies };
+    let trust = Arc::new(TrustConfiguration::parse(&hex::decode(text(case, "trust")).unwrap()).unwrap());
+    let expected = Expected {
+        leaf: leaf_of(case),
+        prover_static: &prover_static,
+        pod: &pod,
+        trust: &trust,
+        policies: &policies,
+    };
     assert_eq!(Some(expected.bind(&message).unwrap().report_data()), claims.report_data());
 }
 
@@ -213,6 +251,7 @@ fn write_simulated_evidence() {
         "now": now().0,
         "pod": pod().as_str(),
         "policy": policy.digest().to_string(),
+        "trust": hex::encode(trust().to_bytes()),
         "purpose": "Handshake",
         "role": "Initiator",
         "handshakeHash": hex::encode(HANDSHAKE_HASH),

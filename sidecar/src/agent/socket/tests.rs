@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures::future::{BoxFuture, FutureExt as _};
-use sealane_attestation::binding::node_report_data;
+use sealane_attestation::binding::{ReportSubject, report_data};
 use sealane_attestation::{Evidence, Format};
 use sealane_types::Platform;
 use serde_json::{Value, json};
@@ -16,8 +16,13 @@ use crate::agent::kubelet::pod::Pod;
 use crate::evidence::{Provider, ProviderError, Quote, QuoteRequest};
 
 const UID: &str = "6f1c8c0e-9d5e-4a51-8d6f-2f4f6e0c8a11";
-const QUESTION: QuoteQuestion =
-    QuoteQuestion { own_static: [1; 32], policy: Digest::new([2; 32]), leaves: 1, tree_root: [3; 32] };
+const QUESTION: QuoteQuestion = QuoteQuestion {
+    own_static: [1; 32],
+    policy: Digest::new([2; 32]),
+    trust: Digest::new([4; 32]),
+    leaves: 1,
+    tree_root: [3; 32],
+};
 
 fn id(digit: char) -> String {
     digit.to_string().repeat(64)
@@ -153,10 +158,17 @@ async fn a_sidecar_gets_evidence_of_its_own_pod() {
     let (Evidence { report, .. }, workload) = *quoted;
     assert_eq!(workload.service_account(), "embedder");
     assert_eq!(workload.images().len(), 2);
-    let QuoteQuestion { own_static, policy, leaves, tree_root } = QUESTION;
+    let QuoteQuestion { own_static, policy, trust, leaves, tree_root } = QUESTION;
     let pod = format!("demo/embedder-0/{UID}").try_into().unwrap();
-    let expected =
-        node_report_data(Platform::SevSnp, &pod, &own_static, &policy, leaves, &tree_root, &workload);
+    let subject = ReportSubject {
+        platform: Platform::SevSnp,
+        pod: &pod,
+        own_static: &own_static,
+        policy: &policy,
+        trust: &trust,
+        workload: Some(&workload),
+    };
+    let expected = report_data(&subject, leaves, &tree_root);
     assert_eq!(report, expected, "composed from what the agent found out");
 }
 

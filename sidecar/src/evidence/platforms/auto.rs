@@ -124,6 +124,7 @@ mod tests {
         tree_root: [2; 32],
         own_static: [3; 32],
         policy: Digest::new([0; 32]),
+        trust: Digest::new([0; 32]),
         leaves: 1,
     };
 

@@ -58,6 +58,7 @@ mod tests {
             tree_root: [6; 32],
             own_static: [7; 32],
             policy: Digest::new([8; 32]),
+            trust: Digest::new([8; 32]),
             leaves: 1,
         };
         let Quote { report, certificates, .. } = provider.quote(request).await.unwrap();

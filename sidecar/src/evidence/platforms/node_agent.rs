@@ -57,8 +57,8 @@ impl NodeAgent {
 
     async fn quoted(&self, request: QuoteRequest) -> Result<Quote, ProviderError> {
         let known = self.known().await?;
-        let QuoteRequest { report_data: _, tree_root, own_static, policy, leaves } = request;
-        let question = Question::Quote(QuoteQuestion { own_static, policy, leaves, tree_root });
+        let QuoteRequest { report_data: _, tree_root, own_static, policy, trust, leaves } = request;
+        let question = Question::Quote(QuoteQuestion { own_static, policy, trust, leaves, tree_root });
         let mut attempts = 1..=ATTEMPTS;
         loop {
             let last = attempts.next().is_none_or(|attempt| attempt == ATTEMPTS);
@@ -117,6 +117,7 @@ mod tests {
         tree_root: [8; 32],
         own_static: [9; 32],
         policy: Digest::new([1; 32]),
+        trust: Digest::new([1; 32]),
         leaves: 2,
     };
 

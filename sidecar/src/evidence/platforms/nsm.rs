@@ -32,7 +32,7 @@ impl Provider for Nsm {
 }
 
 fn quote(request: &QuoteRequest) -> Result<Quote, ProviderError> {
-    let QuoteRequest { report_data, tree_root, own_static, policy: _, leaves: _ } = request;
+    let QuoteRequest { report_data, tree_root, own_static, policy: _, trust: _, leaves: _ } = request;
     let session = Session::open()?;
     let request = Request::Attestation {
         user_data: Some(ByteBuf::from(*report_data)),

@@ -1,6 +1,6 @@
 //! Verdicts that come when the policy is another one already.
 
-use sealane_attestation::binding::{Tree, report_data};
+use sealane_attestation::binding::{ReportSubject, Tree, report_data};
 use sealane_attestation::{Evidence, EvidenceMessage, Format, KEY_PAYLOAD_TYPE, key_report};
 use sealane_policy::{SigningKey, VerifiedPolicy};
 use sealane_protocol::connection::{AcceptSetup, Introduction, Setup, Sink};
@@ -111,9 +111,16 @@ impl<'a> Handshake<'a> {
             while let Some(event) = embedder.poll_event() {
                 if let Event::EvidenceWanted(wanted) = event {
                     let tree = Tree::new(&[wanted.leaf]).unwrap();
-                    let (own, policy) = (context.static_key.public(), context.policy.standing());
-                    let policy = policy.held().unwrap().policy.digest();
-                    let data = report_data(Platform::Key, &context.pod, own, &policy, 1, tree.root());
+                    let policy = context.policy.standing().held().unwrap().policy.digest();
+                    let subject = ReportSubject {
+                        platform: Platform::Key,
+                        pod: &context.pod,
+                        own_static: context.static_key.public(),
+                        policy: &policy,
+                        trust: &wanted.trust,
+                        workload: None,
+                    };
+                    let data = report_data(&subject, 1, tree.root());
                     let signature = signer.sign_as(KEY_PAYLOAD_TYPE, &data);
                     let report = key_report(&signer.public_key(), &data, &signature);
                     let evidence = Evidence { format: Format::Key, report, certificates: vec![] };

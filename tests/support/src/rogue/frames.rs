@@ -16,10 +16,13 @@ pub struct Claim {
     pub pod: String,
     pub epoch: u64,
     pub digest: Digest,
+    /// Bytes of a trust configuration, or others.
+    pub trust: Vec<u8>,
 }
 
 pub fn confirm(claim: &Claim) -> Vec<u8> {
-    let text = |text: &str| [&(text.len() as u16).to_be_bytes()[..], text.as_bytes()].concat();
+    let prefixed = |bytes: &[u8]| [&(bytes.len() as u16).to_be_bytes()[..], bytes].concat();
+    let text = |text: &str| prefixed(text.as_bytes());
     let body = [
         &claim.version.to_be_bytes()[..],
         &text(&claim.peer),
@@ -28,6 +31,7 @@ pub fn confirm(claim: &Claim) -> Vec<u8> {
         &text(&claim.pod),
         &claim.epoch.to_be_bytes(),
         claim.digest.as_bytes(),
+        &prefixed(&claim.trust),
     ];
     frame(0x01, &body.concat())
 }

@@ -12,7 +12,7 @@ use super::{
 use crate::rehearsal::{
     EMBEDDER_STATIC, FIXED_SECRET, RANKER_STATIC, first_policy, rehearsed, rehearsed_local,
 };
-use crate::world::{Counter, Who, session};
+use crate::world::{Counter, Who, session, trust};
 
 /// Which side the rogue plays; the other one is honest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -184,6 +184,7 @@ impl Opposed {
             pod: self.rogue_is.who().pod().as_str().to_owned(),
             epoch: policy.epoch(),
             digest: policy.digest(),
+            trust: trust().to_bytes(),
         }
     }
 

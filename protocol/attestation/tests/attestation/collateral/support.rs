@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use sealane_attestation::binding::{Leaf, Purpose, Role, Tree, report_data};
+use sealane_attestation::binding::{Leaf, Purpose, Role, Tree};
 use sealane_attestation::{
     Anchor, ChainCache, Collateral, Evidence, EvidenceMessage, Expected, Format, Piece, Rejection, Stock,
     Taken, TdxRoot, VendorRoots, VerifiedPeer, judge_with,
@@ -22,6 +22,8 @@ use sealane_simulated::{MEASUREMENT, Material, tdx};
 use sealane_types::{
     Assurance, Measurement, PeerName, PodIdentity, Product, Roots, SignedChain, TcbStatus, UnixSeconds,
 };
+
+use crate::support::{report_of, trust};
 
 pub(crate) static INTEL: LazyLock<tdx::forge::Authority> =
     LazyLock::new(|| tdx::forge::Authority::generate().unwrap());
@@ -166,7 +168,7 @@ pub(crate) fn policy(grace_seconds: u64) -> VerifiedPolicy {
 pub(crate) fn snp_message(policy: &VerifiedPolicy) -> EvidenceMessage {
     let tree = Tree::single(leaf());
     let format = Format::SevSnp;
-    let data = report_data(format.platform(), &pod(), &PROVER, &policy.digest(), 1, tree.root());
+    let data = report_of(format.platform(), policy, &tree);
     let quote = sealane_simulated::Platform::new(CHIP.clone(), None).unwrap().quote(data).unwrap();
     let evidence = Evidence { format, report: quote.report, certificates: quote.certificates };
     EvidenceMessage {
@@ -182,7 +184,7 @@ pub(crate) fn snp_message(policy: &VerifiedPolicy) -> EvidenceMessage {
 pub(crate) fn tdx_message(policy: &VerifiedPolicy) -> EvidenceMessage {
     let tree = Tree::single(leaf());
     let format = Format::Tdx;
-    let data = report_data(format.platform(), &pod(), &PROVER, &policy.digest(), 1, tree.root());
+    let data = report_of(format.platform(), policy, &tree);
     let quote = tdx::Platform::new(PLATFORM.clone(), None).unwrap().quote(data).unwrap();
     let evidence = Evidence { format, report: quote.report, certificates: vec![] };
     EvidenceMessage {
@@ -201,6 +203,7 @@ pub(crate) fn judged(
     now: UnixSeconds,
 ) -> Result<VerifiedPeer, Rejection> {
     let (pod, policies) = (pod(), [policy.digest()]);
-    let expected = Expected { leaf: leaf(), prover_static: &PROVER, pod: &pod, policies: &policies };
+    let expected =
+        Expected { leaf: leaf(), prover_static: &PROVER, pod: &pod, trust: &trust(), policies: &policies };
     judge_with(&mut ChainCache::new(), message, &expected, &peer(), policy, collateral, now)
 }

@@ -1,6 +1,6 @@
 //! The whole way, from a document over the wire to a verdict.
 
-use sealane_attestation::binding::{Tree, report_data};
+use sealane_attestation::binding::Tree;
 use sealane_attestation::{
     Degradation, Evidence, EvidenceMessage, Format, Rejection, VerifiedPeer, inspect, rejudge,
 };
@@ -11,7 +11,7 @@ use sealane_simulated::nitro::{Chain, Document, Recipe, measurements, register};
 use sealane_types::{Assurance, Measurement, Platform, Reason, UnixSeconds};
 
 use super::support::{MATERIAL, ROLE, chain, enclave, evidence, recipe, under};
-use crate::support::{PROVER, judged, leaf, now, pod, policy, policy_of_epoch, simulation};
+use crate::support::{PROVER, judged, leaf, now, pod, policy, policy_of_epoch, report_of, simulation, trust};
 
 const ROOT: &str = "its nonce is not the root of this handshake's tree";
 const STATIC: &str = "its public_key is not the static key of this handshake";
@@ -57,7 +57,7 @@ fn honest() -> VerifiedPolicy {
 /// What an enclave sends for the handshake under `policy`, after `edit` changed its document.
 fn message(policy: &VerifiedPolicy, edit: impl FnOnce(&mut Document)) -> EvidenceMessage {
     let tree = Tree::single(leaf());
-    let data = report_data(Platform::Simulated, &pod(), &PROVER, &policy.digest(), 1, tree.root());
+    let data = report_of(Platform::Simulated, policy, &tree);
     let mut document = enclave().document(&data, tree.root(), &PROVER).unwrap();
     edit(&mut document);
     let evidence = evidence(chain().seal(&document.payload()).unwrap());
@@ -215,7 +215,7 @@ fn claims_end_with_the_enclave_s_certificate() {
     let policy = policy(vec![pinned], Floors::default());
     let mut message = message(&policy, |_| {});
     let tree = Tree::single(leaf());
-    let data = report_data(Platform::Simulated, &pod(), &PROVER, &policy.digest(), 1, tree.root());
+    let data = report_of(Platform::Simulated, &policy, &tree);
     let enclave = sealane_simulated::nitro::Enclave::new(chain.into(), Some(ROLE));
     message.evidence.report = enclave.quote(&data, tree.root(), &PROVER).unwrap();
     let held = judged(&message, &policy).unwrap();
@@ -251,7 +251,7 @@ fn a_real_enclave_needs_no_list() {
     let real = Entry { root: None, assurance: Assurance::Pod, ..entry() };
     let policy = policy(vec![real], Floors { complete: true, ..Floors::default() });
     let tree = Tree::single(leaf());
-    let data = report_data(Platform::Nitro, &pod(), &PROVER, &policy.digest(), 1, tree.root());
+    let data = report_of(Platform::Nitro, &policy, &tree);
     let enclave = sealane_simulated::nitro::Enclave::new(chain.clone().into(), Some(ROLE));
     let report = enclave.quote(&data, tree.root(), &PROVER).unwrap();
     let evidence = Evidence { format: Format::Nitro, report, certificates: vec![] };
@@ -267,6 +267,7 @@ fn a_real_enclave_needs_no_list() {
         leaf: leaf(),
         prover_static: &PROVER,
         pod: &pod,
+        trust: &trust(),
         policies: &policies,
     };
     let verified =

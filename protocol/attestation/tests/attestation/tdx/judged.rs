@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use sealane_attestation::binding::{Leaf, Purpose, Role, Tree, report_data};
+use sealane_attestation::binding::{Leaf, Purpose, Role, Tree};
 use sealane_attestation::{
     Collateral, Degradation, Evidence, EvidenceMessage, Expected, Format, Permission, Rejection, Statement,
     TdxClaims, TdxCollateral, TdxRoot, VerifiedPeer, inspect, judge,
@@ -20,6 +20,8 @@ use sealane_types::{
     Assurance, Fmspc, Measurement, PeerName, Platform, PlatformId, PodIdentity, Reason, Roots, SignedChain,
     TcbStatus, TdAttributes, TeeTcbSvn, UnixSeconds, Xfam,
 };
+
+use crate::support::{report_of, trust};
 
 use super::support::{AUTHORITY, INITDATA, MATERIAL, evidence, now, platform, recipe, simulation};
 
@@ -144,7 +146,7 @@ fn judged_by(
     let tree = Tree::single(leaf());
     let digest = policy.digest();
     let form = quoted([0; 64]).platform();
-    let mut data = report_data(form, &pod(), &PROVER, &digest, tree.leaves(), tree.root());
+    let mut data = report_of(form, policy, &tree);
     if !bound {
         data[0] ^= 1;
     }
@@ -153,7 +155,8 @@ fn judged_by(
         EvidenceMessage { pod: pod(), policy: digest, path, evidence: quoted(data), workload: None };
     let message = EvidenceMessage::decode(&message.encode()?)?;
     let (pod, policies) = (pod(), [digest]);
-    let expected = Expected { leaf: leaf(), prover_static: &PROVER, pod: &pod, policies: &policies };
+    let expected =
+        Expected { leaf: leaf(), prover_static: &PROVER, pod: &pod, trust: &trust(), policies: &policies };
     judge(&message, &expected, &peer(), policy, collateral, now())
 }
 

@@ -19,6 +19,7 @@ const REQUEST: QuoteRequest = QuoteRequest {
     tree_root: [8; 32],
     own_static: [9; 32],
     policy: Digest::new([0; 32]),
+    trust: Digest::new([0; 32]),
     leaves: 1,
 };
 
