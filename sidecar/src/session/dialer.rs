@@ -24,6 +24,7 @@ use crate::context::{Context, SystemRandom, Wish};
 use crate::desired::Session;
 use crate::link::tcp::dial;
 use crate::link::udp::Socket;
+use crate::policy::Standing;
 
 /// First wait after a connection that did not come about or broke.
 const BACKOFF_MIN: Duration = Duration::from_millis(100);
@@ -136,7 +137,19 @@ impl<K: Keep> Dialer<K> {
     async fn run(mut self) {
         let mut standing = self.context.policy.subscribe();
         while !self.is_over() {
-            standing.mark_unchanged();
+            // Until one came there is nothing to dial under, and nothing that a client should be refused for.
+            let awaited = matches!(
+                *standing.borrow_and_update(),
+                Standing::Closed { reason: Reason::PolicyMissing, .. }
+            );
+            if awaited {
+                tokio::select! {
+                    () = self.kept.moved().notified() => {}
+                    changed = standing.changed() => if changed.is_err() { break },
+                    _ = self.stop.asked() => break,
+                }
+                continue;
+            }
             let began = self.context.clock.moment();
             let problem = match self.attempt().await {
                 Ok(ended) => {
