@@ -37,7 +37,7 @@ NOT_YET = kind = 3
 while kind == NOT_YET:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as agent:
         agent.connect("/run/sealane-agent/agent.sock")
-        agent.sendall(bytes([1, 2]) + bytes(32) + bytes(32) + struct.pack(">I", 1) + bytes(32))
+        agent.sendall(bytes([2, 2]) + bytes(32) + bytes(32) + bytes(32) + struct.pack(">I", 1) + bytes(32))
         answer = agent.makefile("rb").read()
     kind, words = answer[4], answer[5:]
     time.sleep(0.6)
