@@ -11,7 +11,7 @@ use crate::document::{Document, NitroMeasurement, Reference, SnpReference};
 #[non_exhaustive]
 pub enum Advice {
     #[error(
-        "`peers.{peer}.entries[{entry}].allowMilan` accepts any Milan: the root seed of a Milan's signing key was extracted in public (May 2026), so whoever holds such a chip can forge evidence of it; name your own chips in `chipIds`, or leave `allowMilan` out"
+        "`peers.{peer}.entries[{entry}].allowMilan` accepts any Milan: the root seed of a Milan's signing key was extracted in public (May 2026), so whoever holds such a chip can forge evidence of it; name your own chips in `chipIds` without `allowVlek`, or leave `allowMilan` out"
     )]
     MilanForgeable { peer: PeerName, entry: usize },
     #[error(
@@ -26,6 +26,10 @@ pub enum Advice {
         "`peers.{peer}.entries[{entry}]` permits keys of any cloud provider (VLEK); pin yours, for example: \"vlekProviders\": [\"CN=cc-us-east-2.amazonaws.com\"]"
     )]
     AnyProvider { peer: PeerName, entry: usize },
+    #[error(
+        "`peers.{peer}.entries[{entry}].chipIds` names chips, and `allowVlek` accepts a key that all chips of a provider share: it proves the provider, and the chip only as long as nobody has taken the key from any of them; leave `allowVlek` out where the chip has to be proved"
+    )]
+    ChipsUnderSharedKey { peer: PeerName, entry: usize },
     #[error(
         "`peers.{peer}.entries[{entry}].{member}` accepts zero, which is that of every guest started without initdata: whoever starts the same image without any is this Peer"
     )]
@@ -82,7 +86,7 @@ fn advise_snp(peer: &PeerName, entry: usize, snp: &SnpReference) -> Vec<Advice> 
         accepted.remove(&Product::Milan);
     }
     let mut said = Vec::new();
-    if accepted.contains(&Product::Milan) && snp.chip_ids.is_empty() {
+    if accepted.contains(&Product::Milan) && (snp.chip_ids.is_empty() || snp.permissions.vlek) {
         let (peer, entry) = at();
         said.push(Advice::MilanForgeable { peer, entry });
     }
@@ -97,6 +101,10 @@ fn advise_snp(peer: &PeerName, entry: usize, snp: &SnpReference) -> Vec<Advice> 
     if snp.accepts_any_provider() {
         let (peer, entry) = at();
         said.push(Advice::AnyProvider { peer, entry });
+    }
+    if snp.permissions.vlek && !snp.chip_ids.is_empty() {
+        let (peer, entry) = at();
+        said.push(Advice::ChipsUnderSharedKey { peer, entry });
     }
     if snp.host_data.contains(&HostData::new([0; 32])) {
         let (peer, entry) = at();

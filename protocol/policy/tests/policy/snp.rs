@@ -215,6 +215,20 @@ fn owners_are_told_what_they_may_not_have_meant() {
     assert!(matches!(said, Advice::FloorAcrossProducts { .. }), "{said:?}");
     let said = one(|entry| entry["allowVlek"] = json!(true));
     assert!(matches!(said, Advice::AnyProvider { .. }), "{said:?}");
+    let provider = json!(["CN=cc-us-east-2.amazonaws.com"]);
+    let shared = |entry: &mut Value| {
+        calm(entry);
+        (entry["allowVlek"], entry["vlekProviders"]) = (json!(true), provider.clone());
+        entry["chipIds"] = json!(["01".repeat(64)]);
+    };
+    let said = told(shared);
+    assert!(matches!(said[..], [Advice::ChipsUnderSharedKey { .. }]), "{said:?}");
+    // A named chip is no answer to forged ones where its key is not asked for.
+    let said = told(|entry| {
+        shared(entry);
+        (entry["products"], entry["allowMilan"]) = (json!(["Milan"]), json!(true));
+    });
+    assert!(matches!(said[0], Advice::MilanForgeable { .. }), "{said:?}");
     let said = one(|entry| entry["hostData"] = json!(["00".repeat(32)]));
     assert!(matches!(said, Advice::NoInitdata { member: "hostData", .. }), "{said:?}");
     let said = one(|entry| drop(entry.as_object_mut().unwrap().remove("require")));
