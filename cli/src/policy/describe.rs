@@ -140,7 +140,12 @@ fn describe_peer(lines: &mut Lines, name: &str, peer: &PolicyPeer) {
 
 fn describe_session(rule: &SessionRule) -> String {
     let what = match &rule.kind {
-        SessionKind::Stream => "tensor streams".to_owned(),
+        SessionKind::Stream { senders_min: 0 } => {
+            "tensor streams, which end when all senders have that the control plane lists,".to_owned()
+        }
+        SessionKind::Stream { senders_min } => {
+            format!("tensor streams, which end when at least {senders_min} senders have,")
+        }
         SessionKind::Forward { targets } => format!("TCP connections to port {}", list(targets)),
     };
     let which = match &rule.name {

@@ -13,8 +13,8 @@ use crate::field::{Field, FieldError, Object, Problem};
 use crate::json::Tree;
 use crate::limits::{
     AUDITOR_KEYS_MAX, AUTHORITY_KEYS_MAX, COLLATERAL_GRACE_SECONDS_MAX, ENTRIES_MAX, FORWARD_TARGETS_MAX,
-    INTEGER_MAX, PEERS_MAX, REATTEST_SECONDS_MAX, REATTEST_SECONDS_MIN, RECEIVERS_MAX, SESSION_SECONDS_MAX,
-    SESSION_SECONDS_MIN, SESSIONS_MAX,
+    INTEGER_MAX, PEERS_MAX, REATTEST_SECONDS_MAX, REATTEST_SECONDS_MIN, RECEIVERS_MAX, SENDERS_MIN_MAX,
+    SESSION_SECONDS_MAX, SESSION_SECONDS_MIN, SESSIONS_MAX,
 };
 use crate::weak;
 
@@ -29,6 +29,7 @@ const KEY: &str = "64 lower-case hex digits (a 32-byte public key)";
 const PEERS_EXAMPLE: &str = r#""peers": {"embedder": {"entries": [{"kind": "SevSnp", …}]}}"#;
 const COLLATERAL_EXAMPLE: &str = r#""collateral": {"graceSeconds": 86400}"#;
 const FORWARD_EXAMPLE: &str = r#""forward": {"targets": [8001]}"#;
+const SENDERS_EXAMPLE: &str = r#""senders": {"min": 4}"#;
 const SESSIONS_EXAMPLE: &str = r#""sessions": [{"from": "embedder", "to": "ranker", "stream": {}}]"#;
 
 pub(crate) fn document(tree: &Tree) -> Result<Document, FieldError> {
@@ -131,6 +132,13 @@ pub(crate) fn flag(
     object.optional(name, example).map_or(Ok(default), |field| field.flag())
 }
 
+fn senders(field: Field<'_>) -> Result<u32, FieldError> {
+    let mut object = field.object()?;
+    let min = object.required("min", r#""min": 4"#)?.integer(1, SENDERS_MIN_MAX)?;
+    object.close()?;
+    Ok(u32::try_from(min).unwrap_or(u32::MAX))
+}
+
 fn sessions_of(field: Field<'_>) -> Result<Vec<SessionRule>, FieldError> {
     field.list(SESSIONS_MAX)?.into_iter().map(session).collect()
 }
@@ -156,7 +164,8 @@ fn session(field: Field<'_>) -> Result<SessionRule, FieldError> {
     let kind = match (stream, forward) {
         (Some(stream), None) => {
             stream.object()?.close()?;
-            SessionKind::Stream
+            let senders = object.optional("senders", SENDERS_EXAMPLE).map(senders).transpose()?;
+            SessionKind::Stream { senders_min: senders.unwrap_or(0) }
         }
         (None, Some(forward)) => self::forward(forward)?,
         _ => return Err(object.field().refuse(Problem::NotExactlyOne { choices: "stream, forward" })),

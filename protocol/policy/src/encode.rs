@@ -106,7 +106,7 @@ fn peer(peer: &PolicyPeer) -> Tree {
 
 fn session(rule: &SessionRule) -> Tree {
     let (kind, carried) = match &rule.kind {
-        SessionKind::Stream => ("stream", Members::default()),
+        SessionKind::Stream { .. } => ("stream", Members::default()),
         SessionKind::Forward { targets } => ("forward", Members::default().put("targets", ports(targets))),
     };
     Members::default()
@@ -114,7 +114,13 @@ fn session(rule: &SessionRule) -> Tree {
         .text("from", &rule.from)
         .put("to", list(&rule.to))
         .put(kind, carried.done())
+        .optional("senders", senders(&rule.kind))
         .done()
+}
+
+fn senders(kind: &SessionKind) -> Option<Tree> {
+    let SessionKind::Stream { senders_min: min @ 1.. } = kind else { return None };
+    Some(Members::default().put("min", Tree::Integer(u64::from(*min))).done())
 }
 
 fn collateral(rules: CollateralRules) -> Option<Tree> {

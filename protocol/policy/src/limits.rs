@@ -36,6 +36,8 @@ pub const PROVIDER_BYTES_MAX: usize = 127;
 /// A service account or image reference.
 pub const TEXT_BYTES_MAX: usize = 512;
 pub const SESSIONS_MAX: usize = 4096;
+/// Most senders that a session may be said to need: as many replicas as a sidecar is told of.
+pub const SENDERS_MIN_MAX: u64 = 4096;
 /// Receiving Peers of one session rule.
 pub const RECEIVERS_MAX: usize = 256;
 /// How long collateral may be used after its end, where owners permit it at all.
@@ -75,6 +77,7 @@ mod tests {
         assert_eq!(INTEGER_MAX, 9_007_199_254_740_991);
         assert_eq!((NITRO_AGE_SECONDS_MAX, COLLATERAL_GRACE_SECONDS_MAX), (10_800, 604_800));
         assert_eq!((SESSION_SECONDS_DEFAULT, SESSION_SECONDS_MAX), (86_400, 2_592_000));
+        assert_eq!(SENDERS_MIN_MAX, 4_096);
         assert_eq!((REATTEST_SECONDS_MIN, REATTEST_SECONDS_MAX), (10, 86_400));
     }
 }

@@ -1,10 +1,10 @@
 //! The proof that a policy was verified.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use sealane_types::{Digest, KeyId, PeerName, PublicKey, Roots, SessionName, SignedChain};
 
-use crate::document::{Authorities, Document, Flow, PolicyPeer};
+use crate::document::{Authorities, Document, Flow, PolicyPeer, SessionKind, SessionRule};
 use crate::{PolicyError, Timestamp};
 
 /// A document that a quorum of its owners signed. Comes only from [`verify`](crate::verify).
@@ -117,6 +117,29 @@ impl VerifiedPolicy {
         }
         let (session, from, to) = (session.clone(), from.clone(), to.clone());
         Err(PolicyError::SessionNotInPolicy { session, from, to, flow })
+    }
+
+    /// How many replicas of which Peers must have closed their streams in the TransferSession `session` before a receiver of
+    /// `to` ends: the most that a rule for it says. A rule for any TransferSession counts for the Peers that are `listed`.
+    #[must_use]
+    pub fn senders_min(
+        &self,
+        session: &SessionName,
+        to: &PeerName,
+        listed: &dyn Fn(&PeerName) -> bool,
+    ) -> BTreeMap<PeerName, u32> {
+        let mut least = BTreeMap::new();
+        for SessionRule { name, from, to: receivers, kind } in &self.document.sessions {
+            let applies = name.as_ref().map_or_else(|| listed(from), |name| name == session);
+            if let SessionKind::Stream { senders_min: min @ 1.. } = kind
+                && applies
+                && receivers.contains(to)
+            {
+                let known: &mut u32 = least.entry(from.clone()).or_default();
+                *known = (*known).max(*min);
+            }
+        }
+        least
     }
 
     /// Whether the document is in force at `now`: to be asked again as time goes by.

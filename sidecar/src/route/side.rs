@@ -119,7 +119,12 @@ impl Side {
             Self::Receiving(receiving) => receiving.forbidden(),
             Self::Listening(_) | Self::Serving(_) => None,
         };
-        let Some(Readiness::Refused { reason, message }) = forbidden else { return };
+        let Some(Readiness::Refused { reason, message }) = forbidden else {
+            if let Self::Receiving(receiving) = self {
+                receiving.judge_again();
+            }
+            return;
+        };
         let error = LaneError::refused(reason, message);
         match self {
             Self::Sending(sending) => sending.refuse(&error),

@@ -97,12 +97,24 @@ impl Receiving {
 
     pub(crate) fn update(&self, session: Session) {
         let mut inner = self.lock();
+        // First: whoever is listed now may have closed already.
+        if let Some(least) = permission::senders(&self.context, &session) {
+            inner.hub.demand(least);
+        }
         inner.hub.list(&session.remotes);
         inner.hub.keep(|peer| session.remotes.iter().any(|remote| remote.peer == *peer));
         inner.session = session;
         drop(inner);
         self.context.metrics.traffic.begin(&SessionLabels::of(&self.key));
         self.tell();
+    }
+
+    /// Another policy is in force.
+    pub(crate) fn judge_again(&self) {
+        let mut inner = self.lock();
+        let Some(least) = permission::senders(&self.context, &inner.session) else { return };
+        inner.hub.demand(least);
+        inner.hub.end_if_all_have();
     }
 
     /// Ends the session: its connections are closed and its lanes fail.

@@ -1,5 +1,7 @@
 //! Whether policy and configuration permit a session, as far as this side can tell before anybody is connected.
 
+use std::collections::BTreeMap;
+
 use sealane_policy::VerifiedPolicy;
 use sealane_types::{Carrier, PeerName, Reason};
 
@@ -33,6 +35,14 @@ pub(crate) fn forbidden(context: &Context, session: &Session) -> Option<Readines
     };
     let error = session.remotes.iter().find_map(|remote| refused(&remote.peer))?;
     Some(Readiness::refused(error.reason(), error.to_string()))
+}
+
+/// How many replicas of which Peers must have closed before a receiver of `session` ends; without a policy nobody says so.
+pub(super) fn senders(context: &Context, session: &Session) -> Option<BTreeMap<PeerName, u32>> {
+    let (standing, own) = (context.policy.standing(), context.own_peer()?);
+    let held = standing.held().ok()?;
+    let listed = |peer: &PeerName| session.remotes.iter().any(|remote| remote.peer == *peer);
+    Some(held.policy.senders_min(&session.name, &own, &listed))
 }
 
 /// Whether the policy lists what a session can be carried by, and what takes the place of what it names where that cannot be

@@ -157,7 +157,7 @@ pub fn chain_with(
             name: None,
             from: Who::Embedder.peer(),
             to: [Who::Ranker.peer()].into(),
-            kind: SessionKind::Stream,
+            kind: SessionKind::Stream { senders_min: 0 },
         }],
         floors: floors.clone(),
         limits: Limits::default(),

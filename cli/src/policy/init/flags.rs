@@ -21,7 +21,7 @@ impl FromStr for SessionFlag {
     fn from_str(text: &str) -> Result<Self, InvalidFlow> {
         let (name, from, to) = name_and_from(text).ok_or(InvalidFlow)?;
         let to = to.split(',').map(str::parse).collect::<Result<_, _>>().map_err(|_| InvalidFlow)?;
-        Ok(Self(SessionRule { name, from, to, kind: SessionKind::Stream }))
+        Ok(Self(SessionRule { name, from, to, kind: SessionKind::Stream { senders_min: 0 } }))
     }
 }
 

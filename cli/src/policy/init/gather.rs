@@ -237,7 +237,7 @@ fn kind(spec: &TransferSessionSpec) -> Result<Option<SessionKind>> {
     let stream =
         spec.stream.as_ref().filter(|stream| spec.forward.is_none() || **stream != Stream::default());
     match (stream, &spec.forward) {
-        (Some(_), None) => Ok(Some(SessionKind::Stream)),
+        (Some(_), None) => Ok(Some(SessionKind::Stream { senders_min: 0 })),
         (None, Some(forward)) => {
             let target = u32::try_from(forward.target).unwrap_or(0);
             let target = ForwardPort::new(target).context("spec.forward.target")?;
@@ -308,7 +308,7 @@ mod tests {
         let rules = rules(&sessions, &members).unwrap();
         assert_eq!(rules.len(), 1);
         assert_eq!(rules[0].name.as_ref().unwrap().as_str(), "a");
-        assert_eq!(rules[0].kind, SessionKind::Stream);
+        assert_eq!(rules[0].kind, SessionKind::Stream { senders_min: 0 });
     }
 
     #[test]

@@ -138,7 +138,7 @@ pub(crate) fn policy_of_epoch(epoch: u64, entries: Vec<Entry>, floors: Floors) -
             name: None,
             from: peer(),
             to: [peer()].into(),
-            kind: SessionKind::Stream,
+            kind: SessionKind::Stream { senders_min: 0 },
         }],
         floors,
         limits: Limits::default(),

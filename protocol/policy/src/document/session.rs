@@ -19,7 +19,11 @@ pub struct SessionRule {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SessionKind {
     /// Tensors.
-    Stream,
+    Stream {
+        /// How many replicas of the `from` Peer must have closed before a receiver ends, whoever is listed. Zero leaves it to
+        /// those that the control plane lists.
+        senders_min: u32,
+    },
     /// TCP connections to one of these ports in a pod of the `to` Peer; never empty.
     Forward { targets: BTreeSet<ForwardPort> },
 }
@@ -50,9 +54,11 @@ impl SessionRule {
 impl SessionKind {
     fn permits(&self, flow: Flow) -> bool {
         match (self, flow) {
-            (Self::Stream, Flow::Stream) | (Self::Forward { .. }, Flow::Forward { target: None }) => true,
+            (Self::Stream { .. }, Flow::Stream) | (Self::Forward { .. }, Flow::Forward { target: None }) => {
+                true
+            }
             (Self::Forward { targets }, Flow::Forward { target: Some(port) }) => targets.contains(&port),
-            (Self::Stream, Flow::Forward { .. }) | (Self::Forward { .. }, Flow::Stream) => false,
+            (Self::Stream { .. }, Flow::Forward { .. }) | (Self::Forward { .. }, Flow::Stream) => false,
         }
     }
 }

@@ -1,8 +1,10 @@
 //! What documents may say and how refusals name the field.
 
 use proptest::prelude::*;
-use sealane_policy::{Document, PolicyError, Reference, SessionKind, SnpReference, diff, limits, parse};
-use sealane_types::{Assurance, Carrier, Cipher, ForwardPort, Platform, Reason};
+use sealane_policy::{
+    Document, PolicyError, Reference, SessionKind, SnpReference, diff, limits, parse, verify,
+};
+use sealane_types::{Assurance, Carrier, Cipher, ForwardPort, Platform, Reason, RootSource};
 use serde_json::{Value, json};
 
 use crate::support::*;
@@ -101,6 +103,11 @@ fn floors_default_to_the_safe_side() {
     // These and no others, whatever carriers there are by now: whoever signed an empty list did not know of them.
     let first = [Carrier::Tcp, Carrier::Udp, Carrier::AfXdp].into();
     assert_eq!(floors.carriers, first, "an empty list permits those of the first release");
+    assert_eq!(floors.root_source, RootSource::Injected);
+    assert_eq!(
+        read(&with("/floors", json!({"rootSource": "File"}))).unwrap().floors.root_source,
+        RootSource::File
+    );
 }
 
 #[test]
@@ -261,6 +268,51 @@ fn wrong_forwards_are_named() {
     let many = Value::from((1..=limits::FORWARD_TARGETS_MAX + 1).collect::<Vec<_>>());
     targets(many, "", "are allowed");
     targets(json!([]), "", "names no port");
+}
+
+#[test]
+fn a_session_says_how_many_senders_it_needs() {
+    let min = |senders: Value| match read(&with("/sessions/0/senders", senders)).unwrap().sessions[0].kind {
+        SessionKind::Stream { senders_min } => senders_min,
+        SessionKind::Forward { .. } => panic!("a stream"),
+    };
+    assert_eq!((min(Value::Null), min(json!({"min": 1})), min(json!({"min": 4_096}))), (0, 1, 4_096));
+    for wrong in [0, 4_097] {
+        refused("/sessions/0/senders", json!({"min": wrong}), "sessions[0].senders.min", "4096");
+    }
+    refused("/sessions/0/senders", json!({}), "sessions[0].senders.min", "missing");
+    let mut forward = forwarding(json!({"targets": [1]}));
+    forward["senders"] = json!({"min": 1});
+    refused("/sessions/0", forward, "sessions[0].senders", "not a known field");
+}
+
+#[test]
+fn the_strictest_rule_for_a_session_says_how_many_senders_it_needs() {
+    let rule = |name: Option<&str>, from: &str, min: u32| {
+        let mut rule = json!({"from": from, "to": "ranker", "stream": {}, "senders": {"min": min}});
+        if let Some(name) = name {
+            rule["name"] = json!(name);
+        }
+        rule
+    };
+    let mut document = document(1);
+    document["sessions"] = json!([
+        rule(Some("activations"), "embedder", 2),
+        rule(Some("gradients"), "embedder", 9),
+        rule(None, "embedder", 3),
+        rule(None, "ranker", 5),
+    ]);
+    let policy = verify(&chain(&document, &[1, 2]), &roots(), now(), None).unwrap();
+    let least = |session: &str, to: &str, listed: &[&str]| -> Vec<(String, u32)> {
+        let listed = |peer: &sealane_types::PeerName| listed.contains(&peer.as_str());
+        let least = policy.senders_min(&session.parse().unwrap(), &to.parse().unwrap(), &listed);
+        least.into_iter().map(|(peer, min)| (peer.to_string(), min)).collect()
+    };
+    assert_eq!(least("activations", "ranker", &["embedder"]), [("embedder".to_owned(), 3)]);
+    // Whom the configuration leaves out is needed all the same where the rule names the session.
+    assert_eq!(least("activations", "ranker", &[]), [("embedder".to_owned(), 2)]);
+    assert_eq!(least("other", "ranker", &[]), []);
+    assert_eq!(least("activations", "embedder", &["embedder"]), []);
 }
 
 #[test]
@@ -426,8 +478,8 @@ fn full() -> Value {
     full["previous"] = json!("0b".repeat(32));
     full["auditors"] = json!({"publicKeys": ["0c".repeat(32)]});
     full["limits"] = json!({"sessionSeconds": 3_600});
-    full["floors"] =
-        json!({"postQuantum": false, "ciphers": ["Aes128Gcm"], "carriers": ["Tcp"], "complete": true});
+    full["sessions"][0]["senders"] = json!({"min": 3});
+    full["floors"] = json!({"postQuantum": false, "ciphers": ["Aes128Gcm"], "carriers": ["Tcp"], "complete": true, "rootSource": "File"});
     let node = json!({
         "kind": "SevSnp", "assurance": "Node", "measurements": ["cd".repeat(48)], "hostData": ["0d".repeat(32)],
         "products": ["Genoa", "Turin"], "chipIds": ["0e".repeat(64)],

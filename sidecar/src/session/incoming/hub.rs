@@ -71,6 +71,8 @@ pub(super) struct Hub {
     waiting: VecDeque<(Arc<Stream>, Waiting)>,
     /// Whom the configuration expects to send.
     listed: BTreeMap<PeerName, Listed>,
+    /// How many replicas of a Peer must have closed before the lanes end, by the policy.
+    least: BTreeMap<PeerName, u32>,
     /// How many it expects, replicas outside of the cluster among them.
     expected: usize,
     interruptions: VecDeque<String>,
@@ -91,6 +93,21 @@ impl Hub {
             self.listed.insert(remote.peer.clone(), Listed { pods, open: remote.is_open() });
         }
         self.end_if_all_have();
+    }
+
+    /// What the policy demands of each Peer, whomever the configuration lists.
+    pub(super) fn demand(&mut self, least: BTreeMap<PeerName, u32>) {
+        self.least = least;
+    }
+
+    /// Whether as many have closed as the policy demands.
+    fn has_enough(&self) -> bool {
+        let closed = |peer: &PeerName| {
+            self.senders.values().filter(|sender| sender.peer() == peer && sender.has_ended()).count()
+        };
+        self.least
+            .iter()
+            .all(|(peer, least)| u32::try_from(closed(peer)).is_ok_and(|closed| closed >= *least))
     }
 
     fn is_listed(&self, sender: &Sender) -> bool {
@@ -322,7 +339,8 @@ impl Hub {
         }
     }
 
-    /// Ends the lanes once every sender has closed: those that were seen, and those that the configuration lists.
+    /// Ends the lanes once every sender has closed: those that were seen, those that the configuration lists, and as many as
+    /// the policy demands.
     pub(super) fn end_if_all_have(&mut self) {
         let any = self.senders.values().any(|sender| sender.has_ended() && !sender.is_busy());
         let pending = self.senders.values().any(|sender| {
@@ -336,7 +354,7 @@ impl Hub {
                 self.listed.iter().flat_map(|(peer, listed)| listed.pods.iter().map(move |id| (peer, id)));
             listed.any(|(peer, id)| !seen.contains(&(peer, id.as_str())))
         };
-        if !any || pending || unseen() {
+        if !any || pending || unseen() || !self.has_enough() {
             return;
         }
         for receiver in self.receivers.values_mut().filter(|receiver| !receiver.ended) {

@@ -149,7 +149,7 @@ pub(crate) fn policy(grace_seconds: u64) -> VerifiedPolicy {
             name: None,
             from: peer(),
             to: [peer()].into(),
-            kind: SessionKind::Stream,
+            kind: SessionKind::Stream { senders_min: 0 },
         }],
         floors: Floors::default(),
         limits: sealane_policy::Limits::default(),

@@ -112,7 +112,7 @@ fn of_entry(entry: Entry, floors: Floors) -> VerifiedPolicy {
             name: None,
             from: peer(),
             to: [peer()].into(),
-            kind: SessionKind::Stream,
+            kind: SessionKind::Stream { senders_min: 0 },
         }],
         floors,
         limits: Limits::default(),

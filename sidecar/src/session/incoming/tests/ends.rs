@@ -6,8 +6,10 @@ use std::sync::Arc;
 use sealane_protocol::Moment;
 use sealane_protocol::frame::{End, Frame, StreamId};
 use sealane_types::{PodIdentity, Reason};
+use serde_json::json;
 
 use super::{Client, Wire, arrival, receiving, session};
+use crate::context::tests::{context, permit};
 use crate::desired::{Listing, Remote, Replica};
 use crate::handoff::Turn;
 use crate::session::arrival::Arrival;
@@ -75,6 +77,10 @@ impl Stage {
         let lane = self.senders.get(name).map_or(1, |sending| sending.lane);
         match verb {
             "lists" => self.lists(&names, Listing::Whole),
+            "needs" => {
+                let least = [("embedder".parse().unwrap(), name.parse().unwrap())];
+                self.receiving.lock().hub.demand(least.into());
+            }
             "anyone" => self.lists(&[], Listing::Open),
             "receives" => self.client = Some(Client::open(&self.receiving, 1 << 20).await),
             "opens" | "returns" => self.connects(name, lane),
@@ -137,5 +143,29 @@ async fn every_row_of_the_table_of_ends_is_so() {
         count += 1;
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    assert_eq!(count, 28, "rows of docs/ends.md");
+    assert_eq!(count, 32, "rows of docs/ends.md");
+}
+
+#[tokio::test]
+async fn the_policy_says_how_many_must_have_closed() {
+    let key = |seed| sealane_policy::SigningKey::from_seed(&[seed; 32]).unwrap().public_key().to_string();
+    let entry = |seed| json!({"entries": [{"kind": "Key", "publicKeys": [key(seed)]}]});
+    let peers = json!({"embedder": entry(2), "ranker": entry(3), "other": entry(4)});
+    let rules = |min: u32| {
+        json!([
+            {"from": "embedder", "to": "ranker", "stream": {}, "senders": {"min": min}},
+            {"from": "other", "to": "ranker", "stream": {}},
+        ])
+    };
+    let receiving = Receiving::start(Arc::new(context(Some("ranker"))), session());
+    let mut stage = Stage { receiving, client: None, senders: BTreeMap::new(), seen: vec![] };
+    permit(&stage.receiving.context, 1, &peers, &rules(2));
+    for step in ["lists a/1", "receives", "opens a/1", "closes a/1"] {
+        stage.step(step).await;
+    }
+    assert!(stage.seen.is_empty(), "{:?}", stage.seen);
+    permit(&stage.receiving.context, 2, &peers, &rules(1));
+    stage.receiving.judge_again();
+    stage.looks(Moment::default());
+    assert_eq!(stage.seen, ["end"]);
 }
