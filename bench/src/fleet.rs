@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use sealane_protocol::handshake::{KeyExchange, Suite};
+use sealane_sidecar::config::initdata::Initdata;
 use sealane_sidecar::config::{ConfigError, file};
 use sealane_sidecar::evidence::{
     Format, OpenProvider, Platforms, Provider, ProviderError, ProviderInput, Quote, QuoteRequest,
@@ -189,7 +190,7 @@ const SLOW: OpenProvider = |input: &ProviderInput| {
         source: Box::<SimulationProblem>::new(source),
     };
     let material = Material::from_json(material).map_err(malformed)?;
-    let chip = Chip::new(material, input.initdata.as_deref()).map_err(malformed)?;
+    let chip = Chip::new(material, input.initdata.as_ref().map(Initdata::measured)).map_err(malformed)?;
     Ok(Arc::new(Slow { chip, turn: tokio::sync::Mutex::default() }))
 };
 

@@ -5,6 +5,7 @@
 
 pub mod environment;
 pub mod file;
+pub mod initdata;
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -94,7 +95,8 @@ pub struct Control {
     pub token: PathBuf,
 }
 
-/// Trust anchors that this sidecar was started with.
+/// Trust anchors that this sidecar was started with. Those of `Initdata` count once own evidence shows that the guest was
+/// started with [`ProviderInput::initdata`].
 #[derive(Debug, Clone)]
 pub struct Anchors {
     /// Empty: the first ones that the operator sends are kept for the life of the process.
@@ -123,6 +125,10 @@ pub enum ConfigError {
         #[source]
         source: serde_json::Error,
     },
+    #[error("{name} lists no roots, so no policy could ever be followed")]
+    NoRoots { name: &'static str },
+    #[error(transparent)]
+    Initdata(#[from] initdata::InitdataError),
     #[error("{path} cannot be read")]
     Unreadable {
         path: PathBuf,

@@ -8,6 +8,7 @@
 pub(crate) mod completed;
 pub(crate) mod judge;
 pub(crate) mod key_file;
+pub(crate) mod measured;
 pub(crate) mod node_message;
 pub(crate) mod own;
 pub mod platforms;

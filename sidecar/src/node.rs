@@ -11,7 +11,7 @@ use sealane_collateral::Fetcher;
 use sealane_protocol::connection::Places;
 use sealane_protocol::datagram::Greeter;
 use sealane_protocol::keys::{MlKem768, RandomFailed, StaticKey};
-use sealane_types::{InvalidName, Namespace, PeerName, Provider};
+use sealane_types::{InvalidName, Namespace, PeerName, Provider, RootSource};
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, watch};
 use tokio_util::task::TaskTracker;
@@ -25,6 +25,7 @@ use crate::control::report::Reporter;
 use crate::desired::Desired;
 use crate::evidence::completed::Completed;
 use crate::evidence::judge::Judge;
+use crate::evidence::measured::Measured;
 use crate::evidence::own::{Appraisal, Own};
 use crate::evidence::prover::{NoEvidence, Prover};
 use crate::evidence::{Platforms, ProviderInput};
@@ -217,6 +218,20 @@ impl Node {
         if let Some(directory) = &config.collateral.directory {
             let directory = Directory::new(directory.clone());
             tokio::spawn(directory.watch(Arc::clone(&collateral), Arc::clone(&policy)));
+        }
+        if let (RootSource::Initdata, Some(initdata)) = (config.roots.source, &config.platform.initdata) {
+            let measured = Measured {
+                initdata: initdata.clone(),
+                pod: config.pod.clone(),
+                own_static,
+                clock: Arc::clone(&context.clock),
+                policy: Arc::clone(&policy),
+                prover: context.prover.clone(),
+                judge: Arc::clone(&context.judge),
+                peer: appraisal.peer.clone(),
+                collateral: collateral.subscribe(),
+            };
+            tokio::spawn(measured.prove());
         }
         tokio::spawn(Arc::clone(&collateral).renew());
         tokio::spawn(async move { own.keep_fresh(appraisal).await });

@@ -96,6 +96,12 @@ pub(crate) enum PolicyProblem {
         "there are no roots for policy `{policy}`; set TrustPolicy.spec.roots or start the sidecar with a roots file"
     )]
     NoRoots { policy: PolicyName },
+    #[error(
+        "the roots in the initdata count once this pod's own evidence shows that its guest was started with it"
+    )]
+    RootsAwaited,
+    #[error("the roots in the initdata do not count: {why}")]
+    RootsUnproven { why: String },
     #[error(transparent)]
     Refused(#[from] PolicyError),
 }
@@ -104,8 +110,8 @@ impl PolicyProblem {
     #[must_use]
     pub(crate) fn reason(&self) -> Reason {
         match self {
-            Self::Missing => Reason::PolicyMissing,
-            Self::NoRoots { .. } => Reason::PolicyRootsMissing,
+            Self::Missing | Self::RootsAwaited => Reason::PolicyMissing,
+            Self::NoRoots { .. } | Self::RootsUnproven { .. } => Reason::PolicyRootsMissing,
             Self::Refused(error) => error.reason(),
         }
     }
@@ -136,6 +142,25 @@ struct Inner {
     refusal: Option<(Reason, String)>,
     /// The last proposal, if only its time has not come.
     early: Option<Arc<Early>>,
+    unproven: Unproven,
+}
+
+/// While roots of initdata are not proven.
+#[derive(Debug, Default)]
+struct Unproven {
+    /// None: nobody has looked yet.
+    why: Option<String>,
+    /// The last one.
+    proposal: Option<(PolicyName, SignedChain)>,
+}
+
+impl Unproven {
+    fn problem(&self) -> PolicyProblem {
+        match &self.why {
+            None => PolicyProblem::RootsAwaited,
+            Some(why) => PolicyProblem::RootsUnproven { why: why.clone() },
+        }
+    }
 }
 
 /// A proposal that is in order but not in force yet.
@@ -152,7 +177,13 @@ impl PolicyKeeper {
     #[must_use]
     pub(crate) fn new(clock: Arc<Clock>, namespace: Namespace, anchors: Anchors, simulation: bool) -> Self {
         let anchor = Anchor::new(namespace, anchors, simulation);
-        let inner = Inner { anchor, history: History::default(), refusal: None, early: None };
+        let inner = Inner {
+            anchor,
+            history: History::default(),
+            refusal: None,
+            early: None,
+            unproven: Unproven::default(),
+        };
         let standing = watch::Sender::new(Standing::closed(&PolicyProblem::Missing));
         let verifying = Arc::new(Semaphore::new(VERIFYING_MAX));
         Self { clock, inner: Mutex::new(inner), standing, verifying }
@@ -191,7 +222,16 @@ impl PolicyKeeper {
         chain: &SignedChain,
         offered: Option<&Roots>,
     ) -> Result<Adoption, PolicyProblem> {
-        let roots = self.lock().anchor.roots(name, offered);
+        let roots = {
+            let mut inner = self.lock();
+            if !inner.anchor.is_proven() {
+                inner.unproven.proposal = Some((name.clone(), chain.clone()));
+                let outcome = Err(inner.unproven.problem());
+                self.conclude(&mut inner, None, &outcome);
+                return outcome;
+            }
+            inner.anchor.roots(name, offered)
+        };
         let outcome = match &roots {
             Some(roots) => self.verify(name, chain, roots),
             None => Err(PolicyProblem::NoRoots { policy: name.clone() }),
@@ -205,6 +245,35 @@ impl PolicyKeeper {
         };
         self.conclude(&mut self.lock(), early, &outcome);
         outcome
+    }
+
+    /// Own evidence shows that the guest was started with the initdata that the roots are from: they count from now on.
+    pub(crate) fn roots_proven(&self) {
+        let proposed = {
+            let mut inner = self.lock();
+            inner.anchor.prove();
+            inner.unproven.proposal.take()
+        };
+        tracing::info!(
+            "the roots in the initdata count: this pod's own evidence shows that its guest was started with it"
+        );
+        if let Some((name, chain)) = proposed {
+            // The outcome is kept as that of any proposal.
+            let _ = self.propose(&name, &chain, None);
+        }
+    }
+
+    /// It does not show that, or there is none.
+    pub(crate) fn roots_unproven(&self, why: &str) {
+        let mut inner = self.lock();
+        if inner.unproven.why.as_deref() != Some(why) {
+            tracing::warn!("the roots in the initdata do not count: {why}");
+            inner.unproven.why = Some(why.to_owned());
+        }
+        if inner.unproven.proposal.is_some() {
+            let outcome = Err(inner.unproven.problem());
+            self.conclude(&mut inner, None, &outcome);
+        }
     }
 
     /// Waits for the right to parse and verify a peer's chain; whoever drops what is returned lets the next one in.
@@ -350,9 +419,10 @@ impl PolicyKeeper {
     }
 
     fn close(&self, problem: &PolicyProblem) {
-        let reason = problem.reason();
+        let (reason, words) = (problem.reason(), problem.to_string());
         self.standing.send_if_modified(|standing| {
-            if matches!(standing, Standing::Closed { reason: known, .. } if *known == reason) {
+            if matches!(standing, Standing::Closed { reason: known, message } if *known == reason && *message == words)
+            {
                 return false;
             }
             tracing::error!(%reason, "no policy in force: {problem}");

@@ -36,6 +36,7 @@ mod der;
 mod evidence;
 mod expected;
 mod forms;
+mod initdata;
 mod inspect;
 mod key;
 pub mod limits;
@@ -64,6 +65,7 @@ pub use claims::{
 pub use collateral::{Anchor, AnchorError, Collateral};
 pub use evidence::{Evidence, Format};
 pub use expected::{Binding, Expected};
+pub use initdata::measures_initdata;
 pub use inspect::{inspect, inspect_with};
 pub use key::{KEY_PAYLOAD_TYPE, key_report};
 pub use message::EvidenceMessage;

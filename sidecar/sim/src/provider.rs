@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use futures::future::{BoxFuture, FutureExt as _};
+use sealane_sidecar::config::initdata::Initdata;
 use sealane_sidecar::evidence::{Format, Provider, ProviderError, ProviderInput, Quote, QuoteRequest};
 use sealane_simulated::{Guest, Installation, Request};
 use sealane_types::SimulatedForm;
@@ -15,7 +16,9 @@ pub(crate) fn open(input: &ProviderInput) -> Result<Arc<dyn Provider>, ProviderE
     const WHAT: &str = "SEALANE_SIMULATED_PLATFORM";
     let text = input.simulated.as_deref().ok_or(ProviderError::MaterialMissing { what: WHAT })?;
     let guest = Installation::from_json(text)
-        .and_then(|installation| Guest::new(&installation, input.form, input.initdata.as_deref()))
+        .and_then(|installation| {
+            Guest::new(&installation, input.form, input.initdata.as_ref().map(Initdata::measured))
+        })
         .map_err(|source| ProviderError::MaterialMalformed { what: WHAT, source: Box::new(source) })?;
     Ok(Arc::new(Simulated(guest)))
 }
@@ -64,7 +67,7 @@ mod tests {
             (SimulatedForm::Tdx, Format::SimulatedTdx),
             (SimulatedForm::Nitro, Format::SimulatedNitro),
         ] {
-            let initdata = Some(b"sealane simulated initdata\n".to_vec());
+            let initdata = Some(Initdata::read(b"sealane simulated initdata\n").unwrap());
             let provider = open(&ProviderInput {
                 simulated: simulated.clone(),
                 form,

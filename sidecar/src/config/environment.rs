@@ -8,6 +8,7 @@ use std::time::Duration;
 use sealane_collateral::{KDS, PCS, Sources};
 use sealane_types::{PodIdentity, RootSource, Roots, SimulatedForm};
 
+use super::initdata::Initdata;
 use super::{
     ADMIN_PORT, ARENA_BYTES, Anchors, CollateralSources, Config, ConfigError, Control, DATA_PORT, DOOR,
     DRAIN, GRPC, Traces, read,
@@ -26,6 +27,7 @@ pub fn parse(lookup: Lookup<'_>) -> Result<Config, ConfigError> {
     let data_port = number(lookup, "SEALANE_DATA_PORT", DATA_PORT)?;
     let admin_port = number(lookup, "SEALANE_ADMIN_PORT", ADMIN_PORT)?;
     let admin_preferred = number(lookup, "SEALANE_ADMIN_PORT_PREFERRED", 0)?;
+    let initdata = initdata(lookup)?;
     Ok(Config {
         pod: pod(lookup)?,
         node: lookup("SEALANE_NODE_NAME").unwrap_or_default(),
@@ -41,9 +43,9 @@ pub fn parse(lookup: Lookup<'_>) -> Result<Config, ConfigError> {
         device: flag(lookup, "SEALANE_AF_XDP")?.then_some(Device::OfPod),
         drain: Duration::from_secs(number(lookup, "SEALANE_DRAIN_SECONDS", DRAIN.as_secs())?),
         control: Some(control(lookup)?),
-        roots: roots(lookup)?,
+        roots: roots(lookup, initdata.as_ref())?,
         fixed: None,
-        platform: platform(lookup)?,
+        platform: platform(lookup, initdata)?,
         traces: traces(lookup)?,
         collateral: collateral(lookup)?,
     })
@@ -148,12 +150,20 @@ fn control(lookup: Lookup<'_>) -> Result<Control, ConfigError> {
     })
 }
 
-/// A file beats injected roots: whoever rendered the image or manifest is nearer to the owner than the webhook.
-fn roots(lookup: Lookup<'_>) -> Result<Anchors, ConfigError> {
+/// Initdata beats a file, since the guest measures it, and a file beats injected roots: whoever rendered the image or manifest
+/// is nearer to the owner than the webhook.
+fn roots(lookup: Lookup<'_>, initdata: Option<&Initdata>) -> Result<Anchors, ConfigError> {
+    if let Some(roots) = initdata.map(Initdata::roots).transpose()?.flatten() {
+        return Ok(Anchors { roots, source: RootSource::Initdata });
+    }
     if let Some(path) = lookup("SEALANE_ROOTS_FILE").filter(|path| !path.is_empty()) {
         let bytes = read(path.as_ref())?;
-        let roots = serde_json::from_slice(&bytes)
-            .map_err(|source| ConfigError::Json { name: "SEALANE_ROOTS_FILE", source })?;
+        let name = "SEALANE_ROOTS_FILE";
+        let roots: Vec<Roots> =
+            serde_json::from_slice(&bytes).map_err(|source| ConfigError::Json { name, source })?;
+        if roots.is_empty() {
+            return Err(ConfigError::NoRoots { name });
+        }
         return Ok(Anchors { roots, source: RootSource::File });
     }
     let name = "SEALANE_ROOTS";
@@ -164,13 +174,16 @@ fn roots(lookup: Lookup<'_>) -> Result<Anchors, ConfigError> {
     Ok(Anchors { roots, source: RootSource::Injected })
 }
 
-fn platform(lookup: Lookup<'_>) -> Result<ProviderInput, ConfigError> {
+/// The volume of a downward API annotation exists, empty, when the annotation is absent.
+fn initdata(lookup: Lookup<'_>) -> Result<Option<Initdata>, ConfigError> {
+    let path = lookup("SEALANE_INITDATA").filter(|path| !path.is_empty()).map(PathBuf::from);
+    let Some(path) = path.filter(|path| path.exists()) else { return Ok(None) };
+    let bytes = Some(read(&path)?).filter(|bytes| !bytes.is_empty());
+    Ok(bytes.map(|bytes| Initdata::read(&bytes)).transpose()?)
+}
+
+fn platform(lookup: Lookup<'_>, initdata: Option<Initdata>) -> Result<ProviderInput, ConfigError> {
     let simulated = lookup("SEALANE_SIMULATED_PLATFORM").filter(|text| !text.is_empty());
-    // The volume of a downward API annotation exists, empty, when the annotation is absent.
-    let initdata = match lookup("SEALANE_INITDATA").filter(|path| !path.is_empty()).map(PathBuf::from) {
-        Some(path) if path.exists() => Some(read(&path)?).filter(|bytes| !bytes.is_empty()),
-        Some(_) | None => None,
-    };
     let form = form(lookup)?;
     let key_file = lookup("SEALANE_KEY_FILE").filter(|path| !path.is_empty());
     let key_file = key_file.map(|path| KeyFile::mounted(path.into()));
@@ -201,6 +214,33 @@ mod tests {
             _ => return None,
         };
         Some(value.to_owned())
+    }
+
+    /// The variables, with one that names a file of this content.
+    fn with_file(name: &'static str, content: &str) -> Result<Config, ConfigError> {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        std::fs::write(&path, content).unwrap();
+        let path = path.to_str().unwrap().to_owned();
+        parse(&|asked| if asked == name { Some(path.clone()) } else { complete(asked) })
+    }
+
+    #[test]
+    fn a_file_without_roots_is_refused() {
+        let error = with_file("SEALANE_ROOTS_FILE", "[]").unwrap_err();
+        assert!(error.to_string().contains("SEALANE_ROOTS_FILE lists no roots"), "{error}");
+    }
+
+    #[test]
+    fn roots_in_the_initdata_come_before_all_others() {
+        let roots = r#"[{"namespace":"demo","policy":"demo","threshold":1,"keys":[],"minimumEpoch":1}]"#;
+        let initdata = format!("[data]\n\"sealane-roots.json\" = '''{roots}'''\n");
+        let config = with_file("SEALANE_INITDATA", &initdata).unwrap();
+        assert_eq!((config.roots.source, config.roots.roots.len()), (RootSource::Initdata, 1));
+        let config = with_file("SEALANE_INITDATA", "nothing of ours").unwrap();
+        assert_eq!(config.roots.source, RootSource::Injected);
+        let none = initdata.replace(roots, "[]");
+        assert!(with_file("SEALANE_INITDATA", &none).is_err());
     }
 
     #[test]

@@ -11,6 +11,7 @@ use sealane_types::{
 };
 use serde::Deserialize;
 
+use super::initdata::Initdata;
 use super::{ARENA_BYTES, Anchors, CollateralSources, Config, ConfigError, DRAIN, read};
 use crate::desired::{
     Desired, Direction, FANOUT_MAX, Forward, Kind, Listing, PolicyProposal, Preferred, REATTEST_SECONDS,
@@ -160,10 +161,18 @@ pub fn parse(bytes: &[u8], path: &Path, read: Read<'_>) -> Result<Config, Config
         .map_err(|source| ConfigError::Name { name: "namespace, pod or uid", source })?;
     let roots: Vec<Roots> = serde_json::from_slice(&read(&beside(&file.roots_file))?)
         .map_err(|source| ConfigError::Json { name: "rootsFile", source })?;
+    if roots.is_empty() {
+        return Err(ConfigError::NoRoots { name: "rootsFile" });
+    }
     let chain: SignedChain = serde_json::from_slice(&read(&beside(&file.policy_file))?)
         .map_err(|source| ConfigError::Json { name: "policyFile", source })?;
     let simulated = file.simulated_platform.as_deref().map(|name| text(&beside(name), read)).transpose()?;
     let initdata = file.initdata.as_deref().map(|name| read(&beside(name))).transpose()?;
+    let initdata = initdata.map(|bytes| Initdata::read(&bytes)).transpose()?;
+    let roots = match initdata.as_ref().map(Initdata::roots).transpose()?.flatten() {
+        Some(roots) => Anchors { roots, source: RootSource::Initdata },
+        None => Anchors { roots, source: RootSource::File },
+    };
     let key_file = key_file(file.provider, file.key_file.as_deref().map(beside))?;
     let directory = file.collateral.directory.as_deref().map(beside);
     let fetch = file.collateral.fetch.map(|fetch| sources(fetch, &beside, read)).transpose()?;
@@ -183,7 +192,7 @@ pub fn parse(bytes: &[u8], path: &Path, read: Read<'_>) -> Result<Config, Config
         host_network: file.host_network,
         device: file.af_xdp.map(Device::Named),
         control: None,
-        roots: Anchors { roots, source: RootSource::File },
+        roots,
         traces: None,
         collateral,
         fixed: Some(Desired {

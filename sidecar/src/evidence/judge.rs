@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use sealane_attestation::{
-    ChainCache, Collateral, Evidence, EvidenceMessage, Rejection, VerifiedPeer, judge_with, rejudge,
-    rejudge_with,
+    ChainCache, Claims, Collateral, Evidence, EvidenceMessage, Rejection, VerifiedPeer, inspect_with,
+    judge_with, rejudge, rejudge_with,
 };
 use sealane_protocol::connection::EvidenceReceived;
 use sealane_types::{Digest, PeerName, Reason, UnixSeconds};
@@ -95,6 +95,20 @@ impl Judge {
                 .map_err(|rejection| (rejection.reason(), rejection.to_string()))
         })
         .await
+    }
+
+    /// What this replica's own evidence shows, whatever a policy says of it.
+    ///
+    /// # Errors
+    /// [`Rejection`] when the evidence is not genuine, or collateral is missing to tell.
+    pub(crate) async fn inspect_own(
+        &self,
+        evidence: Evidence,
+        now: UnixSeconds,
+    ) -> Result<Claims, Rejection> {
+        let evidence = self.completed(evidence, |evidence| evidence).await;
+        self.work(move |Verifier { collateral, chains }| inspect_with(chains, &evidence, collateral, now))
+            .await
     }
 
     /// `carrier`, once what a verdict on its evidence needs is held, or did not come soon.

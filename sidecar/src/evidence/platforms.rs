@@ -19,6 +19,7 @@ use sealane_types::{Provider as ProviderWord, SimulatedForm};
 
 use super::key_file::KeyFile;
 use super::provider::{Provider, ProviderError};
+use crate::config::initdata::Initdata;
 
 /// What a pod's environment says about its platform; read once at start.
 #[derive(Clone, Default)]
@@ -27,8 +28,8 @@ pub struct ProviderInput {
     pub simulated: Option<String>,
     /// Which real platform the simulated one resembles (`SEALANE_SIMULATED_FORM`).
     pub form: SimulatedForm,
-    /// The initdata file's bytes (`SEALANE_INITDATA`); the simulated platform measures them.
-    pub initdata: Option<Vec<u8>>,
+    /// What the guest was started with (`SEALANE_INITDATA`), by word of the control plane; the simulated platform measures it.
+    pub initdata: Option<Initdata>,
     /// Where the pinned key lies (`SEALANE_KEY_FILE`); read when the provider is chosen.
     pub key_file: Option<KeyFile>,
 }
@@ -38,7 +39,7 @@ impl fmt::Debug for ProviderInput {
         f.debug_struct("ProviderInput")
             .field("simulated", &self.simulated.is_some())
             .field("form", &self.form)
-            .field("initdata_bytes", &self.initdata.as_ref().map(Vec::len))
+            .field("initdata_bytes", &self.initdata.as_ref().map(|initdata| initdata.measured().len()))
             .field("key_file", &self.key_file)
             .finish()
     }

@@ -11,6 +11,8 @@ use crate::config::Anchors;
 pub(super) struct Anchor {
     namespace: Namespace,
     source: RootSource,
+    /// Whether they count: those of initdata do once it is known to have been measured.
+    proven: bool,
     fixed: bool,
     roots: Vec<Roots>,
     simulation: bool,
@@ -22,11 +24,21 @@ const KEPT_MAX: usize = 16;
 impl Anchor {
     pub(super) fn new(namespace: Namespace, anchors: Anchors, simulation: bool) -> Self {
         let Anchors { roots, source } = anchors;
-        Self { namespace, source, fixed: !roots.is_empty(), roots, simulation }
+        let proven = source != RootSource::Initdata;
+        Self { namespace, source, proven, fixed: !roots.is_empty(), roots, simulation }
     }
 
     pub(super) fn source(&self) -> RootSource {
         self.source
+    }
+
+    pub(super) const fn is_proven(&self) -> bool {
+        self.proven
+    }
+
+    /// Own evidence shows that the guest was started with what the roots are from.
+    pub(super) const fn prove(&mut self) {
+        self.proven = true;
     }
 
     /// What this process states when it follows the policy of `roots`.
@@ -36,6 +48,9 @@ impl Anchor {
 
     /// The roots of `policy` in this pod's namespace.
     pub(super) fn roots(&mut self, policy: &PolicyName, offered: Option<&Roots>) -> Option<Roots> {
+        if !self.proven {
+            return None;
+        }
         let ours = |roots: &&Roots| roots.namespace == self.namespace && roots.policy == *policy;
         if let Some(roots) = self.roots.iter().find(ours) {
             return Some(roots.clone());
@@ -86,6 +101,16 @@ mod tests {
         let mut offered = roots("demo", 2);
         offered.policy = other.clone();
         assert_eq!(anchor.roots(&other, Some(&offered)), None);
+    }
+
+    #[test]
+    fn roots_of_initdata_count_once_they_are_proven_and_no_others_do_meanwhile() {
+        let policy = PolicyName::new("demo").unwrap();
+        let anchors = Anchors { roots: vec![roots("demo", 1)], source: RootSource::Initdata };
+        let mut anchor = Anchor::new(Namespace::new("demo").unwrap(), anchors, false);
+        assert_eq!(anchor.roots(&policy, Some(&roots("demo", 2))), None);
+        anchor.prove();
+        assert_eq!(anchor.roots(&policy, Some(&roots("demo", 2))), Some(roots("demo", 1)));
     }
 
     #[test]

@@ -209,3 +209,19 @@ fn a_replaced_policy_is_accepted_for_a_minute() {
     let standing = keeper.standing();
     assert_eq!(standing.held().unwrap().acceptable(now).len(), 1 + SUPERSEDED_MAX);
 }
+
+#[test]
+fn a_policy_that_came_before_its_roots_were_proven_is_followed_then() {
+    let anchors = Anchors { roots: vec![roots("demo")], source: RootSource::Initdata };
+    let clock = Arc::new(Clock::reading(|| WITHIN));
+    let keeper = PolicyKeeper::new(clock, Namespace::new("demo").unwrap(), anchors, false);
+    assert_eq!(propose(&keeper, &chain("demo", 1), "demo"), Err(Reason::PolicyMissing), "nobody has looked");
+    keeper.roots_unproven("the guest was started with something else");
+    let (_, message) = keeper.refusal().unwrap();
+    assert!(message.contains("something else"), "{message}");
+    assert_eq!(in_force(&keeper), Err(Reason::PolicyRootsMissing));
+    keeper.roots_proven();
+    assert_eq!(in_force(&keeper), of("demo", 1));
+    assert_eq!(keeper.refusal(), None);
+    assert_eq!(propose(&keeper, &chain("demo", 2), "demo"), Ok(Adoption::Adopted));
+}

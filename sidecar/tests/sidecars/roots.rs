@@ -2,6 +2,7 @@
 
 use sealane_sidecar::config::Anchors;
 use sealane_sidecar::handoff::LaneFailure;
+use sealane_simulated::host_data;
 use sealane_types::{Reason, RootSource, Roots};
 use serde_json::json;
 
@@ -49,4 +50,29 @@ async fn roots_from_a_weaker_source_than_the_owners_demand_are_refused() {
     assert_eq!(error.failure, LaneFailure::Refused, "{error}");
     let receiver = Plan { chain: chain.clone(), ..Plan::receiver() }.start();
     let _lane = sender(&Plan { chain, ..Plan::sender(&[receiver.address]) }.start().lanes).await;
+}
+
+/// Initdata of a pod of `peer` with the owners' roots in it.
+fn initdata_with_roots(peer: &str) -> Vec<u8> {
+    let roots = serde_json::to_string(&[roots()]).unwrap();
+    format!("algorithm = \"sha256\"\n[data]\npeer = \"{peer}\"\n\"sealane-roots.json\" = '''{roots}'''\n")
+        .into_bytes()
+}
+
+#[tokio::test]
+async fn roots_count_that_the_guest_was_started_with() {
+    let mut strict = document(1);
+    strict["floors"] = json!({"rootSource": "Initdata"});
+    for peer in ["embedder", "ranker"] {
+        let measured = host_data(Some(&initdata_with_roots(peer)));
+        strict["peers"][peer]["entries"][0]["hostData"] = json!([measured.to_string()]);
+    }
+    let started = |plan: Plan| {
+        let anchors = Anchors { roots: vec![roots()], source: RootSource::Initdata };
+        let initdata = Some(initdata_with_roots(plan.peer));
+        Plan { anchors, initdata, chain: signed(&strict, &[1, 2]), ..plan }.start()
+    };
+    let receiver = started(Plan::receiver());
+    let from = started(Plan::sender(&[receiver.address]));
+    let _lane = sender(&from.lanes).await;
 }

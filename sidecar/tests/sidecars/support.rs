@@ -12,6 +12,7 @@ use futures::future::BoxFuture;
 use sealane_collateral::Sources;
 use sealane_fixtures::keys::MATERIAL;
 use sealane_policy::{SigningKey, Timestamp, canonical, sign};
+use sealane_sidecar::config::initdata::Initdata;
 use sealane_sidecar::config::{Anchors, CollateralSources, Config, Control, Traces};
 use sealane_sidecar::desired::{
     Desired, Direction, Forward, Kind, Listing, PolicyProposal, Preferred, Rekey, Remote, Replica, Session,
@@ -113,7 +114,9 @@ fn open(input: &ProviderInput) -> Result<Arc<dyn Provider>, ProviderError> {
 }
 
 fn guest(installation: &Installation, input: &ProviderInput) -> Arc<dyn Provider> {
-    Arc::new(Simulated(Guest::new(installation, input.form, input.initdata.as_deref()).unwrap()))
+    Arc::new(Simulated(
+        Guest::new(installation, input.form, input.initdata.as_ref().map(Initdata::measured)).unwrap(),
+    ))
 }
 
 /// A guest on the chip of `material`.
@@ -229,6 +232,8 @@ pub(crate) struct Plan {
     pub(crate) uid: &'static str,
     /// The Peer that its evidence is for.
     pub(crate) proves: &'static str,
+    /// What it says its guest was started with, in place of what is usual for that Peer.
+    pub(crate) initdata: Option<Vec<u8>>,
     /// The platform whose form its evidence has.
     pub(crate) form: SimulatedForm,
     pub(crate) listen: SocketAddr,
@@ -277,6 +282,7 @@ impl Plan {
             pod: "ranker-0",
             uid: "r",
             proves: "ranker",
+            initdata: None,
             form: SimulatedForm::SevSnp,
             listen: loopback(),
             chain: signed(&document(1), &[1, 2]),
@@ -384,7 +390,9 @@ impl Plan {
             platform: ProviderInput {
                 simulated: Some(installation().to_json().unwrap()),
                 form: self.form,
-                initdata: Some(initdata(self.proves)),
+                initdata: Some(
+                    Initdata::read(&self.initdata.clone().unwrap_or_else(|| initdata(self.proves))).unwrap(),
+                ),
                 key_file: self.key.clone().map(KeyFile::kept),
             },
             traces: self.traces.clone(),

@@ -13,6 +13,7 @@ use futures::future::BoxFuture;
 use sealane_fixtures::keys::MATERIAL;
 use sealane_policy::{SigningKey, canonical, sign};
 use sealane_protocol::keys::{Secret, StaticKey};
+use sealane_sidecar::config::initdata::Initdata;
 use sealane_sidecar::config::{Anchors, CollateralSources, Config};
 use sealane_sidecar::desired::{Desired, PolicyProposal};
 use sealane_sidecar::evidence::{
@@ -245,7 +246,9 @@ impl Provider for Simulated {
 }
 
 fn open(input: &ProviderInput) -> Result<Arc<dyn Provider>, ProviderError> {
-    Ok(Arc::new(Simulated(Platform::new(MATERIAL.clone(), input.initdata.as_deref()).unwrap())))
+    Ok(Arc::new(Simulated(
+        Platform::new(MATERIAL.clone(), input.initdata.as_ref().map(Initdata::measured)).unwrap(),
+    )))
 }
 
 #[derive(Debug)]
@@ -264,7 +267,8 @@ impl Provider for Stale {
 }
 
 fn open_stale(input: &ProviderInput) -> Result<Arc<dyn Provider>, ProviderError> {
-    let platform = tdx::Platform::new(stale_material().clone(), input.initdata.as_deref());
+    let platform =
+        tdx::Platform::new(stale_material().clone(), input.initdata.as_ref().map(Initdata::measured));
     Ok(Arc::new(Stale(platform.unwrap())))
 }
 
@@ -327,7 +331,10 @@ impl Sidecar {
                 sessions: vec![],
             }),
             collateral: CollateralSources::default(),
-            platform: ProviderInput { initdata: Some(initdata(peer)), ..ProviderInput::default() },
+            platform: ProviderInput {
+                initdata: Some(Initdata::read(&initdata(peer)).unwrap()),
+                ..ProviderInput::default()
+            },
             traces: None,
         };
         let runtime =

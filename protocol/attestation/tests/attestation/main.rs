@@ -11,6 +11,7 @@ mod chain;
 mod collateral;
 mod demands;
 mod hostile;
+mod initdata;
 mod judged;
 mod key;
 mod mutated;

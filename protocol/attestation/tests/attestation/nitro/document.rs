@@ -234,3 +234,14 @@ fn no_document_is_from_the_future() {
     assert!(read(CLOCK_SKEW_SECONDS_MAX));
     assert!(!read(CLOCK_SKEW_SECONDS_MAX + 1));
 }
+
+#[test]
+fn an_enclave_extends_its_initdata_into_pcr8() {
+    let extended = |index: u64| {
+        let register = sealane_simulated::nitro::register(b"initdata").as_bytes().to_vec();
+        inspected(&edited(|document| drop(document.pcrs.insert(index, register)))).unwrap()
+    };
+    assert!(sealane_attestation::measures_initdata(&extended(8), b"initdata"));
+    assert!(!sealane_attestation::measures_initdata(&extended(8), b"other"));
+    assert!(!sealane_attestation::measures_initdata(&extended(9), b"initdata"), "another register");
+}

@@ -221,3 +221,11 @@ fn service_tds_are_named_or_refused() {
     }
     assert_eq!(permission(drafted(Body::Td15Ex, |_| {})), None);
 }
+
+#[test]
+fn the_config_id_is_the_hash_of_the_initdata() {
+    let claims = super::support::inspected(&super::support::quoted_by(&super::support::MATERIAL)).unwrap();
+    let initdata = super::support::INITDATA;
+    assert!(sealane_attestation::measures_initdata(&claims, initdata));
+    assert!(!sealane_attestation::measures_initdata(&claims, &initdata[1..]));
+}
