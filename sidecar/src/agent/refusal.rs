@@ -28,8 +28,8 @@ pub(super) enum Refusal {
     Unstatable(#[from] Unstatable),
     #[error("the pod's names are none that Kubernetes gives")]
     Names,
-    #[error("the question cannot be read")]
-    Malformed,
+    #[error("the question cannot be read: {0}")]
+    Malformed(String),
 
     // What time helps against.
     #[error("the kubelet does not list the pod yet")]

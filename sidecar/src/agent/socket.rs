@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sealane_types::Digest;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
@@ -74,6 +75,9 @@ impl Desk {
         Ok(Answer::Quote(Box::new((evidence, identity.workload))))
     }
 }
+
+/// What is read of a question, more of it than there should be included, so that whoever asks wrongly hears of it.
+const QUESTION_BYTES_MAX: usize = 4096;
 
 /// One pod's socket, served until it is stopped.
 #[derive(Debug)]
@@ -148,7 +152,18 @@ impl Socket {
                 }
             }
         };
-        send(stream, &answer.encode()?).await
+        send(stream, &answer.encode()?).await?;
+        // A socket that is closed with bytes unread takes the answer with it.
+        stream.shutdown().await?;
+        let mut rest = [0; 512];
+        let mut left = QUESTION_BYTES_MAX;
+        while left > 0 {
+            match stream.read(&mut rest).await? {
+                0 => break,
+                read => left = left.saturating_sub(read),
+            }
+        }
+        Ok(())
     }
 
     async fn answer(&self, stream: &mut UnixStream) -> Result<Answer, Refusal> {
@@ -156,7 +171,7 @@ impl Socket {
             return Err(Refusal::TooOften);
         }
         let caller = Caller::of(stream)?;
-        match Question::read(stream).await.map_err(|_| Refusal::Malformed)? {
+        match Question::read(stream).await.map_err(|error| Refusal::Malformed(error.to_string()))? {
             // No secret, and nothing is signed.
             Question::Platform => Ok(Answer::Platform(self.desk.quoter.format().await?)),
             Question::Quote(question) => self.desk.quote(&caller, &self.pod_uid, &question).await,

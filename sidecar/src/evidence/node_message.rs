@@ -88,7 +88,11 @@ impl Question {
             [VERSION, PLATFORM] => return Ok(Self::Platform),
             [VERSION, QUOTE] => {}
             [VERSION, _] => return Err(MessageError::Malformed("an unknown question")),
-            _ => return Err(MessageError::Malformed("a question of another version")),
+            _ => {
+                return Err(MessageError::Malformed(
+                    "it is of another version than the node agent's; let both be of one release",
+                ));
+            }
         }
         let mut bytes = [0; QUOTE_BYTES];
         from.read_exact(&mut bytes).await?;

@@ -134,9 +134,8 @@ impl Node {
 
 async fn ask(path: &PathBuf, bytes: &[u8]) -> Answer {
     let mut stream = UnixStream::connect(path).await.unwrap();
-    // The agent may have answered and closed before it read all.
-    let _ = stream.write_all(bytes).await;
-    let _ = stream.shutdown().await;
+    stream.write_all(bytes).await.unwrap();
+    stream.shutdown().await.unwrap();
     Answer::read(&mut stream).await.unwrap()
 }
 
@@ -170,6 +169,18 @@ async fn a_sidecar_gets_evidence_of_its_own_pod() {
     };
     let expected = report_data(&subject, leaves, &tree_root);
     assert_eq!(report, expected, "composed from what the agent found out");
+}
+
+#[tokio::test]
+async fn who_asks_in_another_version_is_told_so() {
+    let node = Node::new(pod(), '1');
+    let mut question = Question::Quote(QUESTION).encode();
+    question[0] = 1;
+    for bytes in [&question[..], &[&question[..], &[0; 300]].concat()] {
+        let answer = ask(&node.socket(UID), bytes).await;
+        assert_refused(&answer, "of another version than the node agent's");
+        std::fs::remove_file(node.folder.path().join(format!("{UID}.sock"))).unwrap();
+    }
 }
 
 #[tokio::test]
