@@ -61,7 +61,9 @@ pub(crate) fn document(tree: &Tree) -> Result<Document, FieldError> {
     let collateral = collateral.map(collateral_of).transpose()?.unwrap_or_default();
     let auditors = object.optional("auditors", r#""auditors": {"publicKeys": ["<hex>"]}"#);
     let auditors = auditors.map(auditors_of).transpose()?;
-    later(&mut object, "heartbeat")?;
+    for word in ["heartbeat", "renewal", "transparency", "emergency"] {
+        later(&mut object, word)?;
+    }
     object.close()?;
     Ok(Document {
         version,
@@ -161,6 +163,7 @@ fn session(field: Field<'_>) -> Result<SessionRule, FieldError> {
     let stream = object.optional("stream", r#""stream": {}"#);
     let forward = object.optional("forward", FORWARD_EXAMPLE);
     later(&mut object, "object")?;
+    later(&mut object, "shaping")?;
     let kind = match (stream, forward) {
         (Some(stream), None) => {
             stream.object()?.close()?;
@@ -186,13 +189,13 @@ fn floors_of(field: Field<'_>) -> Result<Floors, FieldError> {
     let mut object = field.object()?;
     let post_quantum = flag(&mut object, "postQuantum", r#""postQuantum": true"#, default.post_quantum)?;
     let ciphers = object.optional("ciphers", r#""ciphers": ["Aes256Gcm", "ChaCha20Poly1305"]"#);
-    let ciphers =
-        ciphers.map(|field| field.set(Cipher::ALL.len(), |cipher| cipher.word(Cipher::ALL))).transpose()?;
+    let ciphers = ciphers.map(|field| field.set(CIPHERS_MAX, cipher)).transpose()?;
     let carriers = object.optional("carriers", r#""carriers": ["Tcp"]"#);
     let carriers = carriers
         .map(|field| field.set(Carrier::ALL.len(), |carrier| carrier.word(Carrier::ALL)))
         .transpose()?;
     let complete = flag(&mut object, "complete", r#""complete": false"#, default.complete)?;
+    later(&mut object, "congestion")?;
     let root_source = object.optional("rootSource", r#""rootSource": "File""#);
     let root_source = root_source.map(|field| field.word(RootSource::ALL)).transpose()?;
     object.close()?;
@@ -203,6 +206,17 @@ fn floors_of(field: Field<'_>) -> Result<Floors, FieldError> {
         complete,
         root_source: root_source.unwrap_or(default.root_source),
     })
+}
+
+/// One more than there are: that of a later release is refused by its name.
+const CIPHERS_MAX: usize = Cipher::ALL.len() + 1;
+
+fn cipher(field: &Field<'_>) -> Result<Cipher, FieldError> {
+    const LATER: &str = "Aegis256X4";
+    if field.text()? == LATER {
+        return Err(field.refuse(Problem::NotInThisRelease { word: LATER }));
+    }
+    field.word(Cipher::ALL)
 }
 
 fn limits_of(field: Field<'_>) -> Result<Limits, FieldError> {

@@ -226,8 +226,20 @@ fn wrong_entries_are_named() {
 
 #[test]
 fn promises_of_later_releases_are_refused_not_ignored() {
-    refused("/heartbeat", json!({}), "heartbeat", "not implemented in this release");
-    refused("/sessions/0/object", json!({}), "sessions[0].object", "not implemented in this release");
+    for (place, path) in [
+        ("/heartbeat", "heartbeat"),
+        ("/renewal", "renewal"),
+        ("/transparency", "transparency"),
+        ("/emergency", "emergency"),
+        ("/sessions/0/object", "sessions[0].object"),
+        ("/sessions/0/shaping", "sessions[0].shaping"),
+    ] {
+        refused(place, json!({}), path, "not implemented in this release");
+    }
+    let later =
+        |floors: Value, path: &str| refused("/floors", floors, path, "not implemented in this release");
+    later(json!({"congestion": ["Bulk"]}), "floors.congestion");
+    later(json!({"ciphers": ["Aes256Gcm", "Aegis256X4"]}), "floors.ciphers[1]");
 }
 
 /// The session with a forward in place of its stream.
@@ -484,6 +496,7 @@ fn full() -> Value {
         "kind": "SevSnp", "assurance": "Node", "measurements": ["cd".repeat(48)], "hostData": ["0d".repeat(32)],
         "products": ["Genoa", "Turin"], "chipIds": ["0e".repeat(64)],
         "minTcb": {"fmc": 1, "bootloader": 2, "tee": 3, "snp": 4, "microcode": 5},
+        "minFirmware": {"major": 1, "minor": 55, "build": 40}, "minGuestAbi": {"major": 1, "minor": 51},
         "workload": {"serviceAccount": "a", "images": [format!("r.example/a@sha256:{}", "0f".repeat(32))]},
         "allowDebug": true, "allowMigration": true, "allowVlek": true, "allowSmt": true, "maxVmpl": 1,
     });
