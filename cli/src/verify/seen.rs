@@ -52,6 +52,11 @@ fn of_snp(claims: &SnpClaims, aspect: Aspect) -> String {
             let tcb = claims.tcb();
             format!("reported {}; committed {}; launch {}", tcb.reported, tcb.committed, tcb.launch)
         }
+        Aspect::Firmware => {
+            let found = claims.firmware();
+            format!("current {}; committed {}", found.current, found.committed)
+        }
+        Aspect::GuestAbi => format!("ABI {}", claims.guest_abi()),
         Aspect::Mitigations => claims.mitigations().map_or_else(
             || "a report too old to say".to_owned(),
             |found| format!("launch {:#x}, current {:#x}", found.launch.bits(), found.current.bits()),

@@ -35,6 +35,10 @@ pub enum Aspect {
     Tcb,
     /// tcbEvaluationDataNumber.
     TcbEvaluation,
+    /// API and build of SEV-SNP firmware.
+    Firmware,
+    /// The ABI that the guest demands of it.
+    GuestAbi,
     Mitigations,
     Protections,
     Attributes,
@@ -94,6 +98,8 @@ impl fmt::Display for Aspect {
             Self::Module => "module",
             Self::Tcb => "TCB",
             Self::TcbEvaluation => "TCB evaluation",
+            Self::Firmware => "firmware",
+            Self::GuestAbi => "guest ABI",
             Self::Mitigations => "mitigations",
             Self::Protections => "protections",
             Self::Attributes => "attributes",

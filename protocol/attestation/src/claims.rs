@@ -11,7 +11,7 @@ use sealane_types::{Digest, Measurement, Platform, TcbStatus, UnixSeconds};
 
 pub use key::KeyClaims;
 pub use nitro::NitroClaims;
-pub use snp::{GuestIdentity, Mitigations, SnpClaims, Tcb, TcbVersions};
+pub use snp::{FirmwareVersions, GuestIdentity, Mitigations, SnpClaims, Tcb, TcbVersions};
 pub use tdx::TdxClaims;
 
 use crate::rejection::Rejection;
@@ -108,10 +108,6 @@ pub struct Claims {
 }
 
 /// What the evidence says in the terms of its form. Simulated evidence has the form of a real platform's.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "a connection holds one, and most are looked at where they lie"
-)]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Statement {
     SevSnp(SnpClaims),

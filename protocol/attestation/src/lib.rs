@@ -59,8 +59,8 @@ pub use appraise::{
 };
 pub use aspect::Aspect;
 pub use claims::{
-    Claims, GuestIdentity, KeyClaims, Mitigations, NitroClaims, Permission, Revocation, SnpClaims, Statement,
-    Tcb, TcbVersions, TdxClaims,
+    Claims, FirmwareVersions, GuestIdentity, KeyClaims, Mitigations, NitroClaims, Permission, Revocation,
+    SnpClaims, Statement, Tcb, TcbVersions, TdxClaims,
 };
 pub use collateral::{Anchor, AnchorError, Collateral};
 pub use evidence::{Evidence, Format};

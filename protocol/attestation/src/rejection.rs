@@ -1,6 +1,6 @@
 //! Why evidence is not accepted, precise enough to act on.
 
-use sealane_policy::Pinnable;
+use sealane_policy::{Pinnable, SnpAbi, SnpFirmware};
 use sealane_types::{Platform, Reason, RootSource, SnpProtection, TcbStatus};
 
 use crate::claims::{Permission, Tcb};
@@ -91,6 +91,12 @@ pub enum Rejection {
     GuestLabel,
     #[error("the guest's security version ({found}) is below the policy's minGuestSvn")]
     GuestSvnTooLow { found: u32 },
+    #[error(
+        "the platform's SEV-SNP firmware ({found}), or the one it can go back to, is below the policy's minFirmware"
+    )]
+    FirmwareTooOld { found: SnpFirmware },
+    #[error("the guest demands ABI {found} of its firmware, which is below the policy's minGuestAbi")]
+    GuestAbiTooLow { found: SnpAbi },
     #[error("the platform lacks a mitigation that the policy requires, or had it not when the guest started")]
     Mitigations,
     #[error("the policy requires {0}, which the evidence does not show")]
@@ -171,6 +177,7 @@ impl Rejection {
             Self::GuestKey | Self::GuestLabel => Reason::MeasurementMismatch,
             Self::Product | Self::Chip | Self::Provider => Reason::ProductMismatch,
             Self::TcbTooLow { .. } | Self::GuestSvnTooLow { .. } | Self::Mitigations => Reason::TcbTooLow,
+            Self::FirmwareTooOld { .. } | Self::GuestAbiTooLow { .. } => Reason::TcbTooLow,
             Self::TcbStatus(_) | Self::RelaunchAdvised => Reason::TcbTooLow,
             Self::SeamModuleTooOld | Self::Advisory => Reason::TcbTooLow,
             Self::TcbEvaluation { .. } => Reason::CollateralExpired,

@@ -9,8 +9,8 @@ use sealane_types::{Carrier, Cipher, Digest, Namespace, PeerName, PolicyName, Pu
 
 pub(crate) use entry::PCRS;
 pub use entry::{
-    Entry, NitroMeasurement, NitroPermissions, NitroReference, Pinnable, Reference, SnpIdentity,
-    SnpPermissions, SnpReference, Tcb, TdxMeasurement, TdxPermissions, TdxReference, Workload,
+    Entry, NitroMeasurement, NitroPermissions, NitroReference, Pinnable, Reference, SnpAbi, SnpFirmware,
+    SnpIdentity, SnpPermissions, SnpReference, Tcb, TdxMeasurement, TdxPermissions, TdxReference, Workload,
 };
 pub use session::{Flow, SessionKind, SessionRule};
 

@@ -30,8 +30,9 @@ pub use advice::{Advice, advice};
 pub use diff::{Change, diff};
 pub use document::{
     Auditors, Authorities, CollateralRules, Document, Entry, Floors, Flow, Limits, NitroMeasurement,
-    NitroPermissions, NitroReference, Pinnable, PolicyPeer, Reference, SessionKind, SessionRule, SnpIdentity,
-    SnpPermissions, SnpReference, Tcb, TdxMeasurement, TdxPermissions, TdxReference, Workload,
+    NitroPermissions, NitroReference, Pinnable, PolicyPeer, Reference, SessionKind, SessionRule, SnpAbi,
+    SnpFirmware, SnpIdentity, SnpPermissions, SnpReference, Tcb, TdxMeasurement, TdxPermissions,
+    TdxReference, Workload,
 };
 pub use error::{Owners, Part, PolicyError};
 pub use field::{FieldError, Problem};

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use sealane_attestation::{GuestIdentity, Mitigations, SnpClaims, Tcb as Found};
-use sealane_policy::{SnpIdentity, SnpPermissions, SnpReference, Tcb};
+use sealane_policy::{SnpFirmware, SnpIdentity, SnpPermissions, SnpReference, Tcb};
 use sealane_types::MitigationVector;
 
 use super::{Allow, Wishes, permitted};
@@ -25,6 +25,8 @@ pub(super) fn reference(claims: &SnpClaims, wishes: &Wishes) -> Result<SnpRefere
         chip_ids: chip.into_iter().collect(),
         identity: identity(claims.identity()),
         min_tcb: floor(claims),
+        min_firmware: Some(firmware(claims)).filter(|found| found.major > 0),
+        min_guest_abi: Some(claims.guest_abi()).filter(|found| found.major > 0),
         mitigations: claims.mitigations().and_then(mitigations),
         protections: claims.protections().clone(),
         vlek_providers: claims.provider().map(str::to_owned).into_iter().collect(),
@@ -72,6 +74,11 @@ fn floor(claims: &SnpClaims) -> Tcb {
         snp: least(|version| version.snp),
         microcode: least(|version| version.microcode),
     }
+}
+
+/// The floor is held against both.
+fn firmware(claims: &SnpClaims) -> SnpFirmware {
+    claims.firmware().current.min(claims.firmware().committed)
 }
 
 /// Those that were there at launch and still are, if any.

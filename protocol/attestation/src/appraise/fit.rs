@@ -197,16 +197,19 @@ fn needs_node_agent(entry: &Entry) -> bool {
 /// Entries that the policy's own lint would refuse, and platforms that tests cannot be.
 #[cfg(test)]
 mod tests {
-    use sealane_policy::{Pinnable, SnpReference, Tcb as Floor, Workload};
+    use sealane_policy::{Pinnable, SnpAbi, SnpFirmware, SnpReference, Tcb as Floor, Workload};
     use sealane_types::{
         Digest, GuestLabel, HostData, Measurement, Product, PublicKey, Reason, TcbStatus, UnixSeconds,
     };
 
     use super::*;
-    use crate::claims::{GuestIdentity, KeyClaims, Revocation, SnpClaims, Tcb, TcbVersions};
+    use crate::claims::{
+        FirmwareVersions, GuestIdentity, KeyClaims, Revocation, SnpClaims, Tcb, TcbVersions,
+    };
 
     fn claims(platform: Platform) -> Claims {
         let tcb = Tcb { fmc: None, bootloader: 1, tee: 1, snp: 1, microcode: 1 };
+        let firmware = SnpFirmware { major: 1, minor: 55, build: 40 };
         let statement = SnpClaims {
             report_version: 3,
             measurement: Measurement::new([2; 48]),
@@ -222,6 +225,8 @@ mod tests {
                 svn: 0,
             },
             tcb: TcbVersions { current: tcb, reported: tcb, committed: tcb, launch: tcb },
+            firmware: FirmwareVersions { current: firmware, committed: firmware },
+            guest_abi: SnpAbi { major: 1, minor: 51 },
             mitigations: None,
             protections: [].into(),
             debug: false,

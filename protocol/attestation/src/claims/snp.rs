@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use sealane_policy::{SnpPermissions, Tcb as Floor};
+use sealane_policy::{SnpAbi, SnpFirmware, SnpPermissions, Tcb as Floor};
 use sealane_types::{
     ChipId, GuestLabel, HostData, KeyDigest, Measurement, MitigationVector, Product, SnpProtection,
 };
@@ -100,6 +100,15 @@ pub struct GuestIdentity {
     pub svn: u32,
 }
 
+/// API and build of the firmware.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FirmwareVersions {
+    /// That which runs.
+    pub current: SnpFirmware,
+    /// That which the platform cannot go back from.
+    pub committed: SnpFirmware,
+}
+
 /// The statements of an ATTESTATION_REPORT.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SnpClaims {
@@ -111,6 +120,8 @@ pub struct SnpClaims {
     pub(crate) provider: Option<String>,
     pub(crate) identity: GuestIdentity,
     pub(crate) tcb: TcbVersions,
+    pub(crate) firmware: FirmwareVersions,
+    pub(crate) guest_abi: SnpAbi,
     pub(crate) mitigations: Option<Mitigations>,
     pub(crate) protections: BTreeSet<SnpProtection>,
     pub(crate) debug: bool,
@@ -165,6 +176,17 @@ impl SnpClaims {
     #[must_use]
     pub const fn tcb(&self) -> &TcbVersions {
         &self.tcb
+    }
+
+    #[must_use]
+    pub const fn firmware(&self) -> &FirmwareVersions {
+        &self.firmware
+    }
+
+    /// The least ABI of firmware under which the guest may run, as its policy says.
+    #[must_use]
+    pub const fn guest_abi(&self) -> SnpAbi {
+        self.guest_abi
     }
 
     /// What reports before version 5 do not say.

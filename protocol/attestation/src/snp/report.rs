@@ -1,6 +1,7 @@
 //! ATTESTATION_REPORT (AMD 56860, table 23): layout, signature, and its agreement with the signing key.
 
 use aws_lc_rs::signature::{ECDSA_P384_SHA384_FIXED, UnparsedPublicKey};
+use sealane_policy::{SnpAbi, SnpFirmware};
 use sealane_types::{
     ChipId, Digest, GuestLabel, HostData, KeyDigest, Measurement, MitigationVector, Platform, Product,
     TcbStatus,
@@ -9,7 +10,9 @@ use sealane_types::{
 use super::SigningKey;
 use super::chain::VerifiedKey;
 use super::protections;
-use crate::claims::{Claims, GuestIdentity, Mitigations, Revocation, SnpClaims, Statement, Tcb, TcbVersions};
+use crate::claims::{
+    Claims, FirmwareVersions, GuestIdentity, Mitigations, Revocation, SnpClaims, Statement, Tcb, TcbVersions,
+};
 use crate::piece::VcekId;
 use crate::rejection::Rejection;
 
@@ -70,6 +73,8 @@ pub(super) fn verify(
         provider: key.provider.clone(),
         identity: report.identity()?,
         tcb,
+        firmware: report.firmware()?,
+        guest_abi: abi(policy),
         mitigations: report.mitigations()?,
         protections,
         debug: policy & POLICY_DEBUG != 0,
@@ -232,6 +237,14 @@ impl<'a> Report<'a> {
         })
     }
 
+    /// CURRENT_BUILD, _MINOR, _MAJOR, and the same of what is committed.
+    fn firmware(&self) -> Result<FirmwareVersions, Rejection> {
+        let version = |offset| {
+            self.field(offset).map(|[build, minor, major]: [u8; 3]| SnpFirmware { major, minor, build })
+        };
+        Ok(FirmwareVersions { current: version(0x1e8)?, committed: version(0x1ec)? })
+    }
+
     /// LAUNCH_MIT_VECTOR and CURRENT_MIT_VECTOR.
     fn mitigations(&self) -> Result<Option<Mitigations>, Rejection> {
         if self.version < 5 {
@@ -256,6 +269,12 @@ impl<'a> Report<'a> {
         }
         Ok(TcbVersions { current, reported, committed, launch })
     }
+}
+
+/// ABI_MAJOR and ABI_MINOR of a guest policy (§4.3).
+const fn abi(policy: u64) -> SnpAbi {
+    let [minor, major, ..] = policy.to_le_bytes();
+    SnpAbi { major, minor }
 }
 
 /// TCB_VERSION (§2.2; Turin's layout is its own).

@@ -1,7 +1,7 @@
 //! What an entry for SEV-SNP may insist on or permit beyond the values that every guest has.
 
 use sealane_attestation::{Degradation, Permission, Rejection, VerifiedPeer};
-use sealane_policy::{Entry, Floors, Pinnable, SnpIdentity, SnpReference};
+use sealane_policy::{Entry, Floors, Pinnable, SnpAbi, SnpFirmware, SnpIdentity, SnpReference};
 use sealane_simulated::Material;
 use sealane_simulated::forge::{Kind, REPORT_BYTES};
 use sealane_types::{GuestLabel, KeyDigest, MitigationVector, Product, Reason, SnpProtection};
@@ -20,6 +20,8 @@ const PLATFORM_INFO: usize = 0x40;
 const KEY_WORD: usize = 0x48;
 const ID_KEY: usize = 0xe0;
 const AUTHOR_KEY: usize = 0x110;
+const FIRMWARE: usize = 0x1e8;
+const COMMITTED: usize = 0x1ec;
 const LAUNCH_MITIGATIONS: usize = 0x1f8;
 const CURRENT_MITIGATIONS: usize = 0x200;
 
@@ -218,6 +220,44 @@ fn mitigations_were_there_at_launch_and_still_are() {
     assert_eq!(said(&inspected(&edited(|_| {})).unwrap()).mitigations(), None);
     assert_eq!(verdict(|_| {}, require), Err(Rejection::Mitigations));
     assert_eq!(Rejection::Mitigations.reason(), Reason::TcbTooLow);
+}
+
+#[test]
+fn firmware_is_at_least_as_new_as_demanded_and_cannot_go_back_below() {
+    let firmware = |major, minor, build| SnpFirmware { major, minor, build };
+    let with = |current: SnpFirmware, committed: SnpFirmware| {
+        let state = move |report: &mut Report| {
+            for (word, SnpFirmware { major, minor, build }) in [(FIRMWARE, current), (COMMITTED, committed)] {
+                report[word..word + 3].copy_from_slice(&[build, minor, major]);
+            }
+        };
+        verdict(state, |entry| entry.min_firmware = Some(firmware(1, 55, 40)))
+    };
+    for accepted in [firmware(1, 55, 40), firmware(1, 55, 41), firmware(1, 56, 0), firmware(2, 0, 0)] {
+        assert_eq!(with(accepted, accepted), Ok(()), "{accepted}");
+    }
+    let enough = firmware(1, 55, 40);
+    for found in [firmware(1, 55, 39), firmware(1, 54, 255), firmware(0, 255, 255)] {
+        let refused = Err(Rejection::FirmwareTooOld { found });
+        assert_eq!(
+            (with(found, found), with(enough, found), with(found, enough)),
+            (refused, refused, refused)
+        );
+    }
+    assert_eq!(Rejection::FirmwareTooOld { found: enough }.reason(), Reason::TcbTooLow);
+}
+
+#[test]
+fn a_guest_demands_as_much_of_its_firmware_as_the_policy_does() {
+    let with = |major: u8, minor: u8| {
+        let state = move |report: &mut Report| report[POLICY..POLICY + 2].copy_from_slice(&[minor, major]);
+        verdict(state, |entry| entry.min_guest_abi = Some(SnpAbi { major: 1, minor: 51 }))
+    };
+    assert_eq!([with(1, 51), with(1, 52), with(2, 0)], [Ok(()); 3]);
+    for (major, minor) in [(1, 50), (0, 255)] {
+        let found = SnpAbi { major, minor };
+        assert_eq!(with(major, minor), Err(Rejection::GuestAbiTooLow { found }));
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use sealane_types::{Assurance, Digest, Platform, PublicKey};
 
 pub(crate) use nitro::PCRS;
 pub use nitro::{NitroMeasurement, NitroPermissions, NitroReference};
-pub use snp::{SnpIdentity, SnpPermissions, SnpReference, Tcb};
+pub use snp::{SnpAbi, SnpFirmware, SnpIdentity, SnpPermissions, SnpReference, Tcb};
 pub use tdx::{TdxMeasurement, TdxPermissions, TdxReference};
 
 mod nitro;

@@ -15,6 +15,8 @@ pub(super) fn snp(lines: &mut Lines, settings: &mut Settings, reference: &SnpRef
         chip_ids,
         identity,
         min_tcb,
+        min_firmware,
+        min_guest_abi,
         mitigations,
         protections,
         vlek_providers: _,
@@ -33,6 +35,12 @@ pub(super) fn snp(lines: &mut Lines, settings: &mut Settings, reference: &SnpRef
     }
     if !min_tcb.is_empty() {
         lines.at(3, format!("with firmware of at least {}", tcb(min_tcb)));
+    }
+    if let Some(firmware) = min_firmware {
+        lines.at(3, format!("whose SEV-SNP API is at least {firmware}, and cannot go back below it"));
+    }
+    if let Some(abi) = min_guest_abi {
+        lines.at(3, format!("and the guest demands at least ABI {abi} of its firmware"));
     }
     if let Some(vector) = mitigations {
         lines.at(3, format!("whose mitigations {vector} were there at launch and still are"));

@@ -4,7 +4,7 @@ use sealane_policy::{Pinnable, SnpIdentity, SnpReference};
 
 use super::require;
 use crate::aspect::Aspect;
-use crate::claims::SnpClaims;
+use crate::claims::{FirmwareVersions, SnpClaims};
 use crate::rejection::Rejection;
 
 type Check = fn(&SnpClaims, &SnpReference) -> Result<(), Rejection>;
@@ -20,6 +20,8 @@ pub(super) const CHECKS: &[(Aspect, Check)] = &[
     (Aspect::Chip, chip),
     (Aspect::Provider, provider),
     (Aspect::Tcb, tcb),
+    (Aspect::Firmware, firmware),
+    (Aspect::GuestAbi, guest_abi),
     (Aspect::Mitigations, mitigations),
     (Aspect::Protections, protections),
     (Aspect::Permissions, permissions),
@@ -88,6 +90,17 @@ fn provider(claims: &SnpClaims, reference: &SnpReference) -> Result<(), Rejectio
 
 fn tcb(claims: &SnpClaims, reference: &SnpReference) -> Result<(), Rejection> {
     claims.reaches(&reference.min_tcb)
+}
+
+fn firmware(claims: &SnpClaims, reference: &SnpReference) -> Result<(), Rejection> {
+    let FirmwareVersions { current, committed } = *claims.firmware();
+    let found = current.min(committed);
+    require(reference.min_firmware.is_none_or(|floor| found >= floor), Rejection::FirmwareTooOld { found })
+}
+
+fn guest_abi(claims: &SnpClaims, reference: &SnpReference) -> Result<(), Rejection> {
+    let found = claims.guest_abi();
+    require(reference.min_guest_abi.is_none_or(|floor| found >= floor), Rejection::GuestAbiTooLow { found })
 }
 
 /// A report that is too old to tell has none.

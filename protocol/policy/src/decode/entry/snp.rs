@@ -4,7 +4,7 @@ use sealane_types::{MitigationVector, Product, SnpProtection};
 
 use super::super::{DIGEST, flag};
 use super::{any_initdata, values};
-use crate::document::{SnpIdentity, SnpPermissions, SnpReference, Tcb};
+use crate::document::{SnpAbi, SnpFirmware, SnpIdentity, SnpPermissions, SnpReference, Tcb};
 use crate::field::{Field, FieldError, Object};
 use crate::limits::{CHIP_IDS_MAX, PROVIDER_BYTES_MAX, VALUES_MAX};
 
@@ -43,6 +43,11 @@ pub(super) fn reference(object: &mut Object<'_>) -> Result<SnpReference, FieldEr
     let min_tcb =
         object.optional("minTcb", r#""minTcb": {"bootloader": 4, "tee": 0, "snp": 24, "microcode": 219}"#);
     let min_tcb = min_tcb.map(tcb).transpose()?.unwrap_or_default();
+    let min_firmware =
+        object.optional("minFirmware", r#""minFirmware": {"major": 1, "minor": 55, "build": 40}"#);
+    let min_firmware = min_firmware.map(firmware).transpose()?;
+    let min_guest_abi = object.optional("minGuestAbi", r#""minGuestAbi": {"major": 1, "minor": 51}"#);
+    let min_guest_abi = min_guest_abi.map(abi).transpose()?;
     let mitigations = object.optional("requireMitigations", r#""requireMitigations": "0000000000000001""#);
     let mitigations = mitigations.map(|field| mitigations_of(&field)).transpose()?;
     let protections = object.optional("require", r#""require": ["AliasCheck", "CiphertextHiding"]"#);
@@ -62,6 +67,8 @@ pub(super) fn reference(object: &mut Object<'_>) -> Result<SnpReference, FieldEr
         chip_ids,
         identity: identity(object)?,
         min_tcb,
+        min_firmware,
+        min_guest_abi,
         mitigations,
         protections,
         vlek_providers,
@@ -115,6 +122,27 @@ fn tcb(field: Field<'_>) -> Result<Tcb, FieldError> {
     };
     object.close()?;
     Ok(tcb)
+}
+
+fn firmware(field: Field<'_>) -> Result<SnpFirmware, FieldError> {
+    let mut object = field.object()?;
+    let firmware = SnpFirmware {
+        major: object.required("major", r#""major": 1"#)?.byte(u8::MAX)?,
+        minor: object.required("minor", r#""minor": 55"#)?.byte(u8::MAX)?,
+        build: object.required("build", r#""build": 40"#)?.byte(u8::MAX)?,
+    };
+    object.close()?;
+    Ok(firmware)
+}
+
+fn abi(field: Field<'_>) -> Result<SnpAbi, FieldError> {
+    let mut object = field.object()?;
+    let abi = SnpAbi {
+        major: object.required("major", r#""major": 1"#)?.byte(u8::MAX)?,
+        minor: object.required("minor", r#""minor": 51"#)?.byte(u8::MAX)?,
+    };
+    object.close()?;
+    Ok(abi)
 }
 
 fn permissions(object: &mut Object<'_>) -> Result<SnpPermissions, FieldError> {

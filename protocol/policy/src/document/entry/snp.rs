@@ -1,6 +1,7 @@
 //! What AMD SEV-SNP evidence must show.
 
 use std::collections::BTreeSet;
+use std::fmt;
 
 use sealane_types::{
     ChipId, GuestLabel, HostData, KeyDigest, Measurement, MitigationVector, Product, SnpProtection,
@@ -26,6 +27,10 @@ pub struct SnpReference {
     pub identity: SnpIdentity,
     /// Floor for the reported, committed and launch TCB.
     pub min_tcb: Tcb,
+    /// Floor for the firmware that runs and for that which the platform cannot go back from. None: any.
+    pub min_firmware: Option<SnpFirmware>,
+    /// Floor for the ABI that the guest's own policy demands of the firmware. None: any.
+    pub min_guest_abi: Option<SnpAbi>,
     /// Mitigations that the platform must have had at launch and must have now. None: any.
     pub mitigations: Option<MitigationVector>,
     /// What must protect the guest besides.
@@ -83,6 +88,33 @@ impl Tcb {
     pub fn is_floor(&self) -> bool {
         let Self { fmc: _, bootloader, tee, snp, microcode } = self;
         [bootloader, tee, snp, microcode].into_iter().any(Option::is_some)
+    }
+}
+
+/// The API version of SEV-SNP firmware and its build (AMD 56860, table 23), in the order in which they count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SnpFirmware {
+    pub major: u8,
+    pub minor: u8,
+    pub build: u8,
+}
+
+impl fmt::Display for SnpFirmware {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{} build {}", self.major, self.minor, self.build)
+    }
+}
+
+/// A version of the firmware's ABI, as a guest's policy demands it (AMD 56860, §4.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SnpAbi {
+    pub major: u8,
+    pub minor: u8,
+}
+
+impl fmt::Display for SnpAbi {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.major, self.minor)
     }
 }
 

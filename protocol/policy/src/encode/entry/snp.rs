@@ -1,7 +1,7 @@
 //! What an entry for SEV-SNP evidence pins and permits.
 
 use super::super::{Members, text};
-use crate::document::{SnpIdentity, SnpPermissions, SnpReference, Tcb};
+use crate::document::{SnpAbi, SnpFirmware, SnpIdentity, SnpPermissions, SnpReference, Tcb};
 use crate::json::Tree;
 
 pub(super) fn snp(members: Members, reference: &SnpReference) -> Members {
@@ -13,6 +13,8 @@ pub(super) fn snp(members: Members, reference: &SnpReference) -> Members {
         chip_ids,
         identity,
         min_tcb,
+        min_firmware,
+        min_guest_abi,
         mitigations,
         protections,
         vlek_providers,
@@ -25,6 +27,8 @@ pub(super) fn snp(members: Members, reference: &SnpReference) -> Members {
         .listed("products", products)
         .listed("chipIds", chip_ids)
         .optional("minTcb", (!min_tcb.is_empty()).then(|| tcb(min_tcb)))
+        .optional("minFirmware", min_firmware.map(firmware))
+        .optional("minGuestAbi", min_guest_abi.map(abi))
         .optional("requireMitigations", mitigations.map(text))
         .listed("require", protections)
         .listed("vlekProviders", vlek_providers);
@@ -53,6 +57,22 @@ fn permitted(members: Members, permissions: &SnpPermissions) -> Members {
         .raised("allowTio", tio)
         .raised("allowMilan", milan)
         .optional("maxVmpl", (vmpl_max > 0).then_some(Tree::Integer(vmpl_max)))
+}
+
+fn firmware(firmware: SnpFirmware) -> Tree {
+    let SnpFirmware { major, minor, build } = firmware;
+    let number = |value: u8| Tree::Integer(u64::from(value));
+    Members::default()
+        .put("major", number(major))
+        .put("minor", number(minor))
+        .put("build", number(build))
+        .done()
+}
+
+fn abi(abi: SnpAbi) -> Tree {
+    let SnpAbi { major, minor } = abi;
+    let number = |value: u8| Tree::Integer(u64::from(value));
+    Members::default().put("major", number(major)).put("minor", number(minor)).done()
 }
 
 fn tcb(tcb: &Tcb) -> Tree {
