@@ -65,6 +65,8 @@ enum Command {
     },
     /// Check the rules of the codebase that a compiler does not
     Tidy,
+    /// Write docs/attacks.md from tests/attacks.yaml
+    Attacks,
 }
 
 fn main() -> ExitCode {
@@ -95,6 +97,7 @@ fn run(command: Command, root: &Path) -> Result<()> {
         Command::Test(scope) => test::run(root, &scope),
         Command::Removals { only } => removals::run(root, only.as_deref()),
         Command::Tidy => tidy::run(root),
+        Command::Attacks => tidy::answers::write(root),
     }
 }
 

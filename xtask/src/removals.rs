@@ -1,4 +1,4 @@
-//! Takes the answers of SECURITY.md away, one at a time, and demands that a test notices.
+//! Takes the answers of docs/attacks.md away, one at a time, and demands that a test notices.
 //!
 //! The list is `tests/removals.yaml`. Every edit is made in a copy of the tree with a build folder of its own, so that
 //! nothing which lacks an answer can ever be started by mistake.

@@ -25,7 +25,7 @@ enum Reach {
 use Reach::{Chart, Everything, Package, PackageAndPython, Python, Text};
 
 /// The longest beginning that fits a path decides.
-const TABLE: [(&str, Reach); 55] = [
+const TABLE: [(&str, Reach); 56] = [
     (".cargo/", Everything),
     (".ci/", Text),
     (".config/", Everything),
@@ -67,6 +67,7 @@ const TABLE: [(&str, Reach); 55] = [
     ("sidecar/http/", Package("sealane-http")),
     ("sidecar/sim/", PackageAndPython("sealane-sidecar-sim")),
     ("sidecar/xdp/", Package("sealane-xdp")),
+    ("tests/attacks.yaml", Package("xtask")),
     ("tests/chart/", Chart),
     ("tests/devices/", Package("sealane-devices")),
     ("tests/e2e/", Package("sealane-e2e")),
