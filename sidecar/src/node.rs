@@ -223,13 +223,7 @@ impl Node {
             let measured = Measured {
                 initdata: initdata.clone(),
                 pod: config.pod.clone(),
-                own_static,
-                clock: Arc::clone(&context.clock),
-                policy: Arc::clone(&policy),
-                prover: context.prover.clone(),
-                judge: Arc::clone(&context.judge),
-                peer: appraisal.peer.clone(),
-                collateral: collateral.subscribe(),
+                appraisal: appraisal.clone(),
             };
             tokio::spawn(measured.prove());
         }

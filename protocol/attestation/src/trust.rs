@@ -11,9 +11,8 @@
 
 use std::collections::BTreeSet;
 
-use aws_lc_rs::digest::{SHA256, digest};
-use sealane_policy::VerifiedPolicy;
 use sealane_policy::limits::AUTHORITY_KEYS_MAX;
+use sealane_policy::{VerifiedPolicy, digest_of};
 use sealane_types::{Digest, Namespace, PolicyName, PublicKey, RootSource, Roots};
 
 use crate::codec::{Reader, put_prefixed};
@@ -78,9 +77,7 @@ impl TrustConfiguration {
         let mut bytes = Vec::new();
         put_prefixed(&mut bytes, LABEL);
         bytes.extend_from_slice(&self.to_bytes());
-        let mut sha256 = [0; 32];
-        sha256.iter_mut().zip(digest(&SHA256, &bytes).as_ref()).for_each(|(to, from)| *to = *from);
-        Digest::new(sha256)
+        digest_of(&bytes)
     }
 
     /// Whether a verifier under `policy` may rely on a side with this configuration: it trusts nobody whom the verifier does

@@ -1,87 +1,70 @@
 //! Whether this pod's guest was started with the initdata that the control plane tells of.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use sealane_attestation::binding::{Leaf, Purpose, ReportSubject, Role, report_data};
-use sealane_attestation::{Collateral, measures_initdata};
-use sealane_types::{Digest, PeerName, PodIdentity};
-use tokio::sync::watch;
+use sealane_attestation::binding::{ReportSubject, report_data};
+use sealane_attestation::measures_initdata;
+use sealane_types::{Digest, PodIdentity};
 
-use super::judge::Judge;
-use super::prover::{PolicyBinding, Prover};
+use super::own::Appraisal;
+use super::prover::PolicyBinding;
 use crate::config::initdata::Initdata;
-use crate::policy::PolicyKeeper;
-use crate::session::clock::Clock;
 
 /// A platform that gave nothing is asked again after this.
 const RETRY_AFTER: Duration = Duration::from_secs(15);
-/// Nothing is stated yet: this evidence leaves the pod to nobody.
-const NOTHING: [u8; 32] = [0; 32];
 
 /// Who asks, and what.
 #[derive(Debug)]
 pub(crate) struct Measured {
     pub(crate) initdata: Initdata,
     pub(crate) pod: PodIdentity,
-    pub(crate) own_static: [u8; 32],
-    pub(crate) clock: Arc<Clock>,
-    pub(crate) policy: Arc<PolicyKeeper>,
-    pub(crate) prover: Prover,
-    pub(crate) judge: Arc<Judge>,
-    /// The value changes when the provider does.
-    pub(crate) peer: watch::Receiver<Option<PeerName>>,
-    pub(crate) collateral: watch::Receiver<Arc<Collateral>>,
+    /// Who asks for own evidence, and by what it is looked at.
+    pub(crate) appraisal: Appraisal,
 }
 
 impl Measured {
     /// Has the roots in the initdata count once own evidence shows that it was measured.
     pub(crate) async fn prove(mut self) {
         // Before there is a configuration nobody has chosen a platform.
-        if self.peer.changed().await.is_err() {
+        if self.appraisal.peer.changed().await.is_err() {
             return;
         }
         loop {
-            self.collateral.mark_unchanged();
-            self.peer.mark_unchanged();
+            self.appraisal.collateral.mark_unchanged();
+            self.appraisal.peer.mark_unchanged();
             match self.look().await {
-                Ok(()) => return self.policy.roots_proven(),
-                Err(why) => self.policy.roots_unproven(&why),
+                Ok(()) => return self.appraisal.policy.roots_proven(),
+                Err(why) => self.appraisal.policy.roots_unproven(&why),
             }
             tokio::select! {
                 () = tokio::time::sleep(RETRY_AFTER) => {}
-                changed = self.peer.changed() => if changed.is_err() { return },
-                changed = self.collateral.changed() => if changed.is_err() { return },
+                changed = self.appraisal.peer.changed() => if changed.is_err() { return },
+                changed = self.appraisal.collateral.changed() => if changed.is_err() { return },
             }
         }
     }
 
     async fn look(&self) -> Result<(), String> {
-        let leaf = Leaf::new(
-            Purpose::Audit,
-            Role::Initiator,
-            &NOTHING,
-            &NOTHING,
-            &self.own_static,
-            &self.own_static,
-        );
-        let nothing = Digest::new(NOTHING);
+        let Appraisal { own_static, clock, prover, judge, .. } = &self.appraisal;
+        let leaf = self.appraisal.leaf();
+        // Nothing is stated yet, and nobody is shown this evidence.
+        let nothing = Digest::new([0; 32]);
         let binding = PolicyBinding { policy: nothing, trust: nothing };
-        let message = self.prover.prove(leaf, binding).await.map_err(|missing| missing.to_string())?;
+        let message = prover.prove(leaf, binding).await.map_err(|missing| missing.to_string())?;
         if message.workload.is_some() {
             return Err("the evidence is that of a node, which measures no pod's initdata".to_owned());
         }
         let subject = ReportSubject {
             platform: message.evidence.platform(),
             pod: &self.pod,
-            own_static: &self.own_static,
+            own_static,
             policy: &nothing,
             trust: &nothing,
             workload: None,
         };
         let (leaves, root) = (message.path.leaves(), message.path.root(&leaf));
         let expected = report_data(&subject, leaves, &root);
-        let inspected = self.judge.inspect_own(message.evidence, self.clock.unix()).await;
+        let inspected = judge.inspect_own(message.evidence, clock.unix()).await;
         let claims = inspected.map_err(|rejection| rejection.to_string())?;
         if claims.report_data() != Some(&expected) {
             return Err("the evidence is not of this process".to_owned());
@@ -96,6 +79,8 @@ impl Measured {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use futures::FutureExt as _;
     use futures::future::BoxFuture;
     use sealane_attestation::{Format, StatedWorkload, VendorRoots};
@@ -103,11 +88,17 @@ mod tests {
     use sealane_simulated::Platform;
     use sealane_types::{Namespace, RootSource, UnixSeconds};
 
+    use tokio::sync::watch;
+
     use super::*;
     use crate::collateral::CollateralKeeper;
     use crate::config::Anchors;
+    use crate::evidence::judge::Judge;
+    use crate::evidence::prover::Prover;
     use crate::evidence::provider::{Provider, ProviderError, Quote, QuoteRequest};
     use crate::metrics::Metrics;
+    use crate::policy::PolicyKeeper;
+    use crate::session::clock::Clock;
 
     const INITDATA: &[u8] = b"version = \"0.1.0\"\n";
 
@@ -148,13 +139,15 @@ mod tests {
         Measured {
             initdata: Initdata::read(annotation).unwrap(),
             pod,
-            own_static: [7; 32],
-            clock,
-            policy,
-            prover,
-            judge: Arc::new(Judge::new(Arc::clone(&collateral), metrics.proofs)),
-            peer: watch::channel(None).1,
-            collateral: collateral.subscribe(),
+            appraisal: Appraisal {
+                own_static: [7; 32],
+                clock,
+                policy,
+                prover,
+                judge: Arc::new(Judge::new(Arc::clone(&collateral), metrics.proofs)),
+                peer: watch::channel(None).1,
+                collateral: collateral.subscribe(),
+            },
         }
     }
 
@@ -175,7 +168,7 @@ mod tests {
     #[tokio::test]
     async fn without_a_platform_initdata_counts_for_nothing() {
         let measured = measured(INITDATA, Started { of_a_node: false, of_another: false });
-        measured.prover.select(Err((&ProviderError::Unavailable).into()));
+        measured.appraisal.prover.select(Err((&ProviderError::Unavailable).into()));
         assert!(measured.look().await.unwrap_err().contains("no attestation platform"));
     }
 }

@@ -119,21 +119,18 @@ impl Appraisal {
         )
     }
 
+    /// There is no handshake, so nothing of one is bound; the purpose keeps a quote for it from serving as any other.
+    pub(super) fn leaf(&self) -> Leaf {
+        let (nothing, own) = ([0; 32], &self.own_static);
+        Leaf::new(Purpose::Audit, Role::Initiator, &nothing, &nothing, own, own)
+    }
+
     async fn prove_and_judge(
         &self,
         peer: PeerName,
         held: Arc<Held>,
     ) -> Result<VerifiedPeer, (Reason, String)> {
-        // There is no handshake, so nothing of one is bound; the purpose keeps this quote from serving as any other.
-        let nothing = [0; 32];
-        let leaf = Leaf::new(
-            Purpose::Audit,
-            Role::Initiator,
-            &nothing,
-            &nothing,
-            &self.own_static,
-            &self.own_static,
-        );
+        let leaf = self.leaf();
         let message = self
             .prover
             .prove(leaf, PolicyBinding { policy: held.policy.digest(), trust: held.trust.digest() })
