@@ -20,7 +20,7 @@ use serde_json::Value;
 
 use crate::edit::encode;
 use crate::targets::packets::{AGAIN, ELSEWHERE, FRAMES, SKIP, UPDATE, WAIT};
-use crate::targets::{bundle, nitro, policy, tdx};
+use crate::targets::{bundle, configuration as started_with, nitro, policy, tdx};
 
 static FRAME: LazyLock<Value> = LazyLock::new(|| vectors(include_str!("../../vectors/frame.json")));
 static POLICY: LazyLock<Value> = LazyLock::new(|| vectors(include_str!("../../vectors/policy.json")));
@@ -65,6 +65,7 @@ pub fn of(target: &str) -> Vec<Vec<u8>> {
         "registration" => vec![register().encode_to_vec()],
         "report_message" => vec![report().encode_to_vec(), Report::default().encode_to_vec()],
         "environment" => environments(),
+        "initdata" => started_with::initdata_seeds(),
         "file" => files(),
         other => panic!("no seeds for {other}"),
     }

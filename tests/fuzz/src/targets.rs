@@ -1,7 +1,7 @@
 //! The targets, and what each may cost.
 
 pub(crate) mod bundle;
-mod configuration;
+pub(crate) mod configuration;
 mod control;
 mod datagrams;
 mod door;
@@ -92,6 +92,12 @@ pub const TARGETS: &[Target] = &[
         run: configuration::variables,
         memory: memory(128, 64 << 10),
         mutations: 2_000,
+    },
+    Target {
+        name: "initdata",
+        run: configuration::initdata,
+        memory: memory(512, 16 << 20),
+        mutations: 1_000,
     },
     Target { name: "file", run: configuration::yaml, memory: memory(512, 256 << 10), mutations: 1_000 },
 ];

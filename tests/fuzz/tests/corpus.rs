@@ -75,6 +75,7 @@ replays!(
     frames,
     hello,
     inbound,
+    initdata,
     keyed,
     nitro,
     outbound,

@@ -1,7 +1,14 @@
 //! What a sidecar is started with: the environment that the webhook sets, and the file of one outside a cluster.
 
+use std::io::Write as _;
 use std::path::Path;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
+use sealane_sidecar::config::initdata::{Initdata, ROOTS_MEMBER};
 use sealane_sidecar::config::{ConfigError, environment, file};
 
 use crate::seeds;
@@ -58,4 +65,48 @@ pub(super) fn yaml(data: &[u8]) {
     assert!(config.control.is_none());
     let desired = config.fixed.expect("a file is the whole desired state");
     assert!(desired.sessions.len() <= sealane_sidecar::desired::SESSIONS_MAX);
+}
+
+/// The most that is measured, as Kata has it.
+const INITDATA_BYTES_MAX: usize = 1 << 20;
+
+/// The annotation as it comes, and the same bytes packed as Kata has them packed: what is measured is what was packed.
+pub(super) fn initdata(data: &[u8]) {
+    if let Ok(read) = Initdata::read(data) {
+        assert!(read.measured().len() <= INITDATA_BYTES_MAX);
+        let roots = read.roots();
+        assert!(!matches!(roots, Ok(Some(roots)) if roots.is_empty()));
+    }
+    if let Ok(read) = Initdata::read(packed(data).as_bytes()) {
+        assert_eq!(read.measured(), data);
+        drop(read.roots());
+    }
+}
+
+fn packed(text: &[u8]) -> String {
+    let mut packing = GzEncoder::new(Vec::new(), Compression::fast());
+    packing.write_all(text).unwrap();
+    STANDARD.encode(packing.finish().unwrap())
+}
+
+pub(crate) fn initdata_seeds() -> Vec<Vec<u8>> {
+    let file = |roots: &str| {
+        format!(
+            "version = \"0.1.0\"\nalgorithm = \"sha256\"\n[data]\n\"policy.rego\" = \"\"\n\"{ROOTS_MEMBER}\" = '''{roots}'''\n"
+        )
+    };
+    let honest = file(&format!("[{}]", seeds::roots()));
+    // What unpacks to a thousand times its size, and what nests.
+    let long = packed(&vec![b' '; INITDATA_BYTES_MAX + 1]).into_bytes();
+    let deep = format!("a = {}", "[".repeat(200)).into_bytes();
+    let packed = packed(honest.as_bytes()).into_bytes();
+    vec![
+        honest.into_bytes(),
+        packed,
+        file("[]").into_bytes(),
+        file("{").into_bytes(),
+        long,
+        deep,
+        b"{}".to_vec(),
+    ]
 }
