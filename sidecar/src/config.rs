@@ -71,6 +71,8 @@ pub struct CollateralSources {
     pub directory: Option<PathBuf>,
     /// None: no service is asked.
     pub fetch: Option<Sources>,
+    /// A directory in which what was seen survives a restart. None: it is forgotten with the process.
+    pub state: Option<PathBuf>,
 }
 
 /// An OTLP collector.

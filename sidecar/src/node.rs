@@ -350,7 +350,11 @@ fn keeper(
         // Without it evidence of hardware is refused for want of collateral, and everything else goes on.
         fetcher.inspect_err(|error| tracing::error!("no service is asked for collateral: {error}")).ok()
     });
-    Arc::new(CollateralKeeper::new(roots, Arc::clone(clock), fetcher, metrics.collateral.clone()))
+    let keeper = CollateralKeeper::new(roots, Arc::clone(clock), fetcher, metrics.collateral.clone());
+    Arc::new(match &config.collateral.state {
+        Some(directory) => keeper.remembering(directory.clone()),
+        None => keeper,
+    })
 }
 
 /// Opens the data port. This comes before any thread is started if what opening a device needs is to be dropped.

@@ -33,6 +33,8 @@ struct Line {
     until: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tcb_evaluation: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    crl_number: Option<u64>,
     /// `Fresh`, `Expired`, `NotYetValid` or `Refused`.
     state: &'static str,
     /// Why a piece is refused.
@@ -84,7 +86,7 @@ impl Contents {
         if let Some(expires) = expires {
             text.push_str(&format!("  the first piece is over at {expires}\n"));
         }
-        let heading = ["PIECE", "VALID UNTIL", "TCB EVALUATION", "STATE"].map(str::to_owned).to_vec();
+        let heading = ["PIECE", "VALID UNTIL", "NUMBER", "STATE"].map(str::to_owned).to_vec();
         let rows: Vec<_> = std::iter::once(heading).chain(pieces.iter().map(Line::row)).collect();
         format!("{text}\n{}", table(&rows))
     }
@@ -104,6 +106,7 @@ impl Line {
             from: Some(from.to_string()),
             until: Some(until.to_string()),
             tcb_evaluation: piece.evaluation(),
+            crl_number: piece.crl_number(),
             state,
             problem: None,
             left: left.map(|seconds| Lifetime { seconds }),
@@ -116,6 +119,7 @@ impl Line {
             from: None,
             until: None,
             tcb_evaluation: None,
+            crl_number: None,
             state: "Refused",
             problem: Some(problem),
             left: None,
@@ -129,7 +133,7 @@ impl Line {
             (None, None) if self.state == "Expired" => "EXPIRED".to_owned(),
             (None, None) => "not valid yet".to_owned(),
         };
-        let evaluation = self.tcb_evaluation.map(|number| number.to_string());
-        vec![self.what.clone(), self.until.clone().unwrap_or_default(), evaluation.unwrap_or_default(), state]
+        let number = self.tcb_evaluation.map(u64::from).or(self.crl_number).map(|number| number.to_string());
+        vec![self.what.clone(), self.until.clone().unwrap_or_default(), number.unwrap_or_default(), state]
     }
 }

@@ -5,7 +5,9 @@ mod entry;
 use std::collections::BTreeSet;
 use std::fmt::{Display, Write as _};
 
-use sealane_policy::{Document, Entry, Floors, PolicyPeer, SessionKind, SessionRule, Timestamp, key_id};
+use sealane_policy::{
+    CollateralRules, Document, Entry, Floors, PolicyPeer, SessionKind, SessionRule, Timestamp, key_id,
+};
 use sealane_types::{KeyId, RootSource};
 
 use crate::lifetime::Lifetime;
@@ -90,7 +92,7 @@ pub(crate) fn describe(document: &Document, now: Timestamp) -> String {
         1,
         format!("is attested again after {attested} at the latest, or as soon as the control plane asks for"),
     );
-    lines.at(1, describe_grace(collateral.grace_seconds));
+    describe_collateral(&mut lines, collateral);
     if let Some(auditors) = auditors {
         lines.at(
             1,
@@ -105,6 +107,21 @@ pub(crate) fn describe_entry(entry: &Entry) -> String {
     let mut lines = Lines::default();
     entry::describe(&mut lines, entry);
     lines.0
+}
+
+fn describe_collateral(lines: &mut Lines, rules: &CollateralRules) {
+    let CollateralRules { grace_seconds, max_age_seconds, min_crl_number, min_tcb_evaluation } = rules;
+    lines.at(1, describe_grace(*grace_seconds));
+    if let Some(seconds) = max_age_seconds {
+        let most = Lifetime { seconds: *seconds };
+        lines.at(1, format!("and never for longer than {most} after they were issued"));
+    }
+    for (issuer, number) in min_crl_number {
+        lines.at(1, format!("and the revocation list of {issuer} only from number {number} on"));
+    }
+    if let Some(number) = min_tcb_evaluation {
+        lines.at(1, format!("and Intel's statements only from tcbEvaluationDataNumber {number} on"));
+    }
 }
 
 fn describe_grace(seconds: u64) -> String {

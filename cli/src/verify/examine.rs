@@ -139,10 +139,18 @@ fn revocation(checks: &mut Checks, claims: &Claims) {
 
 /// Whether certificates, lists and statements count, which may be longer than their dates say.
 fn lasting(checks: &mut Checks, claims: &Claims, policy: &VerifiedPolicy, now: UnixSeconds) {
-    let (about, end) = ("collateral", claims.expires());
-    if now > end && now <= claims.lasts(policy.document().collateral.grace_seconds) {
+    let (about, end, counts) = ("collateral", claims.expires(), claims.lasts(&policy.document().collateral));
+    if now > end && now <= counts {
         let seen = format!("over since {}, within the policy's grace", Timestamp::from(end));
         checks.degraded(about, seen, Some(Reason::CollateralStale));
+    } else if counts < end {
+        let seen =
+            format!("counts until {}, by the policy's collateral.maxAgeSeconds", Timestamp::from(counts));
+        if now > counts {
+            checks.failed(about, seen, Reason::CollateralExpired)
+        } else {
+            checks.ok(about, seen)
+        }
     } else {
         until(checks, about, end, now, Reason::CollateralExpired);
     }

@@ -16,10 +16,19 @@ pub(super) const TARGETS_VOLUME: &str = "sealane-target";
 pub(super) const KEY_VOLUME: &str = "sealane-key";
 pub(super) const AGENT_VOLUME: &str = "sealane-agent";
 pub(super) const COLLATERAL_VOLUME: &str = "sealane-collateral";
+pub(super) const STATE_VOLUME: &str = "sealane-state";
 /// Annotation with the port of a sidecar's metrics on the host's network.
 pub(super) const ADMIN_PORT_ANNOTATION: &str = "sealane.dev/admin-port";
-const VOLUMES: [&str; 7] =
-    [DOOR_VOLUME, TOKEN_VOLUME, INITDATA_VOLUME, TARGETS_VOLUME, KEY_VOLUME, AGENT_VOLUME, COLLATERAL_VOLUME];
+const VOLUMES: [&str; 8] = [
+    DOOR_VOLUME,
+    TOKEN_VOLUME,
+    INITDATA_VOLUME,
+    TARGETS_VOLUME,
+    KEY_VOLUME,
+    AGENT_VOLUME,
+    COLLATERAL_VOLUME,
+    STATE_VOLUME,
+];
 
 /// Kubernetes' label of a node's operating system.
 const OS_LABEL: &str = "kubernetes.io/os";

@@ -12,8 +12,9 @@ use serde_json::{Value, json};
 use super::af_xdp::CAPABILITIES;
 use super::context::InjectionContext;
 use super::pod_shape::{
-    AGENT_VOLUME, COLLATERAL_VOLUME, DOOR_VOLUME, INITDATA_VOLUME, InjectError, KEY_VOLUME, TARGETS_VOLUME,
-    TOKEN_VOLUME, admin_port, drain_seconds, has_cluster_dns, on_host_network, simulated_form,
+    AGENT_VOLUME, COLLATERAL_VOLUME, DOOR_VOLUME, INITDATA_VOLUME, InjectError, KEY_VOLUME, STATE_VOLUME,
+    TARGETS_VOLUME, TOKEN_VOLUME, admin_port, drain_seconds, has_cluster_dns, on_host_network,
+    simulated_form,
 };
 use super::sizing::Sizing;
 use crate::names::control_name;
@@ -21,6 +22,8 @@ use crate::names::control_name;
 /// Mounts of the sidecar's own volumes.
 const TOKEN_DIRECTORY: &str = "/var/run/secrets/sealane.dev";
 const INITDATA_DIRECTORY: &str = "/run/sealane-initdata";
+/// No other container mounts it.
+const STATE_DIRECTORY: &str = "/var/lib/sealane";
 const KEY_DIRECTORY: &str = "/run/sealane-key";
 /// The private key in its Secret.
 const KEY_FILE: &str = "key.pem";
@@ -43,6 +46,7 @@ pub(super) fn container(
         json!({"name": DOOR_VOLUME, "mountPath": DOOR_DIRECTORY}),
         json!({"name": TOKEN_VOLUME, "mountPath": TOKEN_DIRECTORY, "readOnly": true}),
         json!({"name": COLLATERAL_VOLUME, "mountPath": COLLATERAL_DIRECTORY, "readOnly": true}),
+        json!({"name": STATE_VOLUME, "mountPath": STATE_DIRECTORY}),
     ];
     if host_network {
         mounts.push(json!({"name": TARGETS_VOLUME, "mountPath": TARGETS_DIRECTORY}));
@@ -136,6 +140,7 @@ fn environment(
         field("SEALANE_POD_IPS", "status.podIPs"),
         field("SEALANE_NODE_NAME", "spec.nodeName"),
         plain("SEALANE_COLLATERAL", COLLATERAL_DIRECTORY.to_owned()),
+        plain("SEALANE_STATE", STATE_DIRECTORY.to_owned()),
         plain("SEALANE_DOOR", DOOR_SOCKET.to_owned()),
         plain("SEALANE_GRPC", GRPC_SOCKET.to_owned()),
         plain("SEALANE_DATA_PORT", port(settings.data_port)),
@@ -207,6 +212,8 @@ pub(super) fn volumes(spec: &PodSpec, context: &InjectionContext<'_>) -> Vec<Val
             "audience": sealane_operator_api::well_known::CONTROL_AUDIENCE,
             "expirationSeconds": 3600, "path": "token",
         }}]}}),
+        // What the sidecar saw of collateral survives its restarts. It is no memory, which would count as the sidecar's.
+        json!({"name": STATE_VOLUME, "emptyDir": {"sizeLimit": "32Mi"}}),
     ];
     if on_host_network(spec) {
         volumes.push(json!({"name": TARGETS_VOLUME, "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}}));

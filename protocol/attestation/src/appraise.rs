@@ -146,7 +146,7 @@ pub fn judge_with(
     let binding = expected.bind(message)?;
     let claims = inspect_under(chains, &message.evidence, collateral, policy, now)?;
     let verified = appraise(&claims, peer, policy, &binding, now)?;
-    let evidence = claims.collateral_expires.map(|_| Arc::new(message.evidence.clone()));
+    let evidence = claims.collateral.map(|_| Arc::new(message.evidence.clone()));
     Ok(VerifiedPeer { evidence, edition: collateral.edition(), ..verified })
 }
 
@@ -194,9 +194,12 @@ fn weigh(
     let document = policy.document();
     let rules = document.peers.get(peer).ok_or(Rejection::PeerNotInPolicy)?;
     let claims = shown.claims;
-    if now > claims.lasts(document.collateral.grace_seconds) {
-        return Err(Rejection::CollateralExpired("what the evidence rests on has expired since"));
+    if now > claims.lasts(&document.collateral) {
+        return Err(Rejection::CollateralExpired(
+            "what the evidence rests on has expired since, or is older than the policy's collateral.maxAgeSeconds",
+        ));
     }
+    claims.check_numbers(&document.collateral)?;
     let has_lists = !matches!(claims.platform(), Platform::Simulated | Platform::Nitro | Platform::Key);
     if claims.revocation() == Revocation::Unchecked
         || (claims.revocation() == Revocation::NotApplicable && has_lists)

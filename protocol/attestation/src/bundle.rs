@@ -7,6 +7,7 @@
 
 mod document;
 mod error;
+mod json_piece;
 
 use std::collections::BTreeSet;
 
@@ -22,6 +23,7 @@ use document::check_size;
 
 pub use document::Bundle;
 pub use error::BundleError;
+pub(crate) use json_piece::JsonPiece;
 
 /// The DSSE payload type under which bundles are signed.
 pub const PAYLOAD_TYPE: &str = "application/vnd.sealane.collateral.v1+json";

@@ -7,13 +7,15 @@ mod tdx;
 
 use std::fmt;
 
-use sealane_types::{Digest, Measurement, Platform, TcbStatus, UnixSeconds};
+use sealane_policy::CollateralRules;
+use sealane_types::{CrlIssuer, Digest, Measurement, Platform, TcbStatus, UnixSeconds};
 
 pub use key::KeyClaims;
 pub use nitro::NitroClaims;
 pub use snp::{FirmwareVersions, GuestIdentity, Mitigations, SnpClaims, Tcb, TcbVersions};
 pub use tdx::TdxClaims;
 
+use crate::piece::Term;
 use crate::rejection::Rejection;
 
 /// A property of the guest or host that weakens isolation, so that a policy entry has to allow it.
@@ -103,8 +105,10 @@ pub struct Claims {
     pub(crate) revocation: Revocation,
     /// When the first certificate ends.
     pub(crate) expires: UnixSeconds,
-    /// When the first revocation list or statement ends, where there are such.
-    pub(crate) collateral_expires: Option<UnixSeconds>,
+    /// The revocation lists that were consulted, by issuer and number.
+    pub(crate) lists: Vec<(CrlIssuer, Option<u64>)>,
+    /// When the oldest revocation list or statement was issued, and when the first of them ends, where there are such.
+    pub(crate) collateral: Option<Term>,
 }
 
 /// What the evidence says in the terms of its form. Simulated evidence has the form of a real platform's.
@@ -171,12 +175,29 @@ impl Claims {
     /// When the first certificate or revocation list that these claims rest on expires; never for a pinned key.
     #[must_use]
     pub fn expires(&self) -> UnixSeconds {
-        self.lasts(0)
+        self.collateral.map_or(self.expires, |collateral| self.expires.min(collateral.until))
     }
 
-    /// As [`Self::expires`], where lists and statements count for `grace` seconds after their end.
+    /// The last second at which these claims count under `rules`, which may let lists and statements count for longer than
+    /// they say, or for less.
     #[must_use]
-    pub fn lasts(&self, grace: u64) -> UnixSeconds {
-        self.collateral_expires.map_or(self.expires, |until| self.expires.min(until.plus(grace)))
+    pub fn lasts(&self, rules: &CollateralRules) -> UnixSeconds {
+        let end = |Term { from, until }| rules.end(from, until);
+        self.collateral.map_or(self.expires, |collateral| self.expires.min(end(collateral)))
+    }
+
+    /// # Errors
+    /// [`Rejection`] where a list or statement that was consulted is numbered below what `rules` demand.
+    pub(crate) fn check_numbers(&self, rules: &CollateralRules) -> Result<(), Rejection> {
+        let old = self.lists.iter().find(|(issuer, number)| !rules.permits_list(*issuer, *number));
+        if let Some((issuer, found)) = old {
+            return Err(Rejection::CrlNumber { issuer: *issuer, found: found.unwrap_or(0) });
+        }
+        match &self.statement {
+            Statement::Tdx(tdx) if !rules.permits_evaluation(tdx.tcb_evaluation) => {
+                Err(Rejection::TcbEvaluation { found: tdx.tcb_evaluation })
+            }
+            _ => Ok(()),
+        }
     }
 }

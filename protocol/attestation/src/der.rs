@@ -3,7 +3,10 @@
 //! `der` reserves what a length claims, up to 256 MiB, before it looks whether so many bytes are there. Certificates of
 //! evidence come from remotes that have proved nothing, so every length is measured against its parent first.
 
+use x509_cert::crl::TbsCertList;
 use x509_cert::der::Decode;
+use x509_cert::der::oid::AssociatedOid;
+use x509_cert::ext::pkix::CrlNumber;
 
 /// Certificates nest less than ten deep.
 const DEPTH_MAX: usize = 16;
@@ -37,6 +40,19 @@ pub(crate) fn signed(bytes: &[u8]) -> Option<Signed<'_>> {
     // The first octet counts unused bits, of which a signature has none.
     let signature = bits.content.strip_prefix(&[0])?;
     Some(Signed { content, algorithm: algorithm.content, signature })
+}
+
+/// The number of a revocation list, by which a newer one is told from an older one of its issuer (RFC 5280 §5.2.3, at most
+/// 20 octets); nothing where it has none that can be read. One that is beyond 64 bits is taken for the highest below.
+pub(crate) fn crl_number(list: &TbsCertList) -> Option<u64> {
+    let mut extensions = list.crl_extensions.iter().flatten();
+    let extension = extensions.find(|extension| extension.extn_id == CrlNumber::OID)?;
+    let CrlNumber(number) = decode(extension.extn_value.as_bytes())?;
+    let octets = number.as_bytes();
+    if octets.len() > size_of::<u64>() {
+        return Some(u64::MAX);
+    }
+    Some(octets.iter().fold(0, |number, octet| number << 8 | u64::from(*octet)))
 }
 
 /// Whether `rest` is a row of elements, each of which lies within it, down to the innermost.

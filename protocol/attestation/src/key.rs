@@ -47,7 +47,8 @@ pub(crate) fn inspect(evidence: &Evidence) -> Result<Claims, Rejection> {
         tcb_status: None,
         revocation: Revocation::NotApplicable,
         expires: UnixSeconds::NEVER,
-        collateral_expires: None,
+        lists: Vec::new(),
+        collateral: None,
     })
 }
 

@@ -72,7 +72,7 @@ pub use message::EvidenceMessage;
 pub use piece::{PckAuthority, Piece, PieceId, SignedStatement, Term, VcekId, VerifiedPiece};
 pub use rejection::{Rejection, TcbVersion};
 pub use snp::{ChainCache, vcek_ids};
-pub use stock::{Adoption, Stock, Taken, VendorRoots};
+pub use stock::{Adoption, RecordError, Stock, Taken, VendorRoots};
 pub use tdx::{TdxCollateral, TdxRoot};
 pub use trust::{InvalidTrustConfiguration, TrustConfiguration};
 pub use workload::{StatedWorkload, Unstatable};

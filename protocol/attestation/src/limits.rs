@@ -63,6 +63,11 @@ pub const BUNDLE_AHEAD_SECONDS_MAX: u64 = 24 * 60 * 60;
 pub const VCEKS_MAX: usize = 512;
 /// Families of Intel's processors whose TCB info is held.
 pub const FAMILIES_MAX: usize = 64;
+/// Pieces with dates of a vendor's that are held at most: lists of three roots of AMD's, of Intel's root and of its two
+/// authorities, one QE identity, and the TCB info of every family.
+pub const RECORD_PIECES_MAX: usize = 7 + FAMILIES_MAX;
+/// Record of what is held, in JSON; as many pieces as there can be fit, however large.
+pub const RECORD_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// How far the clock of a prover may be ahead of the verifier's.
 pub const CLOCK_SKEW_SECONDS_MAX: u64 = 60;
 
@@ -76,6 +81,8 @@ const _: () = {
     assert!(MESSAGE_BYTES_MAX < 64 * 1024);
     // Base64, sixteen signatures of 200 bytes, and the words around them.
     assert!(BUNDLE_BYTES_MAX.div_ceil(3) * 4 + BUNDLE_SIGNATURES_MAX * 200 + 100 <= BUNDLE_FILE_BYTES_MAX);
+    // Statements and lists in base64, and around each its signer and the names of members. Text doubles where it has quotes.
+    assert!(RECORD_PIECES_MAX * (STATEMENT_BYTES_MAX + CERTIFICATE_BYTES_MAX) * 3 / 2 <= RECORD_BYTES_MAX);
 };
 
 #[cfg(test)]
@@ -115,6 +122,8 @@ mod tests {
             (BUNDLE_SIGNATURES_MAX, 16),
             (VCEKS_MAX, 512),
             (FAMILIES_MAX, 64),
+            (RECORD_PIECES_MAX, 71),
+            (RECORD_BYTES_MAX, 8_388_608),
         ] {
             assert_eq!(bound, told);
         }

@@ -60,7 +60,8 @@ pub(crate) fn inspect(
         tcb_status: Some(TcbStatus::UpToDate),
         revocation: Revocation::NotApplicable,
         expires,
-        collateral_expires: None,
+        lists: Vec::new(),
+        collateral: None,
     })
 }
 

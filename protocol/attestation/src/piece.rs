@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use sealane_types::{ChipId, Fmspc, Product, UnixSeconds};
+use sealane_policy::CollateralRules;
+use sealane_types::{ChipId, CrlIssuer, Fmspc, Product, UnixSeconds};
 
 use crate::claims::Tcb;
 
@@ -65,11 +66,28 @@ impl PckAuthority {
     pub const ALL: [Self; 2] = [Self::Processor, Self::Platform];
 }
 
+impl From<PckAuthority> for CrlIssuer {
+    fn from(authority: PckAuthority) -> Self {
+        match authority {
+            PckAuthority::Processor => Self::IntelProcessor,
+            PckAuthority::Platform => Self::IntelPlatform,
+        }
+    }
+}
+
 /// From when until when a piece is valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Term {
     pub from: UnixSeconds,
     pub until: UnixSeconds,
+}
+
+/// What a revocation list says of itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ListHead {
+    pub(crate) term: Term,
+    /// Among the lists of its issuer (RFC 5280 §5.2.3).
+    pub(crate) number: Option<u64>,
 }
 
 /// A piece whose signature was verified under the pinned roots, and what it says of itself. Whether it holds at a given
@@ -79,6 +97,7 @@ pub struct VerifiedPiece {
     pub(crate) id: PieceId,
     pub(crate) term: Term,
     pub(crate) evaluation: Option<u32>,
+    pub(crate) crl_number: Option<u64>,
     pub(crate) piece: Piece,
 }
 
@@ -97,6 +116,29 @@ impl VerifiedPiece {
     #[must_use]
     pub const fn evaluation(&self) -> Option<u32> {
         self.evaluation
+    }
+
+    /// The number of a revocation list among those of its issuer (RFC 5280 §5.2.3).
+    #[must_use]
+    pub const fn crl_number(&self) -> Option<u64> {
+        self.crl_number
+    }
+
+    /// Whether a verdict under `rules` may rest on it at `now`. Revocations and signers are not looked at.
+    #[must_use]
+    pub fn counts(&self, rules: &CollateralRules, now: UnixSeconds) -> bool {
+        let Term { from, until } = self.term;
+        let new_enough = match self.id {
+            PieceId::SnpList(product) => rules.permits_list(product.into(), self.crl_number),
+            PieceId::TdxRootList => rules.permits_list(CrlIssuer::IntelRoot, self.crl_number),
+            PieceId::TdxList(authority) => rules.permits_list(authority.into(), self.crl_number),
+            PieceId::TcbInfo(_) | PieceId::QeIdentity => {
+                self.evaluation.is_none_or(|found| rules.permits_evaluation(found))
+            }
+            // A certificate holds for as long as it says.
+            PieceId::Vcek(_) => return now < until,
+        };
+        new_enough && now < rules.end(from, until)
     }
 
     #[must_use]

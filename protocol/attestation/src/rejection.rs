@@ -1,7 +1,7 @@
 //! Why evidence is not accepted, precise enough to act on.
 
 use sealane_policy::{Pinnable, SnpAbi, SnpFirmware};
-use sealane_types::{Platform, Reason, RootSource, SnpProtection, TcbStatus};
+use sealane_types::{CrlIssuer, Platform, Reason, RootSource, SnpProtection, TcbStatus};
 
 use crate::claims::{Permission, Tcb};
 
@@ -113,6 +113,8 @@ pub enum Rejection {
     RelaunchAdvised,
     #[error("the collateral's tcbEvaluationDataNumber ({found}) is below the policy's minTcbEvaluation")]
     TcbEvaluation { found: u32 },
+    #[error("the revocation list of {issuer} ({found}) is below the policy's collateral.minCrlNumber")]
+    CrlNumber { issuer: CrlIssuer, found: u64 },
     #[error("MRCONFIGID is none that the policy lists")]
     ConfigId,
     #[error("MROWNER is none that the policy lists")]
@@ -180,7 +182,7 @@ impl Rejection {
             Self::FirmwareTooOld { .. } | Self::GuestAbiTooLow { .. } => Reason::TcbTooLow,
             Self::TcbStatus(_) | Self::RelaunchAdvised => Reason::TcbTooLow,
             Self::SeamModuleTooOld | Self::Advisory => Reason::TcbTooLow,
-            Self::TcbEvaluation { .. } => Reason::CollateralExpired,
+            Self::TcbEvaluation { .. } | Self::CrlNumber { .. } => Reason::CollateralExpired,
             Self::ConfigId | Self::Owner | Self::OwnerConfig => Reason::HostDataMismatch,
             Self::Fmspc => Reason::ProductMismatch,
             Self::Attributes | Self::Xfam => Reason::PermissionNotAllowed,

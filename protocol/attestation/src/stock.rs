@@ -4,18 +4,23 @@
 //! Whether a piece holds is asked at each use; what is over is kept until something newer comes, because owners may sign a
 //! grace.
 
+mod record;
+
 use std::sync::Arc;
 
-use sealane_types::{Digest, UnixSeconds};
+use sealane_types::UnixSeconds;
 
 use crate::bundle::{BundleError, VerifiedBundle};
 use crate::collateral::Collateral;
 use crate::evidence::{Evidence, Format};
-use crate::limits::{FAMILIES_MAX, VCEKS_MAX};
-use crate::piece::{PckAuthority, Piece, PieceId, VerifiedPiece};
+use crate::limits::{BUNDLE_AHEAD_SECONDS_MAX, FAMILIES_MAX, VCEKS_MAX};
+use crate::piece::{ListHead, PckAuthority, Piece, PieceId, VerifiedPiece};
 use crate::rejection::Rejection;
 use crate::snp;
 use crate::tdx::{self, TdxRoot};
+use record::{AdoptedBundle, Record};
+
+pub use record::RecordError;
 
 /// The roots of the vendors, under which pieces are verified.
 #[derive(Debug, Clone)]
@@ -54,32 +59,33 @@ impl VendorRoots {
     /// [`Rejection`] when it is malformed, too large, or not signed under these roots.
     pub fn verify(&self, piece: Piece, now: UnixSeconds) -> Result<VerifiedPiece, Rejection> {
         let Roots { collateral, tdx } = &*self.0;
-        let (id, term, evaluation) = match &piece {
-            Piece::SnpList(list) => {
-                let (product, term) = snp::piece::verify_list(list, collateral.anchors())?;
-                (PieceId::SnpList(product), term, None)
+        let dated =
+            |id, term| VerifiedPiece { id, term, evaluation: None, crl_number: None, piece: piece.clone() };
+        let list = |id, head: ListHead| VerifiedPiece { crl_number: head.number, ..dated(id, head.term) };
+        let statement = |id, term, number| VerifiedPiece { evaluation: Some(number), ..dated(id, term) };
+        Ok(match &piece {
+            Piece::SnpList(der) => {
+                let (product, head) = snp::piece::verify_list(der, collateral.anchors())?;
+                list(PieceId::SnpList(product), head)
             }
             Piece::Vcek(certificate) => {
                 let (id, term) = snp::piece::verify_vcek(certificate, collateral.anchors(), now)?;
-                (PieceId::Vcek(id), term, None)
+                dated(PieceId::Vcek(id), term)
             }
-            Piece::TcbInfo(statement) => {
-                let (fmspc, evaluation, term) = tdx::piece::verify_tcb_info(statement, tdx)?;
-                (PieceId::TcbInfo(fmspc), term, Some(evaluation))
+            Piece::TcbInfo(signed) => {
+                let (fmspc, number, term) = tdx::piece::verify_tcb_info(signed, tdx)?;
+                statement(PieceId::TcbInfo(fmspc), term, number)
             }
-            Piece::QeIdentity(statement) => {
-                let (evaluation, term) = tdx::piece::verify_identity(statement, tdx)?;
-                (PieceId::QeIdentity, term, Some(evaluation))
+            Piece::QeIdentity(signed) => {
+                let (number, term) = tdx::piece::verify_identity(signed, tdx)?;
+                statement(PieceId::QeIdentity, term, number)
             }
-            Piece::TdxRootList(list) => {
-                (PieceId::TdxRootList, tdx::piece::verify_root_list(list, tdx)?, None)
+            Piece::TdxRootList(der) => list(PieceId::TdxRootList, tdx::piece::verify_root_list(der, tdx)?),
+            Piece::TdxList { list: der, authority } => {
+                let (authority, head) = tdx::piece::verify_authority_list(der, authority, tdx)?;
+                list(PieceId::TdxList(authority), head)
             }
-            Piece::TdxList { list, authority } => {
-                let (authority, term) = tdx::piece::verify_authority_list(list, authority, tdx)?;
-                (PieceId::TdxList(authority), term, None)
-            }
-        };
-        Ok(VerifiedPiece { id, term, evaluation, piece })
+        })
     }
 
     /// The pieces that a verdict on `evidence` rests on, beside roots. Nothing for evidence that leads to no root: it is
@@ -132,15 +138,14 @@ pub struct Adoption {
 pub struct Stock {
     roots: VendorRoots,
     held: Vec<VerifiedPiece>,
-    bundle: Option<(UnixSeconds, Digest)>,
-    evaluation_floor: u32,
+    bundle: Option<AdoptedBundle>,
 }
 
 impl Stock {
     /// Holds nothing.
     #[must_use]
     pub const fn new(roots: VendorRoots) -> Self {
-        Self { roots, held: Vec::new(), bundle: None, evaluation_floor: 0 }
+        Self { roots, held: Vec::new(), bundle: None }
     }
 
     #[must_use]
@@ -161,7 +166,7 @@ impl Stock {
     /// When the bundle that was adopted last was issued.
     #[must_use]
     pub fn bundle_issued(&self) -> Option<UnixSeconds> {
-        self.bundle.map(|(issued, _)| issued)
+        self.bundle.map(|bundle| bundle.issued)
     }
 
     /// Keeps `piece` unless something newer of its name is held. Statements by a signer of Intel's that its root's list
@@ -171,7 +176,7 @@ impl Stock {
     /// [`Rejection`] when its tcbEvaluationDataNumber is below the floor of the bundle, its signer is revoked, or there is
     /// no place for more.
     pub fn take(&mut self, piece: VerifiedPiece, now: UnixSeconds) -> Result<Taken, Rejection> {
-        if let Some(found) = piece.evaluation.filter(|found| *found < self.evaluation_floor) {
+        if let Some(found) = piece.evaluation.filter(|found| *found < self.evaluation_floor()) {
             return Err(Rejection::TcbEvaluation { found });
         }
         if self.root_list().is_some_and(|list| tdx::piece::is_revoked(&piece.piece, list)) {
@@ -204,27 +209,67 @@ impl Stock {
     pub fn adopt(&mut self, bundle: &VerifiedBundle, now: UnixSeconds) -> Result<Adoption, BundleError> {
         let (issued, digest) = (bundle.bundle().issued, *bundle.digest());
         match self.bundle {
-            Some((held, _)) if issued < held => return Err(BundleError::RolledBack { issued, held }),
-            Some((held, known)) if issued == held && digest != known => {
+            Some(AdoptedBundle { issued: held, .. }) if issued < held => {
+                return Err(BundleError::RolledBack { issued, held });
+            }
+            Some(held) if issued == held.issued && digest != held.digest => {
                 return Err(BundleError::Conflict { issued });
             }
             _ => {}
         }
-        self.bundle = Some((issued, digest));
-        self.evaluation_floor = bundle.bundle().min_tcb_evaluation.unwrap_or(0);
-        let (floor, before) = (self.evaluation_floor, self.held.len());
+        let floor = bundle.bundle().min_tcb_evaluation.unwrap_or(0);
+        self.bundle = Some(AdoptedBundle { issued, digest, min_tcb_evaluation: floor });
+        let before = self.held.len();
         self.held.retain(|held| held.evaluation.is_none_or(|evaluation| evaluation >= floor));
-        let mut adoption = Adoption { changed: self.held.len() != before, ..Adoption::default() };
-        for (place, piece) in bundle.bundle().pieces.iter().enumerate() {
-            let verified = self.roots.verify(piece.clone(), now);
+        let fell = self.held.len() != before;
+        let adoption = self.take_all(bundle.bundle().pieces.iter().cloned(), now);
+        Ok(Adoption { changed: adoption.changed || fell, ..adoption })
+    }
+
+    /// Takes those that are in order.
+    fn take_all(&mut self, pieces: impl IntoIterator<Item = Piece>, now: UnixSeconds) -> Adoption {
+        let mut adoption = Adoption::default();
+        for (place, piece) in pieces.into_iter().enumerate() {
+            let verified = self.roots.verify(piece, now);
             match verified.and_then(|piece| self.take(piece, now)) {
                 Ok(Taken::New) => adoption.new = adoption.new.saturating_add(1),
                 Ok(Taken::Known | Taken::Older) => {}
                 Err(rejection) => adoption.refused.push((place, rejection)),
             }
         }
-        adoption.changed |= adoption.new > 0;
-        Ok(adoption)
+        adoption.changed = adoption.new > 0;
+        adoption
+    }
+
+    /// What the newest bundle says of statements that are too old.
+    fn evaluation_floor(&self) -> u32 {
+        self.bundle.map_or(0, |bundle| bundle.min_tcb_evaluation)
+    }
+
+    /// What is held, for [`Self::restore`] in a later process. Certificates of chips are left out: they do not grow old, and
+    /// are to be had again.
+    #[must_use]
+    pub fn record(&self) -> Vec<u8> {
+        let dated = self.held.iter().filter(|held| !matches!(held.id, PieceId::Vcek(_)));
+        Record::new(self.bundle, dated.map(|held| &held.piece)).to_bytes()
+    }
+
+    /// Takes what `record` holds, so that nothing older follows what an earlier process saw. A bundle that this clock says is
+    /// still to be issued is passed over: it would keep out all others.
+    ///
+    /// # Errors
+    /// [`RecordError`]; what is held stays.
+    pub fn restore(&mut self, record: &[u8], now: UnixSeconds) -> Result<Adoption, RecordError> {
+        let record = Record::from_bytes(record)?;
+        let pieces = record.pieces()?;
+        let newer = |seen: &AdoptedBundle| {
+            seen.issued <= now.plus(BUNDLE_AHEAD_SECONDS_MAX)
+                && self.bundle.is_none_or(|held| held.issued < seen.issued)
+        };
+        if let Some(seen) = record.bundle.filter(newer) {
+            self.bundle = Some(seen);
+        }
+        Ok(self.take_all(pieces, now))
     }
 
     /// The certificate (DER) of the key that signed an SEV-SNP report, if it is held.
@@ -307,14 +352,14 @@ impl Stock {
     }
 }
 
-/// Whether `new` takes the place of `held`. Intel publishes two series of statements at a time, of which the early one
-/// has the higher tcbEvaluationDataNumber: that one is kept for as long as it holds. What is over never takes the place of
-/// what is not.
+/// Whether `new` takes the place of `held`. Vendors number their lists, and the higher number counts. Intel publishes two
+/// series of statements at a time, of which the early one has the higher tcbEvaluationDataNumber: that one is kept for as
+/// long as it holds. What is over never takes the place of what is not.
 fn supersedes(new: &VerifiedPiece, held: &VerifiedPiece, now: UnixSeconds) -> bool {
     if new.term.until < now && held.term.until >= now {
         return false;
     }
-    let order = |piece: &VerifiedPiece| (piece.evaluation, piece.term.from);
+    let order = |piece: &VerifiedPiece| (piece.evaluation, piece.crl_number, piece.term.from);
     let over = held.term.until < now && new.term.from > held.term.from && new.term.until > held.term.until;
     order(new) > order(held) || over
 }
@@ -331,6 +376,7 @@ mod tests {
             id: PieceId::QeIdentity,
             term: Term { from: UnixSeconds(from), until: UnixSeconds(until) },
             evaluation: Some(evaluation),
+            crl_number: None,
             piece: Piece::TdxRootList(vec![]),
         }
     }
@@ -354,6 +400,13 @@ mod tests {
             ((2, 50, 99), (1, 40, 99), true),
         ] {
             assert_eq!(supersedes(&piece(new), &piece(held), NOW), expected, "{new:?} for {held:?}");
+            // The numbers of lists count in the same way.
+            let list = |(number, from, until): (u32, u64, u64)| VerifiedPiece {
+                evaluation: None,
+                crl_number: Some(number.into()),
+                ..piece((0, from, until))
+            };
+            assert_eq!(supersedes(&list(new), &list(held), NOW), expected, "list {new:?} for {held:?}");
         }
     }
 }

@@ -134,6 +134,7 @@ fn verify(
         tcb_status: Some(tcb_status),
         revocation: Revocation::Checked,
         expires: key.expires.min(collateral.certificates_expire()),
-        collateral_expires: Some(collateral.statements_expire()),
+        lists: collateral.list_numbers(),
+        collateral: Some(collateral.statements_term()),
     })
 }

@@ -42,12 +42,24 @@ pub enum Advice {
         "`peers.{peer}.entries[{entry}]` does not insist on the memory alias check, so a host with prepared memory modules can read the guest (BadRAM); with firmware that reports it: \"require\": [\"AliasCheck\"]"
     )]
     AliasesUnchecked { peer: PeerName, entry: usize },
+    #[error(
+        "`collateral.maxAgeSeconds` is below a year, and AMD issues its revocation lists about once a year: SEV-SNP evidence is refused between; at least 34560000 lets them count, and `minCrlNumber` refuses those that were replaced"
+    )]
+    AmdListsOutlived,
 }
+
+/// For how long AMD's lists are in force before the next one comes: a year and some days.
+const AMD_LIST_SECONDS: u64 = 372 * 24 * 60 * 60;
 
 /// Everything worth knowing about `document`.
 #[must_use]
 pub fn advice(document: &Document) -> Vec<Advice> {
     let mut said = Vec::new();
+    let mut entries = document.peers.values().flat_map(|described| &described.entries);
+    let amd = entries.any(|entry| entry.root.is_none() && matches!(entry.reference, Reference::SevSnp(_)));
+    if amd && document.collateral.max_age_seconds.is_some_and(|most| most < AMD_LIST_SECONDS) {
+        said.push(Advice::AmdListsOutlived);
+    }
     for (peer, described) in &document.peers {
         for (index, entry) in described.entries.iter().enumerate() {
             // Nothing that hardware could do makes a simulation better.

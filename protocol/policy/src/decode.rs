@@ -4,17 +4,18 @@ mod entry;
 
 use std::collections::BTreeMap;
 
-use sealane_types::{Carrier, Cipher, PeerName, PublicKey, RootSource};
+use sealane_types::{Carrier, Cipher, CrlIssuer, PeerName, PublicKey, RootSource};
 
 use crate::document::{
     Auditors, Authorities, CollateralRules, Document, Floors, Limits, PolicyPeer, SessionKind, SessionRule,
 };
-use crate::field::{Field, FieldError, Object, Problem};
+use crate::field::{Field, FieldError, Object, Problem, words};
 use crate::json::Tree;
 use crate::limits::{
-    AUDITOR_KEYS_MAX, AUTHORITY_KEYS_MAX, COLLATERAL_GRACE_SECONDS_MAX, ENTRIES_MAX, FORWARD_TARGETS_MAX,
-    INTEGER_MAX, PEERS_MAX, REATTEST_SECONDS_MAX, REATTEST_SECONDS_MIN, RECEIVERS_MAX, SENDERS_MIN_MAX,
-    SESSION_SECONDS_MAX, SESSION_SECONDS_MIN, SESSIONS_MAX,
+    AUDITOR_KEYS_MAX, AUTHORITY_KEYS_MAX, COLLATERAL_AGE_SECONDS_MAX, COLLATERAL_AGE_SECONDS_MIN,
+    COLLATERAL_GRACE_SECONDS_MAX, ENTRIES_MAX, FORWARD_TARGETS_MAX, INTEGER_MAX, PEERS_MAX,
+    REATTEST_SECONDS_MAX, REATTEST_SECONDS_MIN, RECEIVERS_MAX, SENDERS_MIN_MAX, SESSION_SECONDS_MAX,
+    SESSION_SECONDS_MIN, SESSIONS_MAX,
 };
 use crate::weak;
 
@@ -236,10 +237,38 @@ fn limits_of(field: Field<'_>) -> Result<Limits, FieldError> {
 
 fn collateral_of(field: Field<'_>) -> Result<CollateralRules, FieldError> {
     let mut object = field.object()?;
-    let grace = object.required("graceSeconds", COLLATERAL_EXAMPLE)?;
-    let grace_seconds = grace.integer(0, COLLATERAL_GRACE_SECONDS_MAX)?;
+    let grace = object.optional("graceSeconds", COLLATERAL_EXAMPLE);
+    let grace = grace.map(|field| field.integer(0, COLLATERAL_GRACE_SECONDS_MAX)).transpose()?;
+    let age = object.optional("maxAgeSeconds", r#""maxAgeSeconds": 34560000"#);
+    let age =
+        age.map(|field| field.integer(COLLATERAL_AGE_SECONDS_MIN, COLLATERAL_AGE_SECONDS_MAX)).transpose()?;
+    let numbers = object.optional("minCrlNumber", r#""minCrlNumber": {"Genoa": 5}"#);
+    let numbers = numbers.map(|field| crl_numbers(&field)).transpose()?;
+    let evaluation = object.optional("minTcbEvaluation", r#""minTcbEvaluation": 20"#);
+    let evaluation = evaluation.map(|field| field.integer(0, u64::from(u32::MAX))).transpose()?;
+    if grace.is_none() && age.is_none() && numbers.is_none() && evaluation.is_none() {
+        return Err(object.field().refuse(Problem::Empty));
+    }
     object.close()?;
-    Ok(CollateralRules { grace_seconds })
+    Ok(CollateralRules {
+        grace_seconds: grace.unwrap_or(0),
+        max_age_seconds: age,
+        min_crl_number: numbers.unwrap_or_default(),
+        min_tcb_evaluation: evaluation.map(|number| u32::try_from(number).unwrap_or(u32::MAX)),
+    })
+}
+
+fn crl_numbers(field: &Field<'_>) -> Result<BTreeMap<CrlIssuer, u64>, FieldError> {
+    let members = field.members(CrlIssuer::ALL.len())?;
+    if members.is_empty() {
+        return Err(field.refuse(Problem::Empty));
+    }
+    let number = |(name, number): (&str, Field<'_>)| {
+        let issuer =
+            name.parse().map_err(|_| field.malformed(&format!("one of {}", words(CrlIssuer::ALL)), name))?;
+        Ok((issuer, number.integer(1, INTEGER_MAX)?))
+    };
+    members.into_iter().map(number).collect()
 }
 
 fn auditors_of(field: Field<'_>) -> Result<Auditors, FieldError> {

@@ -5,7 +5,9 @@ mod session;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sealane_types::{Carrier, Cipher, Digest, Namespace, PeerName, PolicyName, PublicKey, RootSource};
+use sealane_types::{
+    Carrier, Cipher, CrlIssuer, Digest, Namespace, PeerName, PolicyName, PublicKey, RootSource, UnixSeconds,
+};
 
 pub(crate) use entry::PCRS;
 pub use entry::{
@@ -103,11 +105,38 @@ impl Default for Limits {
 }
 
 /// What holds for revocation lists and TCB information, beside what their vendors say.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CollateralRules {
     /// How long after their end they still count, and whoever rests on them is Degraded. Zero unless the document says
     /// otherwise.
     pub grace_seconds: u64,
+    /// How long after their issue they count at most, whatever end their vendor gave them, and whatever grace there is.
+    pub max_age_seconds: Option<u64>,
+    /// The least number (RFC 5280 §5.2.3) that a list of each issuer must have.
+    pub min_crl_number: BTreeMap<CrlIssuer, u64>,
+    /// The least tcbEvaluationDataNumber of Intel's statements.
+    pub min_tcb_evaluation: Option<u32>,
+}
+
+impl CollateralRules {
+    /// The last second at which something counts that was issued at `from` and says that it ends at `until`.
+    #[must_use]
+    pub fn end(&self, from: UnixSeconds, until: UnixSeconds) -> UnixSeconds {
+        let until = until.plus(self.grace_seconds);
+        self.max_age_seconds.map_or(until, |most| until.min(from.plus(most)))
+    }
+
+    /// Whether a list of `issuer` with this number is new enough.
+    #[must_use]
+    pub fn permits_list(&self, issuer: CrlIssuer, number: Option<u64>) -> bool {
+        self.min_crl_number.get(&issuer).is_none_or(|least| number.is_some_and(|number| number >= *least))
+    }
+
+    /// Whether a statement of Intel's with this tcbEvaluationDataNumber is new enough.
+    #[must_use]
+    pub fn permits_evaluation(&self, found: u32) -> bool {
+        self.min_tcb_evaluation.is_none_or(|least| found >= least)
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -85,7 +85,7 @@ pub(crate) fn document(document: &Document) -> Tree {
         .put("sessions", Tree::List(document.sessions.iter().map(session).collect()))
         .put("floors", floors(&document.floors))
         .optional("limits", limits(&document.limits))
-        .optional("collateral", collateral(document.collateral))
+        .optional("collateral", collateral(&document.collateral))
         .optional("auditors", auditors)
         .done()
 }
@@ -123,10 +123,17 @@ fn senders(kind: &SessionKind) -> Option<Tree> {
     Some(Members::default().put("min", Tree::Integer(u64::from(*min))).done())
 }
 
-fn collateral(rules: CollateralRules) -> Option<Tree> {
-    let CollateralRules { grace_seconds } = rules;
-    let grace = || Members::default().put("graceSeconds", Tree::Integer(grace_seconds)).done();
-    (grace_seconds > 0).then(grace)
+fn collateral(rules: &CollateralRules) -> Option<Tree> {
+    let CollateralRules { grace_seconds, max_age_seconds, min_crl_number, min_tcb_evaluation } = rules;
+    let numbers = min_crl_number.iter().map(|(issuer, number)| (issuer.to_string(), Tree::Integer(*number)));
+    let numbers = (!min_crl_number.is_empty()).then(|| Tree::Object(numbers.collect()));
+    let said = Members::default()
+        .optional("graceSeconds", (*grace_seconds > 0).then_some(Tree::Integer(*grace_seconds)))
+        .optional("maxAgeSeconds", max_age_seconds.map(Tree::Integer))
+        .optional("minCrlNumber", numbers)
+        .optional("minTcbEvaluation", min_tcb_evaluation.map(|number| Tree::Integer(u64::from(number))))
+        .done();
+    (*rules != CollateralRules::default()).then_some(said)
 }
 
 fn floors(floors: &Floors) -> Tree {

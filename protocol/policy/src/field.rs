@@ -63,6 +63,11 @@ fn quote(text: &str) -> String {
     quoted
 }
 
+/// `words` for a reader.
+pub(crate) fn words<T: fmt::Display>(words: &[T]) -> String {
+    words.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
 /// One value and where it stands.
 #[derive(Debug, Clone)]
 pub(crate) struct Field<'t> {
@@ -132,10 +137,11 @@ impl<'t> Field<'t> {
     /// One of `words`.
     pub(crate) fn word<T: Copy + fmt::Display>(&self, words: &[T]) -> Result<T, FieldError> {
         let text = self.text()?;
-        words.iter().copied().find(|word| word.to_string() == text).ok_or_else(|| {
-            let known: Vec<_> = words.iter().map(ToString::to_string).collect();
-            self.malformed(&format!("one of {}", known.join(", ")), text)
-        })
+        words
+            .iter()
+            .copied()
+            .find(|word| word.to_string() == text)
+            .ok_or_else(|| self.malformed(&format!("one of {}", self::words(words)), text))
     }
 
     pub(crate) fn list(&self, most: usize) -> Result<Vec<Self>, FieldError> {

@@ -42,6 +42,9 @@ pub const SENDERS_MIN_MAX: u64 = 4096;
 pub const RECEIVERS_MAX: usize = 256;
 /// How long collateral may be used after its end, where owners permit it at all.
 pub const COLLATERAL_GRACE_SECONDS_MAX: u64 = 7 * 24 * 60 * 60;
+/// Most that collateral may be old, where the document says: from a day to two years. AMD issues its lists for a year.
+pub const COLLATERAL_AGE_SECONDS_MIN: u64 = 24 * 60 * 60;
+pub const COLLATERAL_AGE_SECONDS_MAX: u64 = 730 * 24 * 60 * 60;
 /// Ports that one session rule permits to forward to.
 pub const FORWARD_TARGETS_MAX: usize = 64;
 pub const AUDITOR_KEYS_MAX: usize = 64;
@@ -75,6 +78,7 @@ mod tests {
     fn bounds_are_what_they_are_told_to_be() {
         assert_eq!((DOCUMENT_BYTES_MAX, CHAIN_BYTES_MAX), (1_048_576, 2_097_152));
         assert_eq!(INTEGER_MAX, 9_007_199_254_740_991);
+        assert_eq!((COLLATERAL_AGE_SECONDS_MIN, COLLATERAL_AGE_SECONDS_MAX), (86_400, 63_072_000));
         assert_eq!((NITRO_AGE_SECONDS_MAX, COLLATERAL_GRACE_SECONDS_MAX), (10_800, 604_800));
         assert_eq!((SESSION_SECONDS_DEFAULT, SESSION_SECONDS_MAX), (86_400, 2_592_000));
         assert_eq!(SENDERS_MIN_MAX, 4_096);

@@ -67,6 +67,31 @@ words!(
 );
 
 words!(
+    /// Whose revocation lists are numbered, each by itself (RFC 5280 §5.2.3).
+    CrlIssuer {
+        /// AMD's root of this product, like the two below.
+        Milan,
+        Genoa,
+        Turin,
+        IntelRoot,
+        /// Intel's authority over platforms of one package.
+        IntelProcessor,
+        /// Intel's authority over platforms of several packages.
+        IntelPlatform,
+    }
+);
+
+impl From<Product> for CrlIssuer {
+    fn from(product: Product) -> Self {
+        match product {
+            Product::Milan => Self::Milan,
+            Product::Genoa => Self::Genoa,
+            Product::Turin => Self::Turin,
+        }
+    }
+}
+
+words!(
     /// What can protect a SEV-SNP guest beyond the platform's least, so that a policy may insist on it.
     SnpProtection {
         /// No two addresses reach the same memory: the firmware looked (against BadRAM).

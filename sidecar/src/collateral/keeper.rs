@@ -1,17 +1,23 @@
 //! Holds the collateral, and tells everybody when there is other collateral.
 
 use std::collections::BTreeSet;
+use std::error::Error;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 use sealane_attestation::bundle::{self, BundleError};
-use sealane_attestation::{Adoption, Collateral, PieceId, Stock, Taken, VendorRoots, vcek_ids};
+use sealane_attestation::{
+    Adoption, Collateral, PieceId, Stock, Taken, VendorRoots, VerifiedPiece, vcek_ids,
+};
 use sealane_collateral::{Fetched, Fetcher};
+use sealane_policy::CollateralRules;
 use sealane_types::PublicKey;
 use tokio::sync::watch;
 
 use super::fetching::{Fetching, LOOK, QUOTE_WAIT, VERDICT_WAIT};
+use super::record::RecordFile;
 use crate::metrics::Collateral as Metrics;
 use crate::metrics::labels::OutcomeLabel;
 use crate::session::clock::Clock;
@@ -28,6 +34,8 @@ pub(crate) struct CollateralKeeper {
     current: watch::Sender<Arc<Collateral>>,
     /// None: nothing is fetched.
     fetching: Option<Fetching>,
+    /// None: what is held is forgotten with the process.
+    record: Option<RecordFile>,
     metrics: Metrics,
 }
 
@@ -44,7 +52,33 @@ impl CollateralKeeper {
         let (first, _) = stock.assemble(1);
         let (stock, current) = (Mutex::new(Arc::new(stock)), watch::Sender::new(Arc::new(first)));
         let fetching = fetcher.map(Fetching::new);
-        Self { clock, roots, stock, changing: Mutex::default(), current, fetching, metrics }
+        Self { clock, roots, stock, changing: Mutex::default(), current, fetching, record: None, metrics }
+    }
+
+    /// Begins with what an earlier process saw, and leaves what is held to later ones, in `directory`. Verifies signatures: not
+    /// for threads that move bytes.
+    #[must_use]
+    pub(crate) fn remembering(mut self, directory: PathBuf) -> Self {
+        let record = RecordFile::within(directory);
+        if let Err(problem) = self.restore(&record) {
+            let file = record.path().display();
+            tracing::error!(%file, "what was seen of collateral before cannot be read: {problem}");
+        }
+        self.record = Some(record);
+        self
+    }
+
+    fn restore(&self, record: &RecordFile) -> Result<(), Box<dyn Error>> {
+        let Some(bytes) = record.read()? else { return Ok(()) };
+        let mut stock = Stock::clone(&self.stock());
+        let adoption = stock.restore(&bytes, self.clock.unix())?;
+        for (place, rejection) in &adoption.refused {
+            let file = record.path().display();
+            tracing::warn!(%file, place, reason = %rejection.reason(), "a piece of collateral is not taken: {rejection}");
+        }
+        tracing::info!(pieces = adoption.new, "what was seen of collateral before counts");
+        self.replace(stock, adoption.changed);
+        Ok(())
     }
 
     /// What evidence is judged by now.
@@ -77,11 +111,12 @@ impl CollateralKeeper {
         held(&self.stock())
     }
 
-    /// Waits a little while those of `needed` come that are not held, or are over.
-    pub(crate) async fn complete(self: &Arc<Self>, needed: Vec<PieceId>) {
+    /// Waits a little while those of `needed` come that are not held, or do not count under `rules`.
+    pub(crate) async fn complete(self: &Arc<Self>, needed: Vec<PieceId>, rules: &CollateralRules) {
         let now = self.clock.unix();
         let stock = self.stock();
-        let holds = |id: &PieceId| stock.find(id).is_some_and(|held| now < held.term().until);
+        let in_date = |held: &VerifiedPiece| now < held.term().until && held.counts(rules, now);
+        let holds = |id: &PieceId| stock.find(id).is_some_and(in_date);
         let missing = needed.into_iter().filter(|id| !holds(id)).collect();
         self.obtain(missing, VERDICT_WAIT).await;
     }
@@ -133,6 +168,9 @@ impl CollateralKeeper {
             }
         }
         self.replace(stock, changed);
+        if changed {
+            self.remember();
+        }
     }
 
     /// Takes what a bundle's file holds, if one of `owners` signed it. Verifies signatures: not for threads that move
@@ -147,6 +185,8 @@ impl CollateralKeeper {
         let mut stock = Stock::clone(&self.stock());
         let adoption = stock.adopt(&bundle, now)?;
         self.replace(stock, adoption.changed);
+        // A bundle that brings nothing new keeps out earlier ones all the same.
+        self.remember();
         Ok(adoption)
     }
 
@@ -162,6 +202,12 @@ impl CollateralKeeper {
             self.publish(&stock);
         }
         *lock(&self.stock) = Arc::new(stock);
+    }
+
+    fn remember(&self) {
+        if let Some(record) = &self.record {
+            record.write(&self.stock().record());
+        }
     }
 
     /// Tells everybody what is held now. Each piece is dated by its vendor, so that the time

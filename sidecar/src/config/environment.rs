@@ -95,7 +95,11 @@ fn collateral(lookup: Lookup<'_>) -> Result<CollateralSources, ConfigError> {
             });
         }
     };
-    Ok(CollateralSources { directory: set("SEALANE_COLLATERAL").map(PathBuf::from), fetch })
+    Ok(CollateralSources {
+        directory: set("SEALANE_COLLATERAL").map(PathBuf::from),
+        fetch,
+        state: set("SEALANE_STATE").map(PathBuf::from),
+    })
 }
 
 fn required(lookup: Lookup<'_>, name: &'static str) -> Result<String, ConfigError> {

@@ -75,6 +75,8 @@ struct FileCollateral {
     directory: Option<PathBuf>,
     /// Ask the vendors' services too.
     fetch: Option<FileFetch>,
+    /// A directory for this process alone, in which what it saw survives a restart.
+    state: Option<PathBuf>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -175,8 +177,9 @@ pub fn parse(bytes: &[u8], path: &Path, read: Read<'_>) -> Result<Config, Config
     };
     let key_file = key_file(file.provider, file.key_file.as_deref().map(beside))?;
     let directory = file.collateral.directory.as_deref().map(beside);
+    let state = file.collateral.state.as_deref().map(beside);
     let fetch = file.collateral.fetch.map(|fetch| sources(fetch, &beside, read)).transpose()?;
-    let collateral = CollateralSources { directory, fetch };
+    let collateral = CollateralSources { directory, fetch, state };
     let sessions = sessions(file.sessions)?;
     Ok(Config {
         pod,

@@ -7,6 +7,7 @@ use sealane_attestation::{
     ChainCache, Claims, Collateral, Evidence, EvidenceMessage, Rejection, VerifiedPeer, inspect_with,
     judge_with, rejudge, rejudge_with,
 };
+use sealane_policy::CollateralRules;
 use sealane_protocol::connection::EvidenceReceived;
 use sealane_types::{Digest, PeerName, Reason, UnixSeconds};
 use tokio::sync::{Semaphore, watch};
@@ -55,7 +56,9 @@ impl Judge {
     ) -> Result<VerifiedPeer, Reason> {
         let peer = received.introduction.peer.clone();
         let began = Instant::now();
-        let received = self.completed(received, |received| &received.message.evidence).await;
+        let received = self
+            .completed(received, |received| &received.message.evidence, &held.policy.document().collateral)
+            .await;
         let verdict = self.work(move |Verifier { collateral, chains }| {
             let expected = received.expected(&acceptable);
             judge_with(chains, &received.message, &expected, &peer, &held.policy, collateral, now).map_err(|rejection| {
@@ -81,7 +84,8 @@ impl Judge {
         held: Arc<Held>,
         now: UnixSeconds,
     ) -> Result<VerifiedPeer, (Reason, String)> {
-        let message = self.completed(message, |message| &message.evidence).await;
+        let message =
+            self.completed(message, |message| &message.evidence, &held.policy.document().collateral).await;
         self.work(move |Verifier { collateral, chains }| {
             let policies = [held.policy.digest()];
             let expected = sealane_attestation::Expected {
@@ -106,7 +110,7 @@ impl Judge {
         evidence: Evidence,
         now: UnixSeconds,
     ) -> Result<Claims, Rejection> {
-        let evidence = self.completed(evidence, |evidence| evidence).await;
+        let evidence = self.completed(evidence, |evidence| evidence, &CollateralRules::default()).await;
         self.work(move |Verifier { collateral, chains }| inspect_with(chains, &evidence, collateral, now))
             .await
     }
@@ -116,6 +120,7 @@ impl Judge {
         &self,
         carrier: T,
         evidence: impl FnOnce(&T) -> &Evidence + Send + 'static,
+        rules: &CollateralRules,
     ) -> T {
         let Some(roots) = self.keeper.looks_for() else { return carrier };
         // Nobody is asked for the sake of a stranger's word, and to tell takes signatures.
@@ -124,7 +129,7 @@ impl Judge {
             (carrier, needed)
         };
         let (carrier, needed) = self.work(needs).await;
-        self.keeper.complete(needed).await;
+        self.keeper.complete(needed, rules).await;
         carrier
     }
 

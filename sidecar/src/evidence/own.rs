@@ -85,11 +85,11 @@ impl Own {
 
 /// When what the evidence of `peer` rests on is over, and when it counts no longer under the policy.
 fn ends(peer: &VerifiedPeer, standing: &Standing) -> [UnixSeconds; 2] {
-    let grace_seconds = match standing {
-        Standing::InForce(held) => held.policy.document().collateral.grace_seconds,
-        Standing::Closed { .. } => 0,
+    let counts = match standing {
+        Standing::InForce(held) => peer.claims().lasts(&held.policy.document().collateral),
+        Standing::Closed { .. } => peer.expires(),
     };
-    [peer.expires(), peer.claims().lasts(grace_seconds)]
+    [peer.expires(), counts]
 }
 
 /// The wait until the next appraisal: from time to time, and once an end is past, since the verdict is another one then.

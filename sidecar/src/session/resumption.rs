@@ -137,7 +137,7 @@ impl<'a> Resumption<'a> {
 fn good_until(context: &Context, held: &Held, connection: &Connection) -> Option<Moment> {
     let (now, unix) = (context.clock.moment(), context.clock.unix());
     let document = held.policy.document();
-    let lasts = connection.peer()?.claims().lasts(document.collateral.grace_seconds);
+    let lasts = connection.peer()?.claims().lasts(&document.collateral);
     let expires = lasts.min(document.expires.unix());
     let left = expires.0.saturating_sub(unix.0).saturating_mul(1_000_000);
     let after = u64::try_from(context.reattest_after().as_micros()).unwrap_or(u64::MAX);

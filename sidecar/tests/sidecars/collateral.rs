@@ -94,8 +94,8 @@ fn roots() -> VendorRoots {
     VendorRoots::new(anchors, TdxRoot::new(root).unwrap())
 }
 
-/// A policy of pods on SEV-SNP that stream to pods on TDX, with a grace of so many seconds.
-fn chain(epoch: u64, grace: u64) -> SignedChain {
+/// A policy of pods on SEV-SNP that stream to pods on TDX.
+fn policy_document(epoch: u64) -> Value {
     let mut document = document(epoch);
     let snp = json!({"kind": "SevSnp", "assurance": "Pod", "measurements": [MEASUREMENT.to_string()], "minTcb": {"snp": 0}, "allowAnyInitdata": true});
     let rtmr = [0, 1, 2].map(|index| tdx::rtmr(index).to_string());
@@ -105,6 +105,12 @@ fn chain(epoch: u64, grace: u64) -> SignedChain {
         "kind": "Tdx", "assurance": "Pod", "measurements": [measured], "tcbStatuses": ["UpToDate"], "allowSeptVe": true, "allowAnyInitdata": true,
     });
     document["peers"] = json!({"embedder": {"entries": [snp]}, "ranker": {"entries": [tdx]}});
+    document
+}
+
+/// That policy, with a grace of so many seconds.
+fn chain(epoch: u64, grace: u64) -> SignedChain {
+    let mut document = policy_document(epoch);
     if grace > 0 {
         document["collateral"] = json!({"graceSeconds": grace});
     }
@@ -361,6 +367,44 @@ async fn an_older_bundle_changes_nothing() {
     assert!(has(&pair.from, r#"sealane_connections{session="activations",direction="sending"} 1"#));
 }
 
+/// Whoever delivers collateral delivers an earlier bundle after a restart, in which nothing is revoked yet.
+#[tokio::test]
+async fn a_restart_forgets_nothing_that_was_seen() {
+    let state = TempDir::new().unwrap();
+    let bundles = TempDir::new().unwrap();
+    let plan = |state: Option<&TempDir>| Plan {
+        chain: chain(1, 0),
+        platforms: Platforms::production().with_simulated(open_tdx).with_roots(roots()),
+        collateral: Some(bundles.path().to_owned()),
+        state: state.map(|state| state.path().to_owned()),
+        ..Plan::receiver()
+    };
+    let outcome = |side: &Sidecar, outcome: &str| {
+        metric(side, &format!("sealane_collateral_bundles_total{{outcome=\"{outcome}\"}}"))
+    };
+    Contents { revoke: true, issued: now().as_secs(), ..Contents::default() }.write(bundles.path(), 1);
+    let first = plan(Some(&state)).start();
+    until("the bundle is taken", || outcome(&first, "taken") == Some(1)).await;
+    drop(first);
+    Contents { issued: now().as_secs() - 500, ..Contents::default() }.write(bundles.path(), 1);
+    let second = plan(Some(&state)).start();
+    assert!(has(&second, r#"sealane_collateral_pieces{kind="snp_list"} 1"#), "from the start");
+    until("the earlier bundle is refused", || outcome(&second, "refused") == Some(1)).await;
+    let from = Plan {
+        chain: chain(1, 0),
+        platforms: Platforms::production().with_simulated(open_snp).with_roots(roots()),
+        collateral: Some(bundles.path().to_owned()),
+        ..Plan::sender(&[second.address])
+    };
+    let from = from.start();
+    refused_for(&from, Reason::EvidenceUntrusted).await;
+    drop(second);
+    // A directory that cannot be read, or written, costs the memory and nothing else.
+    std::fs::write(state.path().join("collateral.json"), b"{").unwrap();
+    let third = plan(Some(&state)).start();
+    until("the bundle is taken again", || outcome(&third, "taken") == Some(1)).await;
+}
+
 /// What AMD's and Intel's services would answer to this path.
 fn answer(path: &str) -> Option<Vec<u8>> {
     let World { amd, chip, platform, .. } = &*WORLD;
@@ -394,6 +438,39 @@ fn answer(path: &str) -> Option<Vec<u8>> {
     };
     let head = format!("HTTP/1.1 200 OK\r\n{header}content-length: {}\r\n\r\n", body.len());
     Some([head.into_bytes(), body].concat())
+}
+
+/// Owners demand a list that the sidecar does not hold yet: it is asked for, and nobody waits for the next renewal.
+#[tokio::test]
+async fn a_list_below_the_signed_number_is_asked_for_anew() {
+    let here = service().await;
+    let sources = Sources { kds: here.clone(), pcs: here, thim: None, authorities: None };
+    let numbered = |epoch: u64, least: u64| {
+        let mut document = policy_document(epoch);
+        document["collateral"] = json!({"minCrlNumber": {"Genoa": least}});
+        signed(&document, &[1, 2])
+    };
+    let plan = |plan: Plan, open| Plan {
+        chain: numbered(1, 1),
+        platforms: Platforms::production().with_simulated(open).with_roots(roots()),
+        fetch: Some(sources.clone()),
+        ..plan
+    };
+    let to = plan(Plan::receiver(), open_tdx).start();
+    let from = plan(Plan::sender(&[to.address]), open_snp).start();
+    let _lane = opens(&from).await;
+    let asked = |side: &Sidecar| {
+        metric(side, r#"sealane_collateral_fetches_total{kind="snp_list",outcome="fetched"}"#)
+    };
+    let before = asked(&to);
+    // The service has none with this number.
+    to.propose(numbered(2, 2));
+    until("the list is asked for anew", || asked(&to) > before).await;
+    until("the session ends", || {
+        has_ended(&to, Reason::CollateralExpired) || has_ended(&from, Reason::CollateralExpired)
+    })
+    .await;
+    assert_eq!(refused_from_now_on(&from).await, Reason::CollateralExpired);
 }
 
 /// A service for both vendors on loopback.

@@ -266,6 +266,8 @@ pub(crate) struct Plan {
     pub(crate) collateral: Option<PathBuf>,
     /// Which services it asks.
     pub(crate) fetch: Option<Sources>,
+    /// Where what it saw of collateral survives it.
+    pub(crate) state: Option<PathBuf>,
     /// The time of the day, by which what it rests on expires.
     pub(crate) clock: TestClock,
 }
@@ -294,6 +296,7 @@ impl Plan {
             traces: None,
             collateral: None,
             fetch: None,
+            state: None,
             platforms: with_simulation(),
             control: None,
             door: "/nowhere/door.sock".into(),
@@ -396,7 +399,11 @@ impl Plan {
                 key_file: self.key.clone().map(KeyFile::kept),
             },
             traces: self.traces.clone(),
-            collateral: CollateralSources { directory: self.collateral.clone(), fetch: self.fetch.clone() },
+            collateral: CollateralSources {
+                directory: self.collateral.clone(),
+                fetch: self.fetch.clone(),
+                state: self.state.clone(),
+            },
         };
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();

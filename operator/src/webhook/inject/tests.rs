@@ -120,7 +120,10 @@ fn a_plain_pod_gets_a_native_sidecar_and_its_application_the_door() {
     assert_eq!(variable(sidecar, "SEALANE_ROOTS").unwrap()["value"], "[]");
     assert_eq!(variable(sidecar, "SEALANE_OTLP_ENDPOINT").unwrap()["value"], "http://collector:4317");
     assert_eq!(after["metadata"]["labels"], json!({INJECTED_LABEL: "true"}));
-    assert_eq!(names(&after["spec"]["volumes"]), ["sealane-door", "sealane-token", "sealane-collateral"]);
+    assert_eq!(
+        names(&after["spec"]["volumes"]),
+        ["sealane-door", "sealane-token", "sealane-state", "sealane-collateral"]
+    );
     assert_eq!(after["spec"]["volumes"][0]["emptyDir"]["medium"], "Memory");
     let source = &after["spec"]["volumes"][1]["projected"]["sources"][0]["serviceAccountToken"];
     assert_eq!(source["audience"], "sealane.dev/control");
@@ -254,7 +257,7 @@ fn with_init_containers() -> Value {
 fn the_sidecar_starts_first_and_every_container_gets_the_door() {
     let after = injected(&with_init_containers());
     assert_eq!(names(&after["spec"]["initContainers"]), ["sealane", "prepare", "other-sidecar"]);
-    let volumes = ["data", "sealane-door", "sealane-token", "sealane-collateral"];
+    let volumes = ["data", "sealane-door", "sealane-token", "sealane-state", "sealane-collateral"];
     assert_eq!(names(&after["spec"]["volumes"]), volumes);
     let all = after["spec"]["initContainers"].as_array().unwrap().iter().skip(1);
     for container in all.chain(after["spec"]["containers"].as_array().unwrap()) {
@@ -541,6 +544,24 @@ fn collateral_is_mounted_where_there_is_some() {
 }
 
 #[test]
+fn what_the_sidecar_saw_is_kept_for_it_alone() {
+    let after = injected(&plain());
+    let volumes = after["spec"]["volumes"].as_array().unwrap();
+    let volume = volumes.iter().find(|volume| volume["name"] == "sealane-state").unwrap();
+    assert_eq!(volume["emptyDir"], json!({"sizeLimit": "32Mi"}));
+    let sidecar = sidecar(&after);
+    let mounts = sidecar["volumeMounts"].as_array().unwrap();
+    let mount = mounts.iter().find(|mount| mount["name"] == "sealane-state").unwrap();
+    assert_eq!(mount["mountPath"], variable(sidecar, "SEALANE_STATE").unwrap()["value"]);
+    assert_eq!(mount.get("readOnly"), None);
+    assert_eq!(names(&after["spec"]["containers"][0]["volumeMounts"]), ["sealane-door"]);
+    let mut mounted = plain();
+    mounted["spec"]["containers"][0]["volumeMounts"] =
+        json!([{"name": "sealane-state", "mountPath": "/state"}]);
+    assert!(matches!(refused(&mounted), InjectError::SidecarVolume { .. }));
+}
+
+#[test]
 fn the_simulated_platform_measures_initdata_from_an_annotation() {
     let settings = SidecarSettings { simulation: Some(simulation()), ..settings() };
     let peer = PeerName::new("embedder").unwrap();
@@ -554,7 +575,9 @@ fn the_simulated_platform_measures_initdata_from_an_annotation() {
     );
     assert_eq!(variable(sidecar, "SEALANE_SIMULATED_FORM").unwrap()["value"], "SevSnp");
     assert_eq!(variable(sidecar, "SEALANE_INITDATA").unwrap()["value"], "/run/sealane-initdata/initdata");
-    let item = &after["spec"]["volumes"][2]["downwardAPI"]["items"][0];
+    let volumes = after["spec"]["volumes"].as_array().unwrap();
+    let volume = volumes.iter().find(|volume| volume["name"] == "sealane-initdata").unwrap();
+    let item = &volume["downwardAPI"]["items"][0];
     assert_eq!(item["fieldRef"]["fieldPath"], "metadata.annotations['sealane.dev/initdata']");
 
     // An author's own initdata is kept.

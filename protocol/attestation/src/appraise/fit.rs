@@ -244,7 +244,8 @@ mod tests {
             tcb_status: Some(TcbStatus::UpToDate),
             revocation: Revocation::Checked,
             expires: UnixSeconds(0),
-            collateral_expires: None,
+            lists: Vec::new(),
+            collateral: None,
         }
     }
 

@@ -45,3 +45,7 @@ pub enum BundleError {
     #[error("two different bundles were issued at {}; sign one of them again", Timestamp::from(*issued))]
     Conflict { issued: UnixSeconds },
 }
+
+pub(crate) fn malformed(error: &impl ToString) -> BundleError {
+    BundleError::Malformed { problem: error.to_string() }
+}

@@ -79,6 +79,7 @@ mod tests {
     use super::super::SigningKey;
     use super::*;
     use crate::claims::{Revocation, Tcb};
+    use crate::piece::{ListHead, Term};
 
     fn key() -> VerifiedKey {
         VerifiedKey {
@@ -91,7 +92,7 @@ mod tests {
             revocation: Revocation::Checked,
             from: UnixSeconds(10),
             expires: UnixSeconds(20),
-            list_expires: None,
+            list: None,
         }
     }
 
@@ -126,9 +127,11 @@ mod tests {
             assert_eq!(cache.is_empty(), !holds, "what no longer holds is forgotten");
         }
         // Nor longer than the list that was consulted.
+        let term = Term { from: UnixSeconds(10), until: UnixSeconds(15) };
+        let list = ListHead { term, number: Some(1) };
         for (now, holds) in [(14, true), (15, false), (16, false)] {
             let mut cache = ChainCache::new();
-            cache.keep(id(0), VerifiedKey { list_expires: Some(UnixSeconds(15)), ..key() });
+            cache.keep(id(0), VerifiedKey { list: Some(list), ..key() });
             assert_eq!(cache.find(&id(0), UnixSeconds(now)).is_some(), holds, "{now}");
         }
     }

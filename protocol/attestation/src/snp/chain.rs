@@ -18,7 +18,7 @@ use crate::as_of::AsOf;
 use crate::claims::{Revocation, Tcb};
 use crate::der;
 use crate::p384::{self, Point};
-use crate::piece::Term;
+use crate::piece::{ListHead, Term};
 use crate::rejection::Rejection;
 
 pub(super) const UNTRUSTED: Rejection = Rejection::Untrusted("the certificates are no chain to the root");
@@ -46,15 +46,15 @@ pub(super) struct VerifiedKey {
     pub(super) from: UnixSeconds,
     /// When the first certificate of its chain ends.
     pub(super) expires: UnixSeconds,
-    /// When its list ends.
-    pub(super) list_expires: Option<UnixSeconds>,
+    /// The list by which its issuer is not revoked.
+    pub(super) list: Option<ListHead>,
 }
 
 impl VerifiedKey {
     /// Whether the chain would verify at `now` as it did. The last second counts to none: a list is over with it, a
     /// certificate not before it.
     pub(super) fn holds_at(&self, now: UnixSeconds) -> bool {
-        self.from <= now && now < self.expires && self.list_expires.is_none_or(|until| now < until)
+        self.from <= now && now < self.expires && self.list.is_none_or(|list| now < list.term.until)
     }
 }
 
@@ -77,11 +77,11 @@ pub(super) fn verify_signing_certificate(
         check_dates(term, name, now)?;
         (from, expires) = (from.max(term.from), expires.min(term.until));
     }
-    let (mut revocation, mut list_expires) = (Revocation::Unchecked, None);
-    if let Some(list) = issuers.revocation_list {
-        let term = list.covers(as_of)?;
-        from = from.max(term.from);
-        (revocation, list_expires) = (Revocation::Checked, Some(term.until));
+    let mut revocation = Revocation::Unchecked;
+    let list = issuers.revocation_list.map(|list| list.covers(as_of)).transpose()?;
+    if let Some(list) = list {
+        from = from.max(list.term.from);
+        revocation = Revocation::Checked;
     }
     let public_key = verify_path(signer, issuers, now)?;
     let point = p384::point(&public_key).ok_or(Rejection::Untrusted("the VCEK's key is not on P-384"))?;
@@ -96,7 +96,7 @@ pub(super) fn verify_signing_certificate(
         revocation,
         from,
         expires,
-        list_expires,
+        list,
     })
 }
 

@@ -11,11 +11,11 @@ use crate::collateral::Anchor;
 use crate::der;
 use crate::limits::{CERTIFICATE_BYTES_MAX, REVOCATION_LIST_BYTES_MAX};
 use crate::naming::Naming;
-use crate::piece::{Term, VcekId};
+use crate::piece::{ListHead, Term, VcekId};
 use crate::rejection::Rejection;
 
 /// A list that one of the roots of `anchors` signed, and of which product.
-pub(crate) fn verify_list(list: &[u8], anchors: &[Anchor]) -> Result<(Product, Term), Rejection> {
+pub(crate) fn verify_list(list: &[u8], anchors: &[Anchor]) -> Result<(Product, ListHead), Rejection> {
     const MALFORMED: Rejection = Rejection::CollateralMissing("the revocation list cannot be parsed");
     if list.len() > REVOCATION_LIST_BYTES_MAX {
         return Err(Rejection::CollateralMissing("the revocation list is too large"));
@@ -25,7 +25,7 @@ pub(crate) fn verify_list(list: &[u8], anchors: &[Anchor]) -> Result<(Product, T
         .ok_or(Rejection::CollateralMissing("the revocation list is of another issuer"))?;
     let anchor = anchors.iter().find(|anchor| anchor.product == product);
     let anchor = anchor.ok_or(Rejection::CollateralMissing("no root for this product"))?;
-    let term = revocation::term(list, &anchor.ark.subject)?;
+    let head = revocation::head(list, &anchor.ark.subject)?;
     let signed = der::signed(list).ok_or(MALFORMED)?;
     if !IDENTIFIERS.iter().any(|identifier| identifier.as_ref() == signed.algorithm) {
         return Err(Rejection::CollateralMissing(
@@ -34,7 +34,7 @@ pub(crate) fn verify_list(list: &[u8], anchors: &[Anchor]) -> Result<(Product, T
     }
     let unsigned = |_| Rejection::CollateralMissing("the revocation list is not signed by the ARK");
     anchor.ark.key.verify(signed.content, signed.signature).map_err(unsigned)?;
-    Ok((product, term))
+    Ok((product, head))
 }
 
 /// The certificate of a chip under one of `anchors`, and of which chip.

@@ -95,7 +95,8 @@ pub(super) fn verify(
             _ => key.revocation,
         },
         expires: key.expires,
-        collateral_expires: key.list_expires,
+        lists: key.list.iter().map(|list| (key.product.into(), list.number)).collect(),
+        collateral: key.list.map(|list| list.term),
     })
 }
 

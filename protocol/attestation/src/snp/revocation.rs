@@ -8,7 +8,7 @@ use x509_cert::name::Name;
 use super::issuer::Issuer;
 use crate::as_of::AsOf;
 use crate::der;
-use crate::piece::Term;
+use crate::piece::{ListHead, Term};
 use crate::rejection::Rejection;
 
 /// RFC 5280 §5.2.5, id-ce-issuingDistributionPoint: the list speaks for some certificates only.
@@ -18,33 +18,33 @@ const ISSUING_DISTRIBUTION_POINT: ObjectIdentifier = ObjectIdentifier::new_unwra
 #[derive(Debug, Clone)]
 pub(crate) struct List {
     pub(super) der: Vec<u8>,
-    term: Result<Term, Rejection>,
+    head: Result<ListHead, Rejection>,
 }
 
 impl List {
     pub(crate) fn read(list: &[u8], issuer: &Issuer) -> Self {
-        Self { der: list.to_vec(), term: term(list, &issuer.subject) }
+        Self { der: list.to_vec(), head: head(list, &issuer.subject) }
     }
 
-    /// Insists that the list speaks for everything that its issuer certified, at this time, and returns since when it is
-    /// valid and when it expires.
-    pub(super) fn covers(&self, as_of: AsOf) -> Result<Term, Rejection> {
-        let Term { from, until } = self.term?;
+    /// Insists that the list speaks for everything that its issuer certified, at this time.
+    pub(super) fn covers(&self, as_of: AsOf) -> Result<ListHead, Rejection> {
+        let head = self.head?;
+        let Term { from, until } = head.term;
         if from > as_of.now {
             return Err(Rejection::CollateralExpired("the revocation list is from the future"));
         }
         if as_of.now >= as_of.lasting(until) {
             return Err(Rejection::CollateralExpired("the revocation list"));
         }
-        Ok(Term { from, until })
+        Ok(head)
     }
 }
 
-/// Since when and until when `list` speaks for everything that `issuer` certified.
+/// The number of `list`, and since when and until when it speaks for everything that `issuer` certified.
 ///
 /// A list of another issuer, or for other certificates, would leave the status of ours unknown, which webpki
 /// has to let pass because nobody issues a list for VCEKs.
-pub(super) fn term(list: &[u8], issuer: &Name) -> Result<Term, Rejection> {
+pub(super) fn head(list: &[u8], issuer: &Name) -> Result<ListHead, Rejection> {
     let list: CertificateList =
         der::decode(list).ok_or(Rejection::CollateralMissing("the revocation list cannot be parsed"))?;
     let list = list.tbs_cert_list;
@@ -57,5 +57,6 @@ pub(super) fn term(list: &[u8], issuer: &Name) -> Result<Term, Rejection> {
     }
     let from = UnixSeconds(list.this_update.to_unix_duration().as_secs());
     let next = list.next_update.ok_or(Rejection::CollateralMissing("the revocation list never expires"))?;
-    Ok(Term { from, until: UnixSeconds(next.to_unix_duration().as_secs()) })
+    let term = Term { from, until: UnixSeconds(next.to_unix_duration().as_secs()) };
+    Ok(ListHead { term, number: der::crl_number(&list) })
 }

@@ -62,6 +62,7 @@ pub(super) fn is_signed_by(signed: &[u8], issuer: &Certificate) -> bool {
 pub(super) struct RevocationList {
     pub(super) issuer: Name,
     pub(super) dates: Dates,
+    pub(super) number: Option<u64>,
     revoked: Vec<SerialNumber>,
     list: CertRevocationList<'static>,
 }
@@ -81,11 +82,13 @@ impl RevocationList {
         let never = Rejection::CollateralMissing("a revocation list never expires");
         let [from, until] = [parsed.this_update, parsed.next_update.ok_or(never)?]
             .map(|time| UnixSeconds(time.to_unix_duration().as_secs()));
+        let number = der::crl_number(&parsed);
         let revoked = parsed.revoked_certificates.unwrap_or_default();
         let list = OwnedCertRevocationList::from_der(list).map_err(|_| MALFORMED)?;
         Ok(Self {
             issuer: parsed.issuer,
             dates: Dates { from, until },
+            number,
             revoked: revoked.into_iter().map(|entry| entry.serial_number).collect(),
             list: list.into(),
         })

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use sealane_types::{Digest, Fmspc, UnixSeconds};
+use sealane_types::{CrlIssuer, Digest, Fmspc, UnixSeconds};
 
 use super::chain::{self, RevocationList};
 use super::documents::{Documents, Stored};
@@ -16,6 +16,7 @@ use super::tcb_info::TcbInfo;
 use crate::as_of::AsOf;
 use crate::limits::{CERTIFICATE_BYTES_MAX, STATEMENT_BYTES_MAX};
 use crate::naming::Naming;
+use crate::piece::Term;
 use crate::rejection::Rejection;
 
 /// TCB info, QE identity and revocation lists for the platforms of one FMSPC, under one root.
@@ -123,7 +124,7 @@ impl TdxCollateral {
     /// When the first of its parts expires.
     #[must_use]
     pub fn expires(&self) -> UnixSeconds {
-        self.certificates_expire().min(self.statements_expire())
+        self.certificates_expire().min(self.statements_term().until)
     }
 
     /// When the first certificate above its statements expires.
@@ -131,9 +132,18 @@ impl TdxCollateral {
         self.end(Part::is_certificate)
     }
 
-    /// When the first statement or list expires.
-    pub(super) fn statements_expire(&self) -> UnixSeconds {
-        self.end(|part| !part.is_certificate())
+    /// When the oldest statement or list was issued, and when the first expires.
+    pub(super) fn statements_term(&self) -> Term {
+        let dated = self.0.dated.iter().filter(|(part, _)| !part.is_certificate());
+        let from = dated.map(|(_, dates)| dates.from).min().unwrap_or(UnixSeconds(0));
+        Term { from, until: self.end(|part| !part.is_certificate()) }
+    }
+
+    /// Its revocation lists, by issuer and number.
+    pub(super) fn list_numbers(&self) -> Vec<(CrlIssuer, Option<u64>)> {
+        let Verified { root_list, list, .. } = &*self.0;
+        let authority = names::authority(&list.issuer).map(|authority| (authority.into(), list.number));
+        [(CrlIssuer::IntelRoot, root_list.number)].into_iter().chain(authority).collect()
     }
 
     fn end(&self, counts: impl Fn(Part) -> bool) -> UnixSeconds {

@@ -19,7 +19,7 @@ use super::statement::Dates;
 use super::tcb_info::TcbInfo;
 use crate::limits::{CERTIFICATE_BYTES_MAX, STATEMENT_BYTES_MAX};
 use crate::naming::Naming;
-use crate::piece::{PckAuthority, Piece, SignedStatement, Term};
+use crate::piece::{ListHead, PckAuthority, Piece, SignedStatement, Term};
 use crate::rejection::Rejection;
 
 /// TCB info, for which family, and its tcbEvaluationDataNumber.
@@ -42,7 +42,7 @@ pub(crate) fn verify_identity(statement: &SignedStatement, root: &TdxRoot) -> Re
 }
 
 /// The root's own list.
-pub(crate) fn verify_root_list(list: &[u8], root: &TdxRoot) -> Result<Term, Rejection> {
+pub(crate) fn verify_root_list(list: &[u8], root: &TdxRoot) -> Result<ListHead, Rejection> {
     verify_list(list, &root.certificate()?)
 }
 
@@ -51,7 +51,7 @@ pub(crate) fn verify_authority_list(
     list: &[u8],
     authority: &[u8],
     root: &TdxRoot,
-) -> Result<(PckAuthority, Term), Rejection> {
+) -> Result<(PckAuthority, ListHead), Rejection> {
     let authority = certified(authority, Role::Authority, root)?;
     let kind = names::authority(&authority.tbs_certificate.subject)
         .ok_or(Rejection::Untrusted("a certificate of Intel's hierarchy in another's place"))?;
@@ -130,11 +130,11 @@ fn certified(certificate: &[u8], role: Role, root: &TdxRoot) -> Result<Certifica
     Ok(parsed)
 }
 
-fn verify_list(list: &[u8], issuer: &Certificate) -> Result<Term, Rejection> {
+fn verify_list(list: &[u8], issuer: &Certificate) -> Result<ListHead, Rejection> {
     let parsed = RevocationList::parse(list)?;
     if parsed.issuer != issuer.tbs_certificate.subject || !chain::is_signed_by(list, issuer) {
         return Err(Rejection::CollateralMissing("a revocation list is not signed by its issuer"));
     }
     let Dates { from, until } = parsed.dates;
-    Ok(Term { from, until })
+    Ok(ListHead { term: Term { from, until }, number: parsed.number })
 }

@@ -2,9 +2,9 @@
 
 use proptest::prelude::*;
 use sealane_policy::{
-    Document, PolicyError, Reference, SessionKind, SnpReference, diff, limits, parse, verify,
+    Advice, Document, PolicyError, Reference, SessionKind, SnpReference, advice, diff, limits, parse, verify,
 };
-use sealane_types::{Assurance, Carrier, Cipher, ForwardPort, Platform, Reason, RootSource};
+use sealane_types::{Assurance, Carrier, Cipher, CrlIssuer, ForwardPort, Platform, Reason, RootSource};
 use serde_json::{Value, json};
 
 use crate::support::*;
@@ -88,8 +88,48 @@ fn collateral_counts_until_it_is_over_unless_owners_sign_a_grace() {
         assert_eq!(parse(&document.to_bytes()).unwrap(), document);
     }
     refused("/collateral", json!({"graceSeconds": most + 1}), "collateral.graceSeconds", "604800");
-    refused("/collateral", json!({}), "collateral.graceSeconds", "is missing");
+    refused("/collateral", json!({}), "collateral", "is empty");
     refused("/collateral", json!({"graceSeconds": 1, "grace": 1}), "collateral.grace", "");
+}
+
+#[test]
+fn owners_bound_what_collateral_is_judged_by() {
+    let rules = json!({
+        "maxAgeSeconds": 34_560_000, "minTcbEvaluation": 20,
+        "minCrlNumber": {"Milan": 6, "Genoa": 5, "Turin": 2, "IntelRoot": 1, "IntelProcessor": 1, "IntelPlatform": 1},
+    });
+    let document = read(&with("/collateral", rules)).unwrap();
+    let collateral = &document.collateral;
+    assert_eq!((collateral.grace_seconds, collateral.max_age_seconds), (0, Some(34_560_000)));
+    assert_eq!(collateral.min_crl_number.len(), CrlIssuer::ALL.len());
+    assert!(
+        !collateral.permits_list(CrlIssuer::Genoa, Some(4))
+            && !collateral.permits_list(CrlIssuer::Genoa, None)
+    );
+    assert!(collateral.permits_list(CrlIssuer::Genoa, Some(5)));
+    assert_eq!([19, 20].map(|number| collateral.permits_evaluation(number)), [false, true]);
+    assert_eq!(parse(&document.to_bytes()).unwrap(), document);
+    for (wrong, path, about) in [
+        (json!({"maxAgeSeconds": 86_399}), "collateral.maxAgeSeconds", "86400"),
+        (json!({"maxAgeSeconds": 63_072_001}), "collateral.maxAgeSeconds", "63072000"),
+        (json!({"minCrlNumber": {}}), "collateral.minCrlNumber", "is empty"),
+        (json!({"minCrlNumber": {"Rome": 1}}), "collateral.minCrlNumber", "Milan, Genoa, Turin, IntelRoot"),
+        (json!({"minCrlNumber": {"Genoa": 0}}), "collateral.minCrlNumber.Genoa", "from 1"),
+        (json!({"minTcbEvaluation": "20"}), "collateral.minTcbEvaluation", "a number"),
+    ] {
+        refused("/collateral", wrong, path, about);
+    }
+}
+
+/// AMD's lists are a year old before the next one comes.
+#[test]
+fn an_age_that_amd_s_lists_outlive_is_told() {
+    let told = |seconds: u64| {
+        let document = read(&with("/collateral", json!({"maxAgeSeconds": seconds}))).unwrap();
+        advice(&document).contains(&Advice::AmdListsOutlived)
+    };
+    assert!(told(86_400 * 30));
+    assert!(!told(86_400 * 400));
 }
 
 #[test]

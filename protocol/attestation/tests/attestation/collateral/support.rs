@@ -133,6 +133,11 @@ fn tdx_entry() -> Entry {
 
 /// A policy under which both kinds of evidence are accepted, and collateral for so long after its end.
 pub(crate) fn policy(grace_seconds: u64) -> VerifiedPolicy {
+    policy_with(CollateralRules { grace_seconds, ..CollateralRules::default() })
+}
+
+/// A policy under which both kinds of evidence are accepted, and collateral by these rules.
+pub(crate) fn policy_with(rules: CollateralRules) -> VerifiedPolicy {
     let keys = vec![owner().public_key()];
     let entries = vec![snp_entry(), tdx_entry()];
     let document = Document {
@@ -153,7 +158,7 @@ pub(crate) fn policy(grace_seconds: u64) -> VerifiedPolicy {
         }],
         floors: Floors::default(),
         limits: sealane_policy::Limits::default(),
-        collateral: CollateralRules { grace_seconds },
+        collateral: rules,
         auditors: None,
     };
     let bytes = document.to_bytes();
