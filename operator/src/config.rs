@@ -7,14 +7,16 @@ use ipnet::IpNet;
 use k8s_openapi::api::core::v1::{EnvVar, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use prometheus_client::encoding::EncodeLabelValue;
+use sealane_injection::{
+    ARENA_BYTES, REQUIRED_CPU_LIMIT, RESOURCES, SidecarSettings, Simulation, is_quantity,
+};
 use sealane_operator_api::well_known::{
     CONTROL_PORT, DATA_PORT, OPERATOR_ADMIN_PORT, SIDECAR_ADMIN_PORT, WEBHOOK_PORT,
 };
 use sealane_types::Namespace;
 
 use crate::benchmark::{Runner, Settings};
-use crate::simulation::Simulation;
-use crate::webhook::{ClientAuthorities, is_quantity, parse_sources};
+use crate::webhook::{ClientAuthorities, parse_sources};
 
 /// Operator of Sealane: injects sidecars, tells them whom to talk to, and shows what they report.
 #[derive(Debug, Clone, Parser)]
@@ -83,14 +85,14 @@ struct SidecarArguments {
     sidecar_pull_secrets: Vec<String>,
     /// Resources of the injected sidecar as JSON: {"requests": {…}, "limits": {…}}.
     #[arg(long, env = "SEALANE_SIDECAR_RESOURCES", value_parser = parse_resources,
-          default_value = r#"{"requests":{"cpu":"50m","memory":"64Mi"},"limits":{"memory":"1Gi"}}"#)]
+          default_value = RESOURCES)]
     sidecar_resources: ResourceRequirements,
     /// CPU limit of the injected sidecar where it has to have one: in pods of the class Guaranteed, and where a
     /// ResourceQuota or LimitRange asks for it.
-    #[arg(long, env = "SEALANE_SIDECAR_REQUIRED_CPU_LIMIT", default_value = "500m", value_parser = parse_quantity)]
+    #[arg(long, env = "SEALANE_SIDECAR_REQUIRED_CPU_LIMIT", default_value = REQUIRED_CPU_LIMIT, value_parser = parse_quantity)]
     sidecar_required_cpu_limit: Quantity,
     /// Bytes of tensors that may wait between application and sidecar of one pod.
-    #[arg(long, env = "SEALANE_SIDECAR_ARENA_BYTES", default_value_t = 512 << 20)]
+    #[arg(long, env = "SEALANE_SIDECAR_ARENA_BYTES", default_value_t = ARENA_BYTES)]
     sidecar_arena_bytes: u64,
     #[arg(long, env = "SEALANE_SIDECAR_DATA_PORT", default_value_t = DATA_PORT,
           value_parser = clap::value_parser!(u16).range(1..))]
@@ -221,31 +223,6 @@ pub struct Config {
     pub sidecar: SidecarSettings,
     /// How Benchmarks are run; none if they are not.
     pub benchmarks: Option<Settings>,
-}
-
-/// How sidecars are injected.
-#[derive(Debug, Clone)]
-pub struct SidecarSettings {
-    pub image: String,
-    pub pull_policy: String,
-    pub pull_secrets: Vec<String>,
-    pub resources: ResourceRequirements,
-    /// The limit where a pod or its namespace asks for one, and the least at which lanes are not slow.
-    pub required_cpu_limit: Quantity,
-    pub arena_bytes: u64,
-    pub data_port: u16,
-    pub admin_port: u16,
-    /// What the chart adds to the environment.
-    pub environment: Vec<EnvVar>,
-    pub log: String,
-    /// Environment for traces; empty without a collector.
-    pub traces: Vec<(&'static str, String)>,
-    /// Environment for services of collateral; empty if none is asked.
-    pub collateral: Vec<(&'static str, String)>,
-    /// The simulated platforms that injected sidecars get in their environment; none in earnest.
-    pub simulation: Option<Simulation>,
-    /// Whether a node agent runs on every node.
-    pub node_agent: bool,
 }
 
 impl Config {

@@ -31,7 +31,6 @@ pub mod probe;
 pub mod queue;
 pub mod reconcile;
 pub mod run;
-pub mod simulation;
 pub mod spec;
 #[cfg(test)]
 mod testing;

@@ -1,5 +1,7 @@
 //! Names of the objects that the operator and the chart share.
 
+use sealane_operator_api::well_known::CONTROL_SERVICE;
+
 /// Field manager of everything that the operator applies.
 pub const FIELD_MANAGER: &str = "sealane-operator";
 /// The version of this program, and of the sidecars that its release injects.
@@ -15,9 +17,8 @@ pub const AUTHORITIES_KEY: &str = "ca.crt";
 /// Webhook configurations, rendered by the chart without `caBundle`.
 pub const MUTATING_WEBHOOK: &str = "sealane-inject";
 pub const VALIDATING_WEBHOOK: &str = "sealane-validate";
-/// Services in the release namespace.
+/// Service of the webhooks in the release namespace.
 pub const WEBHOOK_SERVICE: &str = "sealane-webhook";
-pub const CONTROL_SERVICE: &str = "sealane-control";
 /// `reportingController` of events.
 pub const CONTROLLER: &str = "sealane.dev/operator";
 
@@ -30,10 +31,4 @@ pub fn serving_names(namespace: &str) -> Vec<String> {
             [format!("{service}.{namespace}.svc"), format!("{service}.{namespace}.svc.cluster.local")]
         })
         .collect()
-}
-
-/// The name under which injected sidecars dial the control channel, and which its certificate has.
-#[must_use]
-pub fn control_name(namespace: &str) -> String {
-    format!("{CONTROL_SERVICE}.{namespace}.svc")
 }

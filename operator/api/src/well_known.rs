@@ -67,6 +67,15 @@ pub const POD_INDEX_LABEL: &str = "apps.kubernetes.io/pod-index";
 /// Audience of the sidecar's projected token.
 pub const CONTROL_AUDIENCE: &str = "sealane.dev/control";
 
+/// The Service of the control channel in the release namespace.
+pub const CONTROL_SERVICE: &str = "sealane-control";
+
+/// The name under which sidecars dial the control channel, and which its certificate has.
+#[must_use]
+pub fn control_name(namespace: &str) -> String {
+    format!("{CONTROL_SERVICE}.{namespace}.svc")
+}
+
 /// The sidecar's ports.
 pub const DATA_PORT: u16 = 14710;
 pub const SIDECAR_ADMIN_PORT: u16 = 14711;

@@ -4,19 +4,14 @@
 //! them up before it does anything else.
 
 use k8s_openapi::api::core::v1::PodSpec;
+use sealane_injection::{CAPABILITIES, has_sidecar, on_host_network};
 use sealane_operator_api::{CarrierChoice, TransferSession};
 use sealane_types::PeerName;
-
-use super::pod_shape::{has_sidecar, on_host_network};
 
 /// How strictly the API server judges the pods of a namespace (Pod Security Admission); absent is the cluster's own default.
 pub(super) const POD_SECURITY_LABEL: &str = "pod-security.kubernetes.io/enforce";
 /// The level that forbids nothing.
 const PERMISSIVE: &str = "privileged";
-
-/// To load a program and attach it to the device, to open the sockets, and to lock the memory that they share with the
-/// kernel.
-pub(super) const CAPABILITIES: [&str; 4] = ["BPF", "IPC_LOCK", "NET_ADMIN", "NET_RAW"];
 
 /// The namespace does not admit such a sidecar.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -16,8 +16,8 @@ use kube::{Api, Client, Resource};
 use sealane_operator_api::{Peer, TrustPolicy};
 use serde::de::DeserializeOwned;
 
-use super::bounds::Bounds;
 use crate::causes::Causes;
+use sealane_injection::Bounds;
 
 /// What the caches hold, once each was filled. Whatever is read of it may be as old as a watch is slow.
 pub(super) struct Caches {

@@ -16,10 +16,10 @@ use kube::{Api, Client, Resource};
 use sealane_operator_api::{Peer, TransferSession, TrustPolicy};
 use serde::de::DeserializeOwned;
 
-use super::bounds::Bounds;
 use super::caches::{self, Caches};
 use crate::causes::Causes;
-use crate::names::CONTROL_SERVICE;
+use sealane_injection::Bounds;
+use sealane_operator_api::well_known::CONTROL_SERVICE;
 
 /// Peers of one namespace that a review considers.
 const PEERS_MAX: u32 = 1024;

@@ -6,18 +6,16 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::core::admission::{AdmissionRequest, AdmissionResponse};
+use sealane_injection::{Bounds, InjectError, Injected, InjectionContext, has_cluster_dns, inject};
+use sealane_operator_api::well_known::INITDATA_ANNOTATION;
 use sealane_operator_api::{Attestation, Peer};
 use sealane_types::{PeerName, Provider};
 use tokio::sync::watch;
 
 use super::af_xdp::{self, POD_SECURITY_LABEL};
-use super::bounds::Bounds;
 use super::cluster::{Cluster, Unread};
-use super::context::InjectionContext;
 use super::decide::{Decision, Refusal, decide, opted_out, reaches_node_agent};
-use super::inject::{InjectError, Injected, inject};
 use super::peers::Peers;
-use super::pod_shape::has_cluster_dns;
 use crate::causes::Causes;
 use crate::config::Config;
 use crate::metrics::{Injection, Metrics};
@@ -123,6 +121,7 @@ impl Mutator {
             authorities: &authorities,
             namespace,
             peer: peer.as_ref(),
+            initdata: self.config.sidecar.simulation.as_ref().map(|_| INITDATA_ANNOTATION),
             node_agent,
             roots: self.roots(namespace, found).await?,
             key_secret: found.and_then(key_secret),

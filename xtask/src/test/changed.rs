@@ -25,7 +25,7 @@ enum Reach {
 use Reach::{Chart, Everything, Package, PackageAndPython, Python, Text};
 
 /// The longest beginning that fits a path decides.
-const TABLE: [(&str, Reach); 56] = [
+const TABLE: [(&str, Reach); 57] = [
     (".cargo/", Everything),
     (".ci/", Text),
     (".config/", Everything),
@@ -53,6 +53,7 @@ const TABLE: [(&str, Reach); 56] = [
     ("examples/grpc/", Python),
     ("operator/", Package("sealane-operator")),
     ("operator/api/", Package("sealane-operator-api")),
+    ("operator/injection/", Package("sealane-injection")),
     ("protocol/", PackageAndPython("sealane-protocol")),
     ("protocol/attestation/", Package("sealane-attestation")),
     ("protocol/attestation/simulated/", Package("sealane-simulated")),

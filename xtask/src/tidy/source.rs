@@ -88,7 +88,7 @@ const RESERVED: &[Reserved] = &[
         why: "validate is pure: it takes no client",
     },
     Reserved {
-        within: "operator/src/webhook/inject",
+        within: "operator/injection/src",
         word: "Client",
         only: &[],
         why: "inject is pure: it takes no client",

@@ -61,9 +61,15 @@ const WALLS: &[Wall] = &[
     },
     Wall { name: "sealane-operator-api", ours: &["sealane-types"], never: &["tokio"] },
     Wall {
+        name: "sealane-injection",
+        ours: &["sealane-operator-api", "sealane-types"],
+        never: &["kube", "tokio", "snow"],
+    },
+    Wall {
         name: "sealane-operator",
         ours: &[
             "sealane-http",
+            "sealane-injection",
             "sealane-operator-api",
             "sealane-policy",
             "sealane-results",
@@ -77,6 +83,7 @@ const WALLS: &[Wall] = &[
         ours: &[
             "sealane-attestation",
             "sealane-collateral",
+            "sealane-injection",
             "sealane-operator-api",
             "sealane-policy",
             "sealane-protocol",

@@ -3,21 +3,21 @@
 use json_patch::Patch;
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 use sealane_operator_api::well_known::{
-    DOOR_DIRECTORY, DOOR_SOCKET, GRPC_SOCKET, INITDATA_ANNOTATION, INJECTED_LABEL, TARGETS_DIRECTORY,
+    CONTROL_SERVICE, DOOR_DIRECTORY, DOOR_SOCKET, GRPC_SOCKET, INITDATA_ANNOTATION, INJECTED_LABEL,
+    TARGETS_DIRECTORY,
 };
 use sealane_types::PeerName;
 use serde_json::json;
 
-use super::context::InjectionContext;
-use super::patch::Additions;
-pub use super::pod_shape::InjectError;
-use super::pod_shape::{
+use crate::context::InjectionContext;
+use crate::patch::Additions;
+use crate::pod_shape::InjectError;
+use crate::pod_shape::{
     ADMIN_PORT_ANNOTATION, DOOR_VOLUME, TARGETS_VOLUME, check, containers, has_cluster_dns, has_sidecar,
     on_host_network,
 };
-use super::sidecar;
-use super::sizing::Sizing;
-use crate::names::CONTROL_SERVICE;
+use crate::sidecar;
+use crate::sizing::Sizing;
 
 /// What becomes of a pod.
 #[derive(Debug, Default, PartialEq)]

@@ -36,7 +36,7 @@ const SUFFIXES: [(&str, u128); 16] = [
 
 /// A quantity that is not negative. Two are equal if they amount to the same, however they are written.
 #[derive(Debug, Clone)]
-pub(super) struct Amount {
+pub(crate) struct Amount {
     billionths: u128,
     /// As it was written, or in its shortest form.
     text: String,
@@ -44,7 +44,7 @@ pub(super) struct Amount {
 
 impl Amount {
     /// Nothing for what is no quantity, and for one below zero.
-    pub(super) fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let end = text.find(|found: char| !found.is_ascii_digit() && found != '.').unwrap_or(text.len());
         let (number, suffix) = text.split_at(end);
         let multiplier = multiplier(suffix)?;
@@ -62,7 +62,7 @@ impl Amount {
     }
 
     /// Of a quantity that the API server has accepted. One that cannot be read, or is negative, bounds nothing.
-    pub(super) fn of(quantity: &Quantity) -> Option<Self> {
+    pub(crate) fn of(quantity: &Quantity) -> Option<Self> {
         Self::parse(&quantity.0)
     }
 
@@ -78,26 +78,26 @@ impl Amount {
         Self { billionths, text }
     }
 
-    pub(super) fn zero() -> Self {
+    pub(crate) fn zero() -> Self {
         Self::new(0)
     }
 
-    pub(super) fn is_zero(&self) -> bool {
+    pub(crate) fn is_zero(&self) -> bool {
         self.billionths == 0
     }
 
-    pub(super) fn plus(&self, other: &Self) -> Self {
+    pub(crate) fn plus(&self, other: &Self) -> Self {
         Self::new(self.billionths.saturating_add(other.billionths))
     }
 
     /// What is left of it after `other`.
-    pub(super) fn less(&self, other: &Self) -> Self {
+    pub(crate) fn less(&self, other: &Self) -> Self {
         Self::new(self.billionths.saturating_sub(other.billionths))
     }
 
     /// One part in `ratio` of it, rounded up: processors are given in thousandths, bytes whole. All of it for a ratio
     /// below one.
-    pub(super) fn part(&self, ratio: &Self) -> Self {
+    pub(crate) fn part(&self, ratio: &Self) -> Self {
         let thousandth = ONE / 1_000;
         if ratio.billionths <= ONE {
             return self.clone();
@@ -110,11 +110,11 @@ impl Amount {
     }
 
     /// In whole units, rounded down.
-    pub(super) fn units(&self) -> u64 {
+    pub(crate) fn units(&self) -> u64 {
         u64::try_from(self.billionths / ONE).unwrap_or(u64::MAX)
     }
 
-    pub(super) fn quantity(&self) -> Quantity {
+    pub(crate) fn quantity(&self) -> Quantity {
         Quantity(self.text.clone())
     }
 }

@@ -4,8 +4,8 @@ use std::net::IpAddr;
 
 use sealane_types::PeerName;
 
-use super::bounds::Bounds;
-use crate::config::SidecarSettings;
+use crate::bounds::Bounds;
+use crate::settings::SidecarSettings;
 
 /// Everything that injection depends on besides the pod.
 #[derive(Debug, Clone)]
@@ -22,6 +22,8 @@ pub struct InjectionContext<'a> {
     /// The pod's namespace: the pod itself may not state it at admission.
     pub namespace: &'a str,
     pub peer: Option<&'a PeerName>,
+    /// The annotation with the initdata of the pod's guest, which its sidecar reads; none where no guest has any.
+    pub initdata: Option<&'a str>,
     /// Whether the sidecar reaches the agent of its node.
     pub node_agent: bool,
     /// JSON list of the roots of the Peer's TrustPolicy; absent while there is none.

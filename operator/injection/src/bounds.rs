@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-use super::amount::Amount;
+use crate::amount::Amount;
 
 /// The bounds of one namespace.
 #[derive(Debug, Clone, Default)]
@@ -19,17 +19,17 @@ pub struct Bounds {
 
 /// What one ResourceQuota says of one of its resources.
 #[derive(Debug)]
-pub(super) struct QuotaLine<'a> {
-    pub(super) quota: &'a str,
+pub(crate) struct QuotaLine<'a> {
+    pub(crate) quota: &'a str,
     /// As in `spec.hard`: `limits.cpu`.
-    pub(super) key: &'a str,
-    pub(super) hard: Amount,
-    pub(super) used: Amount,
+    pub(crate) key: &'a str,
+    pub(crate) hard: Amount,
+    pub(crate) used: Amount,
 }
 
 impl Bounds {
     /// Items of LimitRanges about `type_`, with the name of the LimitRange that each is of.
-    pub(super) fn items<'a>(
+    pub(crate) fn items<'a>(
         &'a self,
         type_: &'a str,
     ) -> impl Iterator<Item = (&'a str, &'a LimitRangeItem)> + 'a {
@@ -41,7 +41,7 @@ impl Bounds {
     }
 
     /// What ResourceQuotas that count a pod like `spec` say of any of `keys`.
-    pub(super) fn quotas<'a>(&'a self, spec: &'a PodSpec, keys: &'a [String]) -> Vec<QuotaLine<'a>> {
+    pub(crate) fn quotas<'a>(&'a self, spec: &'a PodSpec, keys: &'a [String]) -> Vec<QuotaLine<'a>> {
         let of = |quota: &'a ResourceQuota| {
             let asked = quota.spec.as_ref().and_then(|spec| spec.hard.as_ref());
             // What is enforced is the status, which is behind a change of the spec for a moment.
@@ -62,7 +62,7 @@ impl Bounds {
     }
 }
 
-pub(super) fn amount(map: Option<&BTreeMap<String, Quantity>>, key: &str) -> Option<Amount> {
+pub(crate) fn amount(map: Option<&BTreeMap<String, Quantity>>, key: &str) -> Option<Amount> {
     map?.get(key).and_then(Amount::of)
 }
 
@@ -99,7 +99,7 @@ fn in_scope(spec: &PodSpec, scope: &str, operator: &str, values: &[String]) -> b
 
 /// What all containers of a pod take of one resource at most at one time, as the API server adds it up; nothing where no
 /// container says anything.
-pub(super) fn total(
+pub(crate) fn total(
     spec: &PodSpec,
     of: impl Fn(&ResourceRequirements) -> Option<&BTreeMap<String, Quantity>>,
     resource: &str,

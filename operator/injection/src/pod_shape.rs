@@ -6,19 +6,19 @@ use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 use sealane_operator_api::well_known::{DOOR_DIRECTORY, SIDECAR_CONTAINER, SIMULATED_FORM_ANNOTATION};
 use sealane_types::SimulatedForm;
 
-use super::bounds::amount;
+use crate::bounds::amount;
 
 /// Volumes that injection adds.
-pub(super) const DOOR_VOLUME: &str = "sealane-door";
-pub(super) const TOKEN_VOLUME: &str = "sealane-token";
-pub(super) const INITDATA_VOLUME: &str = "sealane-initdata";
-pub(super) const TARGETS_VOLUME: &str = "sealane-target";
-pub(super) const KEY_VOLUME: &str = "sealane-key";
-pub(super) const AGENT_VOLUME: &str = "sealane-agent";
-pub(super) const COLLATERAL_VOLUME: &str = "sealane-collateral";
-pub(super) const STATE_VOLUME: &str = "sealane-state";
+pub(crate) const DOOR_VOLUME: &str = "sealane-door";
+pub(crate) const TOKEN_VOLUME: &str = "sealane-token";
+pub(crate) const INITDATA_VOLUME: &str = "sealane-initdata";
+pub(crate) const TARGETS_VOLUME: &str = "sealane-target";
+pub(crate) const KEY_VOLUME: &str = "sealane-key";
+pub(crate) const AGENT_VOLUME: &str = "sealane-agent";
+pub(crate) const COLLATERAL_VOLUME: &str = "sealane-collateral";
+pub(crate) const STATE_VOLUME: &str = "sealane-state";
 /// Annotation with the port of a sidecar's metrics on the host's network.
-pub(super) const ADMIN_PORT_ANNOTATION: &str = "sealane.dev/admin-port";
+pub(crate) const ADMIN_PORT_ANNOTATION: &str = "sealane.dev/admin-port";
 const VOLUMES: [&str; 8] = [
     DOOR_VOLUME,
     TOKEN_VOLUME,
@@ -85,7 +85,7 @@ pub enum InjectError {
 }
 
 /// All containers of a pod with the path of each, in the order in which the pod lists them.
-pub(super) fn containers(spec: &PodSpec) -> impl Iterator<Item = (&'static str, usize, &Container)> {
+pub(crate) fn containers(spec: &PodSpec) -> impl Iterator<Item = (&'static str, usize, &Container)> {
     let named = |list, containers| {
         let containers: &[Container] = containers;
         containers.iter().enumerate().map(move |(index, container)| (list, index, container))
@@ -95,12 +95,13 @@ pub(super) fn containers(spec: &PodSpec) -> impl Iterator<Item = (&'static str, 
 }
 
 /// Whether the pod was injected before, or carries a sidecar of its own.
-pub(super) fn has_sidecar(spec: &PodSpec) -> bool {
+#[must_use]
+pub fn has_sidecar(spec: &PodSpec) -> bool {
     containers(spec).any(|(_, _, container)| container.name == SIDECAR_CONTAINER)
 }
 
 /// Refuses what injection would make invalid.
-pub(super) fn check(spec: &PodSpec) -> Result<(), InjectError> {
+pub(crate) fn check(spec: &PodSpec) -> Result<(), InjectError> {
     let volumes = spec.volumes.iter().flatten();
     for volume in volumes {
         if VOLUMES.contains(&volume.name.as_str()) {
@@ -128,13 +129,15 @@ pub(super) fn check(spec: &PodSpec) -> Result<(), InjectError> {
 }
 
 /// Whether 127.0.0.1 is the node's for this pod.
-pub(super) fn on_host_network(spec: &PodSpec) -> bool {
+#[must_use]
+pub fn on_host_network(spec: &PodSpec) -> bool {
     spec.host_network == Some(true)
 }
 
 /// Whether names of the cluster's Services mean something to the pod. On the host's network `ClusterFirst`, the default, is
 /// what `Default` is: the node's own resolver.
-pub(super) fn has_cluster_dns(spec: &PodSpec) -> bool {
+#[must_use]
+pub fn has_cluster_dns(spec: &PodSpec) -> bool {
     match spec.dns_policy.as_deref() {
         Some("ClusterFirstWithHostNet") => true,
         None | Some("ClusterFirst") => !on_host_network(spec),
@@ -144,7 +147,7 @@ pub(super) fn has_cluster_dns(spec: &PodSpec) -> bool {
 }
 
 /// Whether its containers make the pod one of the QoS class Guaranteed: cpu and memory limits everywhere, equal requests.
-pub(super) fn is_guaranteed(spec: &PodSpec) -> bool {
+pub(crate) fn is_guaranteed(spec: &PodSpec) -> bool {
     containers(spec).all(|(_, _, container)| {
         let Some(resources) = &container.resources else { return false };
         ["cpu", "memory"].iter().all(|resource| {
@@ -157,7 +160,7 @@ pub(super) fn is_guaranteed(spec: &PodSpec) -> bool {
 }
 
 /// Where the sidecar of a pod on the host's network serves its metrics: where its author says, or at `default`.
-pub(super) fn admin_port(pod: &Pod, default: u16) -> Result<u16, InjectError> {
+pub(crate) fn admin_port(pod: &Pod, default: u16) -> Result<u16, InjectError> {
     let annotations = pod.metadata.annotations.as_ref();
     let Some(text) = annotations.and_then(|all| all.get(ADMIN_PORT_ANNOTATION)) else { return Ok(default) };
     let port = text.parse().ok().filter(|port| *port >= 1024);
@@ -165,7 +168,7 @@ pub(super) fn admin_port(pod: &Pod, default: u16) -> Result<u16, InjectError> {
 }
 
 /// Which real platform the pod's simulated one resembles.
-pub(super) fn simulated_form(pod: &Pod) -> Result<SimulatedForm, InjectError> {
+pub(crate) fn simulated_form(pod: &Pod) -> Result<SimulatedForm, InjectError> {
     let annotations = pod.metadata.annotations.as_ref();
     let Some(word) = annotations.and_then(|all| all.get(SIMULATED_FORM_ANNOTATION)) else {
         return Ok(SimulatedForm::default());
@@ -174,7 +177,7 @@ pub(super) fn simulated_form(pod: &Pod) -> Result<SimulatedForm, InjectError> {
 }
 
 /// How long the sidecar may drain before the pod is killed.
-pub(super) fn drain_seconds(pod: &Pod) -> u64 {
+pub(crate) fn drain_seconds(pod: &Pod) -> u64 {
     let grace = pod.spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds);
     let grace = grace.and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or(GRACE_SECONDS);
     grace.saturating_sub(GRACE_MARGIN_SECONDS).max(1)

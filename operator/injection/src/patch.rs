@@ -8,26 +8,26 @@ use serde_json::{Value, json};
 
 /// Collects additions in order, making the lists and maps they need on the way.
 #[derive(Debug, Default)]
-pub(super) struct Additions {
+pub(crate) struct Additions {
     operations: Vec<PatchOperation>,
     made: BTreeSet<String>,
 }
 
 impl Additions {
     /// Appends to the list at `path`, which `exists` in the pod already or is made.
-    pub(super) fn append(&mut self, path: &[&str], exists: bool, value: Value) {
+    pub(crate) fn append(&mut self, path: &[&str], exists: bool, value: Value) {
         self.ensure(path, exists, json!([]));
         self.add(path, "-", value);
     }
 
     /// Puts first into the list at `path`.
-    pub(super) fn prepend(&mut self, path: &[&str], exists: bool, value: Value) {
+    pub(crate) fn prepend(&mut self, path: &[&str], exists: bool, value: Value) {
         self.ensure(path, exists, json!([]));
         self.add(path, "0", value);
     }
 
     /// Sets `key` of the map at `path`.
-    pub(super) fn insert(&mut self, path: &[&str], exists: bool, key: &str, value: Value) {
+    pub(crate) fn insert(&mut self, path: &[&str], exists: bool, key: &str, value: Value) {
         self.ensure(path, exists, json!({}));
         self.add(path, key, value);
     }
@@ -44,7 +44,7 @@ impl Additions {
         self.operations.push(PatchOperation::Add(AddOperation { path, value }));
     }
 
-    pub(super) fn finish(self) -> Patch {
+    pub(crate) fn finish(self) -> Patch {
         Patch(self.operations)
     }
 }

@@ -11,10 +11,10 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use sealane_operator_api::well_known::MEMORY_LIMIT_ANNOTATION;
 use serde_json::{Value, json};
 
-use super::amount::Amount;
-use super::bounds::{Bounds, QuotaLine, amount, total};
-use super::pod_shape::{InjectError, is_guaranteed};
-use crate::config::SidecarSettings;
+use crate::amount::Amount;
+use crate::bounds::{Bounds, QuotaLine, amount, total};
+use crate::pod_shape::{InjectError, is_guaranteed};
+use crate::settings::SidecarSettings;
 
 mod size;
 
@@ -25,18 +25,18 @@ const ARENA_BYTES_MIN: u64 = 16 << 20;
 
 /// What the sidecar of one pod gets.
 #[derive(Debug)]
-pub(super) struct Sizing {
+pub(crate) struct Sizing {
     requests: BTreeMap<&'static str, Quantity>,
     limits: BTreeMap<&'static str, Quantity>,
-    pub(super) arena_bytes: u64,
+    pub(crate) arena_bytes: u64,
     /// For whoever makes the pod.
-    pub(super) warnings: Vec<String>,
+    pub(crate) warnings: Vec<String>,
 }
 
 impl Sizing {
     /// # Errors
     /// [`InjectError`] names the annotation, or the bound, that has to change.
-    pub(super) fn new(
+    pub(crate) fn new(
         pod: &Pod,
         spec: &PodSpec,
         settings: &SidecarSettings,
@@ -66,7 +66,7 @@ impl Sizing {
         Ok(sizing)
     }
 
-    pub(super) fn resources(&self) -> Value {
+    pub(crate) fn resources(&self) -> Value {
         json!({"requests": self.requests, "limits": self.limits})
     }
 }

@@ -1,33 +1,19 @@
 //! Pods of every shape: what injection adds, what it leaves, and that it happens once.
 
-use k8s_openapi::api::core::v1::ResourceRequirements;
-use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use sealane_operator_api::well_known::{SIDECAR_CONTAINER, SIMULATED_FORM_ANNOTATION};
 use sealane_types::SimulatedForm;
 use serde_json::Value;
 
 use super::*;
-use crate::config::SidecarSettings;
+use crate::bounds::Bounds;
+use crate::settings::SidecarSettings;
 use crate::simulation::Simulation;
-use crate::webhook::bounds::Bounds;
 
 fn settings() -> SidecarSettings {
-    let resources = json!({"requests": {"cpu": "50m", "memory": "64Mi"}, "limits": {"memory": "1Gi"}});
     SidecarSettings {
-        image: "localhost/sealane-sidecar:1".to_owned(),
-        pull_policy: "IfNotPresent".to_owned(),
-        pull_secrets: Vec::new(),
-        resources: serde_json::from_value::<ResourceRequirements>(resources).unwrap(),
-        required_cpu_limit: Quantity("500m".to_owned()),
-        arena_bytes: 512 << 20,
-        data_port: 14710,
-        admin_port: 14711,
-        environment: Vec::new(),
-        log: "info".to_owned(),
         traces: vec![("SEALANE_OTLP_ENDPOINT", "http://collector:4317".to_owned())],
         collateral: vec![("SEALANE_COLLATERAL_FETCH", "Vendor".to_owned())],
-        simulation: None,
-        node_agent: false,
+        ..SidecarSettings::new("localhost/sealane-sidecar:1".to_owned())
     }
 }
 
@@ -40,6 +26,7 @@ fn context<'a>(settings: &'a SidecarSettings, peer: Option<&'a PeerName>) -> Inj
         authorities: "PEM",
         namespace: "demo",
         peer,
+        initdata: settings.simulation.as_ref().map(|_| INITDATA_ANNOTATION),
         node_agent: false,
         roots: Some("[]".to_owned()),
         key_secret: None,
@@ -444,9 +431,7 @@ fn a_guaranteed_pod_stays_guaranteed_and_no_other_becomes_it() {
     let resources = &sidecar(&after)["resources"];
     assert_eq!(resources["requests"], resources["limits"]);
     assert_eq!(resources["limits"], json!({"cpu": "500m", "memory": "1Gi"}));
-    assert!(super::super::pod_shape::is_guaranteed(
-        &serde_json::from_value::<Pod>(after).unwrap().spec.unwrap()
-    ));
+    assert!(crate::pod_shape::is_guaranteed(&serde_json::from_value::<Pod>(after).unwrap().spec.unwrap()));
 
     let mut burstable = guaranteed();
     burstable["spec"]["containers"][1]["resources"] = json!({"limits": {"memory": "1Gi"}});

@@ -5,9 +5,9 @@ use sealane_operator_api::well_known::{
     CPU_LIMIT_ANNOTATION, CPU_REQUEST_ANNOTATION, MEMORY_LIMIT_ANNOTATION, MEMORY_REQUEST_ANNOTATION,
 };
 
-use crate::webhook::amount::Amount;
-use crate::webhook::bounds::amount;
-use crate::webhook::pod_shape::InjectError;
+use crate::amount::Amount;
+use crate::bounds::amount;
+use crate::pod_shape::InjectError;
 
 pub(super) const CPU: &str = "cpu";
 pub(super) const MEMORY: &str = "memory";

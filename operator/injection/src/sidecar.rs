@@ -5,19 +5,21 @@ use std::net::IpAddr;
 use k8s_openapi::api::core::v1::{Pod, PodSpec};
 use sealane_operator_api::well_known::{
     COLLATERAL_CONFIG_MAP, COLLATERAL_DIRECTORY, CONTROL_PORT, DOOR_DIRECTORY, DOOR_SOCKET, GRPC_SOCKET,
-    SIDECAR_CONTAINER, TARGETS_DIRECTORY,
+    SIDECAR_CONTAINER, TARGETS_DIRECTORY, control_name,
 };
 use serde_json::{Value, json};
 
-use super::af_xdp::CAPABILITIES;
-use super::context::InjectionContext;
-use super::pod_shape::{
+use crate::context::InjectionContext;
+use crate::pod_shape::{
     AGENT_VOLUME, COLLATERAL_VOLUME, DOOR_VOLUME, INITDATA_VOLUME, InjectError, KEY_VOLUME, STATE_VOLUME,
     TARGETS_VOLUME, TOKEN_VOLUME, admin_port, drain_seconds, has_cluster_dns, on_host_network,
     simulated_form,
 };
-use super::sizing::Sizing;
-use crate::names::control_name;
+use crate::sizing::Sizing;
+
+/// What AF_XDP takes: to load a program and attach it to the device, to open the sockets, and to lock the memory that they
+/// share with the kernel.
+pub const CAPABILITIES: [&str; 4] = ["BPF", "IPC_LOCK", "NET_ADMIN", "NET_RAW"];
 
 /// Mounts of the sidecar's own volumes.
 const TOKEN_DIRECTORY: &str = "/var/run/secrets/sealane.dev";
@@ -35,7 +37,7 @@ const AGENT_DRIVER: &str = "csi.sealane.dev";
 const USER: i64 = 65532;
 
 /// The native sidecar for `pod`.
-pub(super) fn container(
+pub(crate) fn container(
     pod: &Pod,
     spec: &PodSpec,
     sizing: &Sizing,
@@ -51,7 +53,7 @@ pub(super) fn container(
     if host_network {
         mounts.push(json!({"name": TARGETS_VOLUME, "mountPath": TARGETS_DIRECTORY}));
     }
-    if context.settings.simulation.is_some() {
+    if context.initdata.is_some() {
         mounts.push(json!({"name": INITDATA_VOLUME, "mountPath": INITDATA_DIRECTORY, "readOnly": true}));
     }
     if context.key_secret.is_some() {
@@ -175,6 +177,8 @@ fn environment(
         let platform = simulation.of(form).ok_or(InjectError::FormMissing(form))?;
         environment.push(plain("SEALANE_SIMULATED_PLATFORM", platform.to_owned()));
         environment.push(plain("SEALANE_SIMULATED_FORM", form.to_string()));
+    }
+    if context.initdata.is_some() {
         environment.push(plain("SEALANE_INITDATA", format!("{INITDATA_DIRECTORY}/initdata")));
     }
     Ok(environment)
@@ -205,7 +209,7 @@ fn startup_probe(host_network: bool, context: &InjectionContext<'_>) -> Value {
 }
 
 /// Volumes that the sidecar needs.
-pub(super) fn volumes(spec: &PodSpec, context: &InjectionContext<'_>) -> Vec<Value> {
+pub(crate) fn volumes(spec: &PodSpec, context: &InjectionContext<'_>) -> Vec<Value> {
     let mut volumes = vec![
         json!({"name": DOOR_VOLUME, "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}}),
         json!({"name": TOKEN_VOLUME, "projected": {"sources": [{"serviceAccountToken": {
@@ -224,9 +228,8 @@ pub(super) fn volumes(spec: &PodSpec, context: &InjectionContext<'_>) -> Vec<Val
             "secretName": secret, "defaultMode": 0o444, "items": [{"key": KEY_FILE, "path": KEY_FILE}],
         }}));
     }
-    if context.settings.simulation.is_some() {
-        let field =
-            format!("metadata.annotations['{}']", sealane_operator_api::well_known::INITDATA_ANNOTATION);
+    if let Some(annotation) = context.initdata {
+        let field = format!("metadata.annotations['{annotation}']");
         volumes.push(json!({"name": INITDATA_VOLUME, "downwardAPI": {"items": [
             {"path": "initdata", "fieldRef": {"fieldPath": field}},
         ]}}));

@@ -5,23 +5,7 @@ use k8s_openapi::api::core::v1::{LimitRange, ResourceQuota};
 use super::*;
 
 fn settings() -> SidecarSettings {
-    let resources = json!({"requests": {"cpu": "50m", "memory": "64Mi"}, "limits": {"memory": "1Gi"}});
-    SidecarSettings {
-        image: "localhost/sealane-sidecar:1".to_owned(),
-        pull_policy: "IfNotPresent".to_owned(),
-        pull_secrets: Vec::new(),
-        resources: serde_json::from_value(resources).unwrap(),
-        required_cpu_limit: Quantity("500m".to_owned()),
-        arena_bytes: 512 << 20,
-        data_port: 14710,
-        admin_port: 14711,
-        environment: Vec::new(),
-        log: "info".to_owned(),
-        traces: Vec::new(),
-        collateral: Vec::new(),
-        simulation: None,
-        node_agent: false,
-    }
+    SidecarSettings::new("localhost/sealane-sidecar:1".to_owned())
 }
 
 fn pod(resources: &Value, annotations: &[(&str, &str)]) -> Pod {
