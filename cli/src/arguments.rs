@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::{bench, check, cluster, collateral, explain, policy, restart, status, verify};
+use crate::{bench, check, cluster, collateral, explain, policy, render, restart, status, verify};
 
 /// Attested, post-quantum data lanes between confidential workloads: policies, status, diagnosis and audits.
 #[derive(Debug, Parser)]
@@ -22,6 +22,8 @@ pub(crate) enum Command {
     /// Revocation lists and TCB information for sidecars that do not fetch them: make, import and look at bundles.
     #[command(subcommand)]
     Collateral(collateral::Command),
+    /// Make the manifest of a confidential guest: its sidecar, its initdata with the owners' roots, and the digest to pin.
+    Render(Box<render::Arguments>),
     /// Peers, TransferSessions and TrustPolicies of a namespace, and why one is not ready.
     Status(status::Arguments),
     /// Workloads whose sidecars are of another version than the operator: what would be made again, or with --yes is.

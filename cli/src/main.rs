@@ -23,6 +23,7 @@ mod objects;
 mod outdated;
 mod output;
 mod policy;
+mod render;
 mod restart;
 mod source;
 mod status;
@@ -39,6 +40,7 @@ fn main() -> ExitCode {
     let outcome = match command {
         Command::Policy(command) => policy::run(command, &connection),
         Command::Collateral(command) => collateral::run(command, &connection),
+        Command::Render(arguments) => render::run(&arguments, &connection),
         Command::Status(arguments) => status::run(&arguments, &connection),
         Command::Restart(arguments) => restart::run(&arguments, &connection),
         Command::Verify(arguments) => verify::run(&arguments, &connection),

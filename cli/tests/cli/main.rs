@@ -4,4 +4,5 @@
 mod collateral;
 mod evidence;
 mod policy;
+mod render;
 mod verify;

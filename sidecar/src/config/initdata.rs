@@ -10,15 +10,13 @@ use std::io::Read as _;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use flate2::bufread::GzDecoder;
-use sealane_types::Roots;
+use sealane_types::{INITDATA_ROOTS, Roots};
 use serde::Deserialize;
 
 /// All annotations of an object have at most so many bytes.
 const ANNOTATION_BYTES_MAX: usize = 256 << 10;
 /// What is measured.
 const TEXT_BYTES_MAX: u64 = 1 << 20;
-/// The member of `data` that holds roots: a JSON list, as `SEALANE_ROOTS_FILE`.
-pub const ROOTS_MEMBER: &str = "sealane-roots.json";
 
 /// What a guest was started with, as far as the control plane tells.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,9 +31,9 @@ pub enum InitdataError {
     Inflated,
     #[error("the initdata is gzip in base64, and cannot be unpacked")]
     Packed(#[source] std::io::Error),
-    #[error("`{ROOTS_MEMBER}` in the initdata is no JSON list of roots")]
+    #[error("`{INITDATA_ROOTS}` in the initdata is no JSON list of roots")]
     Roots(#[source] serde_json::Error),
-    #[error("`{ROOTS_MEMBER}` in the initdata lists no roots")]
+    #[error("`{INITDATA_ROOTS}` in the initdata lists no roots")]
     NoRoots,
 }
 
@@ -81,7 +79,7 @@ impl Initdata {
     pub fn roots(&self) -> Result<Option<Vec<Roots>>, InitdataError> {
         // Initdata of another form has none.
         let file = std::str::from_utf8(&self.0).ok().and_then(|text| toml::from_str::<File>(text).ok());
-        let member = file.and_then(|mut file| file.data.remove(ROOTS_MEMBER));
+        let member = file.and_then(|mut file| file.data.remove(INITDATA_ROOTS));
         let Some(member) = member else { return Ok(None) };
         let text = member.as_str().unwrap_or_default();
         let roots: Vec<Roots> = serde_json::from_str(text).map_err(InitdataError::Roots)?;
@@ -108,7 +106,7 @@ mod tests {
 
     fn file(roots: &str) -> String {
         format!(
-            "version = \"0.1.0\"\nalgorithm = \"sha256\"\n[data]\n\"policy.rego\" = \"\"\n\"{ROOTS_MEMBER}\" = '''{roots}'''\n"
+            "version = \"0.1.0\"\nalgorithm = \"sha256\"\n[data]\n\"policy.rego\" = \"\"\n\"{INITDATA_ROOTS}\" = '''{roots}'''\n"
         )
     }
 
@@ -124,7 +122,7 @@ mod tests {
 
     #[test]
     fn initdata_without_roots_has_none() {
-        let without = file(ROOTS).replace(ROOTS_MEMBER, "aa.toml");
+        let without = file(ROOTS).replace(INITDATA_ROOTS, "aa.toml");
         for text in ["", "sealane simulated initdata\nnamespace: demo\n", &without, "H4sI not base64"] {
             let initdata = Initdata::read(text.as_bytes()).unwrap();
             assert_eq!(initdata.measured(), text.as_bytes());

@@ -70,3 +70,53 @@ async fn inject_cannot_be_pretended() -> Result<()> {
     ensure!(message.contains("asks for the Sealane sidecar"), "{message}");
     sandbox.remove().await
 }
+
+/// A manifest that was rendered for a guest of its own is one that the API server and the restricted Pod Security Standard
+/// take. There is no confidential hardware here to run it on.
+#[tokio::test]
+async fn inject_before_admission_makes_pods_that_the_api_server_takes() -> Result<()> {
+    let sandbox = Cluster::connect()?.sandbox("render").await?;
+    let folder = tempfile::tempdir()?;
+    let at = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
+    // Admission asks for the RuntimeClass, whoever serves it.
+    let class = json!({
+        "apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": sandbox.name}, "handler": "runc",
+    });
+    sandbox.cluster.apply(&class).await?;
+    let manifests = Workload::new("left", "node1", SLEEP).manifests(&sandbox.cluster.image);
+    std::fs::write(at("pod.json"), manifests[1].to_string())?;
+    let roots = json!([{
+        "namespace": sandbox.name, "policy": "demo", "threshold": 1, "keys": ["11".repeat(32)], "minimumEpoch": 1,
+    }]);
+    std::fs::write(at("roots.json"), roots.to_string())?;
+    let image = format!("registry.example/sealane-sidecar@sha256:{}", "22".repeat(32));
+    let (pod, roots) = (at("pod.json"), at("roots.json"));
+    let words = [
+        "render",
+        "-f",
+        &pod,
+        "--guest",
+        "snp",
+        "--roots",
+        &roots,
+        "--image",
+        &image,
+        "--runtime-class",
+        &sandbox.name,
+    ];
+    let rendered = sandbox.cluster.plugin(&words).await?;
+    std::fs::write(at("rendered.yaml"), rendered)?;
+    let words = ["create", "--dry-run=server", "-n", &sandbox.name, "-o", "json", "-f", &at("rendered.yaml")];
+    let taken: Value = serde_json::from_str(&sandbox.cluster.kubectl(&words).await?)?;
+    let containers = taken["spec"]["initContainers"].as_array().expect("a rendered pod has its sidecar");
+    ensure!(containers.iter().filter(|container| container["name"] == "sealane").count() == 1, "{taken}");
+    let authorities = containers[0]["env"].as_array().expect("a sidecar has an environment");
+    let authorities = authorities.iter().find(|variable| variable["name"] == "SEALANE_CONTROL_CA");
+    ensure!(
+        authorities.is_some_and(|found| found["value"]
+            .as_str()
+            .is_some_and(|pem| pem.contains("BEGIN CERTIFICATE")))
+    );
+    sandbox.cluster.kubectl(&["delete", "runtimeclass", &sandbox.name]).await?;
+    sandbox.remove().await
+}

@@ -8,8 +8,9 @@ use base64::engine::general_purpose::STANDARD;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use sealane_sidecar::config::initdata::{Initdata, ROOTS_MEMBER};
+use sealane_sidecar::config::initdata::Initdata;
 use sealane_sidecar::config::{ConfigError, environment, file};
+use sealane_types::INITDATA_ROOTS;
 
 use crate::seeds;
 
@@ -92,7 +93,7 @@ fn packed(text: &[u8]) -> String {
 pub(crate) fn initdata_seeds() -> Vec<Vec<u8>> {
     let file = |roots: &str| {
         format!(
-            "version = \"0.1.0\"\nalgorithm = \"sha256\"\n[data]\n\"policy.rego\" = \"\"\n\"{ROOTS_MEMBER}\" = '''{roots}'''\n"
+            "version = \"0.1.0\"\nalgorithm = \"sha256\"\n[data]\n\"policy.rego\" = \"\"\n\"{INITDATA_ROOTS}\" = '''{roots}'''\n"
         )
     };
     let honest = file(&format!("[{}]", seeds::roots()));
