@@ -3,6 +3,7 @@
 mod agent_policy;
 mod initdata;
 mod manifest;
+mod yaml;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,6 +23,10 @@ use crate::source::{read_text, shown};
 use initdata::Initdata;
 use manifest::{Guest, Manifest};
 
+/// What is left of an object's 256 KiB of annotations for this one, packed.
+const ANNOTATION_BYTES_MAX: usize = 240 * 1024;
+/// The longest initdata that a sidecar reads.
+const INITDATA_BYTES_MAX: usize = 1 << 20;
 /// The Secret with the operator's authorities, and its key.
 const CERTIFICATES_SECRET: &str = "sealane-certificates";
 const AUTHORITIES_KEY: &str = "ca.crt";
@@ -135,11 +140,17 @@ pub(crate) fn run(arguments: &Arguments, connection: &Connection) -> Result<()> 
     };
     let runtime_class = arguments.runtime_class.as_deref().unwrap_or(guest.runtime_class());
     let annotation = initdata.annotation();
+    ensure!(
+        annotation.len() <= ANNOTATION_BYTES_MAX && initdata.text().len() <= INITDATA_BYTES_MAX,
+        "the initdata has {} bytes, and {} packed: a sidecar reads at most {INITDATA_BYTES_MAX}, and all annotations of a pod have at most 256 KiB together",
+        initdata.text().len(),
+        annotation.len()
+    );
     let warnings = manifest.render(&context, &Guest { runtime_class, initdata: &annotation })?;
     let pinned = json!({guest.member(): [initdata.digest()]});
     match &arguments.out {
         Some(directory) => write(directory, &manifest, &initdata, &pinned)?,
-        None => output::print(&manifest.to_yaml()?)?,
+        None => output::print(&manifest.to_yaml())?,
     }
     let of_policy = agent_policy::warnings(policy.as_deref());
     for warning in warnings.into_iter().chain(of_image(&arguments.image)).chain(of_policy) {
@@ -182,7 +193,7 @@ fn authorities(connection: &Connection, namespace: &str) -> Result<String> {
 fn write(directory: &Path, manifest: &Manifest, initdata: &Initdata, pinned: &Value) -> Result<()> {
     fs::create_dir_all(directory).with_context(|| shown(directory))?;
     for (name, text) in [
-        ("manifest.yaml", manifest.to_yaml()?),
+        ("manifest.yaml", manifest.to_yaml()),
         ("initdata.toml", initdata.text().to_owned()),
         ("entry.json", format!("{pinned:#}\n")),
     ] {

@@ -3,14 +3,17 @@
 use anyhow::{Context, Result, bail, ensure};
 use k8s_openapi::api::core::v1::Pod;
 use sealane_injection::{Injected, InjectionContext, has_sidecar, inject, on_host_network};
-use sealane_operator_api::well_known::INJECT_LABEL;
-use serde::Deserialize as _;
+use sealane_operator_api::well_known::{INJECT_LABEL, SIDECAR_CONTAINER};
 use serde_json::{Value, json};
+
+use super::yaml;
 
 /// Kata's annotation with the initdata.
 pub(super) const INITDATA: &str = "io.katacontainers.config.hypervisor.cc_init_data";
 /// Kata's annotation with what is added to the command line of the guest's kernel.
 const KERNEL_PARAMETERS: &str = "io.katacontainers.config.hypervisor.kernel_params";
+/// Kata's annotation with a policy of the agent that nothing measures, which genpolicy writes.
+const AGENT_POLICY: &str = "io.katacontainers.config.agent.policy";
 /// Has the guest's agent answer over HTTP, raw evidence included.
 const REST: &str = "agent.guest_components_rest_api=";
 const REST_ALL: &str = "agent.guest_components_rest_api=all";
@@ -31,13 +34,10 @@ impl Manifest {
     /// # Errors
     /// It is no YAML, or has no pod in it.
     pub(super) fn read(text: &str) -> Result<Self> {
-        let documents = serde_norway::Deserializer::from_str(text);
-        let read = documents.map(Value::deserialize).collect::<Result<Vec<_>, _>>();
-        let objects: Vec<Value> =
-            read.context("is not YAML")?.into_iter().filter(|value| !value.is_null()).collect();
+        let objects: Vec<Value> = yaml::read(text)?.into_iter().flat_map(listed).collect();
         ensure!(
             objects.iter().any(|object| pod_place(object).is_some()),
-            "has no Pod, and no Deployment, StatefulSet, DaemonSet, ReplicaSet, Job or CronJob"
+            "has no Pod, and no Deployment, StatefulSet, DaemonSet, ReplicaSet, ReplicationController, Job or CronJob"
         );
         Ok(Self(objects))
     }
@@ -59,9 +59,16 @@ impl Manifest {
             ));
         }
         for object in &mut self.0 {
-            let Some(place) = pod_place(object) else { continue };
             let name = object["metadata"]["name"].as_str().unwrap_or("without a name").to_owned();
             let about = format!("{} {name}", object["kind"].as_str().unwrap_or_default());
+            let Some(place) = pod_place(object) else {
+                if has_containers(object) {
+                    warnings.push(format!(
+                        "{about} has containers, and stays as it is: render knows no such kind"
+                    ));
+                }
+                continue;
+            };
             let pod = object.pointer_mut(place).with_context(|| format!("{about} has no pod template"))?;
             let said = render(pod, context, guest).with_context(|| about.clone())?;
             warnings.extend(said.into_iter().map(|warning| format!("{about}: {warning}")));
@@ -69,9 +76,27 @@ impl Manifest {
         Ok(warnings)
     }
 
-    pub(super) fn to_yaml(&self) -> Result<String> {
-        let texts = self.0.iter().map(serde_norway::to_string).collect::<Result<Vec<_>, _>>();
-        Ok(texts.context("cannot write YAML")?.join("---\n"))
+    pub(super) fn to_yaml(&self) -> String {
+        yaml::write(&self.0)
+    }
+}
+
+/// The objects of a List, which `kubectl get` writes; another object is one.
+fn listed(mut object: Value) -> Vec<Value> {
+    let is_list = object["kind"] == "List";
+    match object.get_mut("items").filter(|_| is_list).map(Value::take) {
+        Some(Value::Array(items)) => items.into_iter().flat_map(listed).collect(),
+        _ => vec![object],
+    }
+}
+
+fn has_containers(value: &Value) -> bool {
+    match value {
+        Value::Object(members) => {
+            members.get("containers").is_some_and(Value::is_array) || members.values().any(has_containers)
+        }
+        Value::Array(items) => items.iter().any(has_containers),
+        _ => false,
     }
 }
 
@@ -79,7 +104,9 @@ impl Manifest {
 fn pod_place(object: &Value) -> Option<&'static str> {
     match object["kind"].as_str()? {
         "Pod" => Some(""),
-        "Deployment" | "StatefulSet" | "DaemonSet" | "ReplicaSet" | "Job" => Some("/spec/template"),
+        "Deployment" | "StatefulSet" | "DaemonSet" | "ReplicaSet" | "ReplicationController" | "Job" => {
+            Some("/spec/template")
+        }
         "CronJob" => Some("/spec/jobTemplate/spec/template"),
         _ => None,
     }
@@ -94,6 +121,7 @@ fn render(pod: &mut Value, context: &InjectionContext<'_>, guest: &Guest<'_>) ->
     }
     let mut said = Vec::new();
     if has_sidecar(spec) {
+        same_sidecar(pod, context)?;
         said.push("it has its sidecar already: its initdata is made anew, and nothing else".to_owned());
     }
     let Injected { patch, warnings } = inject(&typed, context)?;
@@ -105,6 +133,12 @@ fn render(pod: &mut Value, context: &InjectionContext<'_>, guest: &Guest<'_>) ->
         }
     }
     json_patch::patch(pod, &patch).context("the pod is not what it seems")?;
+    // What a tool left of a policy would be a second one beside that of the initdata.
+    if pod["metadata"]["annotations"].as_object_mut().is_some_and(|all| all.remove(AGENT_POLICY).is_some()) {
+        said.push(format!(
+            "annotation {AGENT_POLICY} is taken out: the agent's policy is in the initdata (--agent-policy)"
+        ));
+    }
     // The webhook leaves what carries this, and evidence says what the guest was started with.
     pod["metadata"]["labels"][INJECT_LABEL] = json!("false");
     let annotations = &mut pod["metadata"]["annotations"];
@@ -130,4 +164,26 @@ fn render(pod: &mut Value, context: &InjectionContext<'_>, guest: &Guest<'_>) ->
         Some(_) => {}
     }
     Ok(said)
+}
+
+/// That a sidecar which is there already is the one that is asked for: rendering again changes none.
+fn same_sidecar(pod: &Value, context: &InjectionContext<'_>) -> Result<()> {
+    let containers =
+        ["initContainers", "containers"].iter().filter_map(|list| pod["spec"][list].as_array()).flatten();
+    for sidecar in containers.filter(|container| container["name"] == SIDECAR_CONTAINER) {
+        let value = |name: &str| {
+            let variables = sidecar["env"].as_array()?;
+            variables.iter().find(|variable| variable["name"] == name)?["value"].as_str()
+        };
+        for (what, found, asked) in [
+            ("image", sidecar["image"].as_str(), context.settings.image.as_str()),
+            ("SEALANE_CONTROL_CA", value("SEALANE_CONTROL_CA"), context.authorities),
+        ] {
+            ensure!(
+                found == Some(asked),
+                "its sidecar has another {what} than is asked for: render from the manifest without a sidecar"
+            );
+        }
+    }
+    Ok(())
 }

@@ -171,6 +171,46 @@ fn rendering_again_exchanges_the_initdata_alone() {
     assert_eq!(without(&first[0]), without(&second[0]));
 }
 
+/// kubectl reads YAML 1.1, in which these are no texts.
+#[test]
+fn texts_stay_texts_for_every_reader() {
+    let desk = Desk::new();
+    let mut plain = pod();
+    plain["spec"]["containers"][0]["args"] = json!(["on", "no", "1_000", "0400"]);
+    plain["metadata"]["annotations"] = json!({"io.katacontainers.config.agent.policy": "cGFja2FnZQ=="});
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": [plain]});
+    desk.write("list.yaml", &list.to_string());
+    let output = desk.run("list.yaml", &["--guest", "snp"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    for quoted in ["- \"on\"", "- \"no\"", "- \"1_000\"", "- \"0400\""] {
+        assert!(text.contains(quoted), "{quoted}: {text}");
+    }
+    let rendered = documents(&text);
+    assert_eq!(rendered[0]["kind"], "Pod");
+    assert_eq!(rendered[0]["metadata"]["annotations"]["io.katacontainers.config.agent.policy"], Value::Null);
+    assert!(String::from_utf8(output.stderr).unwrap().contains("is taken out"));
+}
+
+#[test]
+fn what_render_does_not_change_is_not_passed_over_in_silence() {
+    let desk = Desk::new();
+    let (first, _) = desk.rendered("pod.yaml", &["--guest", "snp"]);
+    let mut other = first[0].clone();
+    other["spec"]["initContainers"][0]["image"] = json!("registry.example/older@sha256:00");
+    desk.write("older.yaml", &other.to_string());
+    assert!(desk.refused("older.yaml", &["--guest", "snp"]).contains("another image"));
+    let strange = json!({"apiVersion": "x/v1", "kind": "Fleet", "metadata": {"name": "f"}, "spec": {"pod": pod()["spec"]}});
+    desk.write("strange.yaml", &format!("{}\n---\n{strange}\n", pod()));
+    let (rendered, said) = desk.rendered("strange.yaml", &["--guest", "snp"]);
+    assert_eq!(rendered[1], strange);
+    assert!(said.contains("Fleet f has containers"), "{said}");
+    desk.write("huge.rego", &"# \u{1f980}\n".repeat(300_000));
+    assert!(
+        desk.refused("pod.yaml", &["--guest", "snp", "--agent-policy", "huge.rego"])
+            .contains("at most 1048576")
+    );
+}
+
 #[test]
 fn what_makes_no_guest_is_refused_and_what_weakens_it_is_said() {
     let desk = Desk::new();

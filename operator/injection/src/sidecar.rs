@@ -216,8 +216,9 @@ pub(crate) fn volumes(spec: &PodSpec, context: &InjectionContext<'_>) -> Vec<Val
             "audience": sealane_operator_api::well_known::CONTROL_AUDIENCE,
             "expirationSeconds": 3600, "path": "token",
         }}]}}),
-        // What the sidecar saw of collateral survives its restarts. It is no memory, which would count as the sidecar's.
-        json!({"name": STATE_VOLUME, "emptyDir": {"sizeLimit": "32Mi"}}),
+        // What the sidecar saw of collateral survives its restarts. On a disk it would keep the cluster's autoscaler from ending
+        // the node, and outside of a guest's memory.
+        json!({"name": STATE_VOLUME, "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}}),
     ];
     if on_host_network(spec) {
         volumes.push(json!({"name": TARGETS_VOLUME, "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}}));

@@ -533,7 +533,7 @@ fn what_the_sidecar_saw_is_kept_for_it_alone() {
     let after = injected(&plain());
     let volumes = after["spec"]["volumes"].as_array().unwrap();
     let volume = volumes.iter().find(|volume| volume["name"] == "sealane-state").unwrap();
-    assert_eq!(volume["emptyDir"], json!({"sizeLimit": "32Mi"}));
+    assert_eq!(volume["emptyDir"], json!({"medium": "Memory", "sizeLimit": "16Mi"}));
     let sidecar = sidecar(&after);
     let mounts = sidecar["volumeMounts"].as_array().unwrap();
     let mount = mounts.iter().find(|mount| mount["name"] == "sealane-state").unwrap();
