@@ -39,7 +39,8 @@ pub(super) fn status(
     let established = established(object, &observed, &attested);
     let phase = phase(object, &ending, &attested, &established);
     let denied = session.shape.as_ref().ok().and_then(|shape| denied(valid, name, shape));
-    let findings = findings(object, &observed, ending, attested, established, denied);
+    let ends = session.shape.as_ref().ok().and_then(|shape| receivers_end(valid, name, shape));
+    let findings = findings(object, &observed, ending, attested, established, (denied, ends));
     let finished = matches!(phase, Phase::Complete | Phase::Failed);
     let (last_error, last_error_time) = last_error(&observed, &previous, phase, now).unzip();
     TransferSessionStatus {
@@ -181,6 +182,20 @@ fn denied(valid: &Valid, name: &SessionName, shape: &SessionShape) -> Option<Pro
     }
 }
 
+/// What the end of a receiver's stream means: whom the control plane lists, or how many the owners signed.
+fn receivers_end(valid: &Valid, name: &SessionName, shape: &SessionShape) -> Option<String> {
+    if !matches!(shape.terms.kind, Kind::Stream { .. }) {
+        return None;
+    }
+    let verified = valid.policies.get(shape.policy.as_str())?.verdict.as_ref().ok()?;
+    let demanded = |to| verified.senders_min(name, to, &|peer| *peer == shape.from).get(&shape.from).copied();
+    Some(match shape.to.iter().map(|to| demanded(to).unwrap_or(0)).min() {
+        Some(least @ 1..) => format!("receivers end once at least {least} senders have, as the policy signs"),
+        _ => "receivers end once all senders have that this control plane lists, since the policy signs no number (`senders`)"
+            .to_owned(),
+    })
+}
+
 fn flow(shape: &SessionShape) -> Flow {
     match shape.terms.kind {
         Kind::Stream { .. } => Flow::Stream,
@@ -220,7 +235,7 @@ fn findings(
     ending: Ending,
     attested: Finding,
     established: Finding,
-    denied: Option<Problem>,
+    (denied, ends): (Option<Problem>, Option<String>),
 ) -> Vec<Finding> {
     let was_complete = object.status.as_ref().is_some_and(|status| is_true(&status.conditions, COMPLETE));
     let (complete, failed) = match &ending {
@@ -229,7 +244,14 @@ fn findings(
             Finding::no(FAILED, word::SENDERS_ACTIVE, "a new sending pod runs"),
         ),
         Ending::Active => (
-            Finding::no(COMPLETE, word::SENDERS_ACTIVE, "not all of what sends has finished"),
+            Finding::no(
+                COMPLETE,
+                word::SENDERS_ACTIVE,
+                match ends {
+                    Some(ends) => format!("not all of what sends has finished; {ends}"),
+                    None => "not all of what sends has finished".to_owned(),
+                },
+            ),
             Finding::no(FAILED, word::SENDERS_ACTIVE, "nothing that sends has failed for good"),
         ),
         Ending::Succeeded => (

@@ -38,6 +38,19 @@ fn a_working_session_says_what_it_does() {
 }
 
 #[test]
+fn it_says_whose_word_the_end_of_a_stream_is() {
+    let ends = |rule: fn(&mut serde_json::Value)| {
+        let mut snapshot = snapshot();
+        snapshot.policies = vec![policy(&document(1, |document| rule(&mut document["sessions"][0])))];
+        message(&activations(snapshot).conditions, "Complete")
+    };
+    let listed = ends(|_| ());
+    assert!(listed.contains("all senders have that this control plane lists"), "{listed}");
+    let signed = ends(|rule| rule["senders"] = serde_json::json!({"min": 4}));
+    assert!(signed.contains("once at least 4 senders have, as the policy signs"), "{signed}");
+}
+
+#[test]
 fn each_reason_not_to_flow_is_named() {
     type Case = (fn(&mut Snapshot), &'static str, Phase);
     let cases: [Case; 8] = [
