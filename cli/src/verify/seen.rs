@@ -69,7 +69,7 @@ fn of_snp(claims: &SnpClaims, aspect: Aspect) -> String {
 
 /// Settings that weaken isolation.
 fn needs(needed: SnpPermissions) -> String {
-    let SnpPermissions { debug, migration, vlek, smt, cxl, tio, milan, vmpl_max } = needed;
+    let SnpPermissions { debug, migration, vlek, smt, cxl, tio, milan, platform_bits, vmpl_max } = needed;
     let settings = [
         (debug, "debug"),
         (migration, "migration"),
@@ -78,6 +78,7 @@ fn needs(needed: SnpPermissions) -> String {
         (cxl, "CXL memory"),
         (tio, "trusted devices"),
         (milan, "Milan"),
+        (platform_bits != 0, "bits of PLATFORM_INFO that have no name yet"),
         (vmpl_max > 0, "a VMPL below 0"),
     ];
     let needed: Vec<_> = settings.into_iter().filter_map(|(set, word)| set.then_some(word)).collect();

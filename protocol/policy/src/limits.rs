@@ -40,6 +40,8 @@ pub const SESSIONS_MAX: usize = 4096;
 pub const SENDERS_MIN_MAX: u64 = 4096;
 /// Receiving Peers of one session rule.
 pub const RECEIVERS_MAX: usize = 256;
+/// The first bit of PLATFORM_INFO that has no name (AMD 56860, table 24).
+pub const SNP_PLATFORM_BIT_MIN: u64 = 8;
 /// How long collateral may be used after its end, where owners permit it at all.
 pub const COLLATERAL_GRACE_SECONDS_MAX: u64 = 7 * 24 * 60 * 60;
 /// Most that collateral may be old, where the document says: from a day to two years. AMD issues its lists for a year.
@@ -81,7 +83,7 @@ mod tests {
         assert_eq!((COLLATERAL_AGE_SECONDS_MIN, COLLATERAL_AGE_SECONDS_MAX), (86_400, 63_072_000));
         assert_eq!((NITRO_AGE_SECONDS_MAX, COLLATERAL_GRACE_SECONDS_MAX), (10_800, 604_800));
         assert_eq!((SESSION_SECONDS_DEFAULT, SESSION_SECONDS_MAX), (86_400, 2_592_000));
-        assert_eq!(SENDERS_MIN_MAX, 4_096);
+        assert_eq!((SENDERS_MIN_MAX, SNP_PLATFORM_BIT_MIN), (4_096, 8));
         assert_eq!((REATTEST_SECONDS_MIN, REATTEST_SECONDS_MAX), (10, 86_400));
     }
 }

@@ -57,6 +57,7 @@ fn permissions(entry: &Entry) -> Result<SnpPermissions, Unjudged> {
         cxl: policy.flag("allow_cxl", true)?,
         tio: policy.flag("allow_tio", true)?,
         milan: policy.flag("allow_milan", true)?,
+        platform_bits: 0,
         vmpl_max: u8::try_from(vmpl_max).map_err(|_| {
             Unjudged::Malformed(format!("policy key `max_vmpl`: there is no VMPL {vmpl_max}"))
         })?,

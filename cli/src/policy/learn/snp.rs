@@ -43,6 +43,8 @@ fn allowed(wishes: &Wishes) -> SnpPermissions {
         cxl: wishes.allow(Allow::Cxl),
         tio: wishes.allow(Allow::Tio),
         milan: wishes.allow(Allow::Milan),
+        // Whoever knows what a bit means that this release does not writes it by hand.
+        platform_bits: 0,
         vmpl_max: if wishes.allow(Allow::Vmpl) { VMPL_MAX } else { 0 },
     }
 }

@@ -235,6 +235,7 @@ mod tests {
             smt: false,
             cxl: false,
             tio: false,
+            unknown_platform_bits: 0,
         };
         Claims {
             platform,

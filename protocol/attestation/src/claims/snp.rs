@@ -130,6 +130,8 @@ pub struct SnpClaims {
     pub(crate) smt: bool,
     pub(crate) cxl: bool,
     pub(crate) tio: bool,
+    /// Bits of PLATFORM_INFO that have no name here.
+    pub(crate) unknown_platform_bits: u64,
 }
 
 impl SnpClaims {
@@ -216,10 +218,10 @@ impl SnpClaims {
     /// The least that an entry has to permit for this evidence; [`None`] for a VMPL that no entry can name.
     #[must_use]
     pub fn needs(&self) -> Option<SnpPermissions> {
-        let Self { debug, migration, smt, cxl, tio, .. } = *self;
+        let Self { debug, migration, smt, cxl, tio, unknown_platform_bits: platform_bits, .. } = *self;
         let (vlek, milan) = (self.provider.is_some(), self.product == Product::Milan);
         let vmpl_max = u8::try_from(self.vmpl).ok()?;
-        Some(SnpPermissions { debug, migration, vlek, smt, cxl, tio, milan, vmpl_max })
+        Some(SnpPermissions { debug, migration, vlek, smt, cxl, tio, milan, platform_bits, vmpl_max })
     }
 
     /// Whether no version that the platform reports, cannot go back from, or ran at launch is below `floor`.
@@ -245,7 +247,11 @@ impl SnpClaims {
     /// [`Rejection::Debug`] or [`Rejection::Permission`] for the first that is not.
     pub fn permitted(&self, permissions: &SnpPermissions) -> Result<(), Rejection> {
         // Destructured without `..`, so that a permission that a later policy adds is not forgotten here.
-        let SnpPermissions { debug, migration, vlek, smt, cxl, tio, milan, vmpl_max } = *permissions;
+        let SnpPermissions { debug, migration, vlek, smt, cxl, tio, milan, platform_bits, vmpl_max } =
+            *permissions;
+        if self.unknown_platform_bits & !platform_bits != 0 {
+            return Err(Rejection::Malformed("reserved bits of PLATFORM_INFO"));
+        }
         if self.debug && !debug {
             return Err(Rejection::Debug);
         }

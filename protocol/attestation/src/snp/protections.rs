@@ -15,7 +15,8 @@ const CIPHERTEXT_HIDING: u32 = 4;
 const ALIAS_CHECK_COMPLETE: u32 = 5;
 const IOMMU_WRITE_SAFE: u32 = 6;
 const TRUSTED_IO: u32 = 7;
-const PLATFORM_RESERVED_FROM: u32 = 8;
+/// Bits above have no name yet.
+const PLATFORM_KNOWN: u64 = 0xff;
 
 // Bits of the guest policy.
 const POLICY_SMT: u32 = 16;
@@ -46,13 +47,9 @@ enum Word {
 /// What protects a guest with this policy on a platform with this PLATFORM_INFO.
 ///
 /// # Errors
-/// [`Rejection::Malformed`] for bits that are reserved, since a meaning given to them later must not pass unseen, and
 /// [`Rejection::Untrusted`] where the guest runs on a platform that its policy forbids, on which the firmware starts
 /// none.
 pub(super) fn read(policy: u64, platform: u64) -> Result<BTreeSet<SnpProtection>, Rejection> {
-    if platform >> PLATFORM_RESERVED_FROM != 0 {
-        return Err(Rejection::Malformed("reserved bits of PLATFORM_INFO"));
-    }
     let contradicts = (!has(policy, POLICY_SMT) && has(platform, SMT))
         || (has(policy, POLICY_RAPL_DISABLED) && !has(platform, RAPL_DISABLED))
         || (has(policy, POLICY_CIPHERTEXT_HIDING) && !has(platform, CIPHERTEXT_HIDING));
@@ -67,6 +64,12 @@ pub(super) fn read(policy: u64, platform: u64) -> Result<BTreeSet<SnpProtection>
         has(word, bit).then_some(protection)
     });
     Ok(found.collect())
+}
+
+/// Bits of PLATFORM_INFO whose meaning is not known here: an entry permits them, or they are refused, since a meaning given
+/// to them later must not pass unseen.
+pub(super) const fn unknown(platform: u64) -> u64 {
+    platform & !PLATFORM_KNOWN
 }
 
 /// Whether devices can enter the trust of guests here (SEV-TIO).

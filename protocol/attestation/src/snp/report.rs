@@ -83,6 +83,7 @@ pub(super) fn verify(
         smt: policy & POLICY_SMT != 0,
         cxl: policy & POLICY_CXL != 0,
         tio: protections::has_trusted_io(platform_info),
+        unknown_platform_bits: protections::unknown(platform_info),
     };
     Ok(Claims {
         platform,

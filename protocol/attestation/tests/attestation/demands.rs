@@ -85,10 +85,17 @@ fn a_protection_that_the_policy_requires_is_shown() {
 }
 
 #[test]
-fn unknown_bits_of_the_platform_are_refused() {
+fn unknown_bits_of_the_platform_are_refused_unless_the_owners_know_them() {
+    const REFUSED: Rejection = Rejection::Malformed("reserved bits of PLATFORM_INFO");
     for bit in 8..64 {
-        let refused = inspected(&edited(|report| set(report, PLATFORM_INFO, bit))).unwrap_err();
-        assert_eq!(refused, Rejection::Malformed("reserved bits of PLATFORM_INFO"), "{bit}");
+        let state = |report: &mut Report| set(report, PLATFORM_INFO, bit);
+        assert_eq!(verdict(state, |_| {}), Err(REFUSED), "{bit}");
+        let permit =
+            |mask: u64| move |reference: &mut SnpReference| reference.permissions.platform_bits = mask;
+        assert_eq!(verdict(state, permit(1 << bit)), Ok(()), "{bit}");
+        assert_eq!(verdict(state, permit(!0xff & !(1 << bit))), Err(REFUSED), "{bit}: another's permission");
+        let claims = inspected(&edited(state)).unwrap();
+        assert_eq!(said(&claims).needs().unwrap().platform_bits, 1 << bit);
     }
 }
 

@@ -43,6 +43,7 @@ fn demands_read_as_written() {
         entry["minGuestSvn"] = json!(4_294_967_295_u64);
         (entry["allowCxl"], entry["allowTio"]) = (json!(true), json!(true));
         entry["allowMilan"] = json!(true);
+        entry["allowPlatformInfoBits"] = json!([8, 63]);
         (entry["allowVlek"], entry["vlekProviders"]) = (json!(true), json!([PROVIDER]));
     });
     assert_eq!(demands.protections, [SnpProtection::AliasCheck, SnpProtection::PageSwapDisabled].into());
@@ -50,6 +51,7 @@ fn demands_read_as_written() {
     assert_eq!(demands.identity.min_guest_svn, Some(u32::MAX));
     assert_eq!(demands.vlek_providers, [PROVIDER.to_owned()].into());
     assert!(demands.permissions.cxl && demands.permissions.tio && demands.permissions.milan);
+    assert_eq!(demands.permissions.platform_bits, 1 << 8 | 1 << 63);
     assert!(!demands.accepts_any_provider());
     assert_eq!(MitigationVector::from_bits(0x105).to_string(), "0000000000000105");
 }
@@ -58,6 +60,8 @@ fn demands_read_as_written() {
 fn wrong_demands_are_named() {
     let cases = [
         ("require", json!(["Everything"]), "one of AliasCheck, Ecc, Tsme"),
+        ("allowPlatformInfoBits", json!([7]), "from 8 to 63"),
+        ("allowPlatformInfoBits", json!([64]), "from 8 to 63"),
         ("require", json!(["Ecc", "Ecc"]), "repeats"),
         ("requireMitigations", json!(1), "expected a text"),
         ("requireMitigations", json!("0000000000000000"), "not all zero"),

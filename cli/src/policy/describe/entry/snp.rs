@@ -80,7 +80,8 @@ fn describe_identity(lines: &mut Lines, identity: &SnpIdentity) {
 }
 
 fn describe_permissions(settings: &mut Settings, permissions: &SnpPermissions, reference: &SnpReference) {
-    let SnpPermissions { debug, migration, vlek, smt, cxl, tio, milan, vmpl_max } = *permissions;
+    let SnpPermissions { debug, migration, vlek, smt, cxl, tio, milan, platform_bits, vmpl_max } =
+        *permissions;
     settings.put(debug, "debugging by the host");
     settings.put(migration, "migration agents");
     settings.put(
@@ -97,6 +98,10 @@ fn describe_permissions(settings: &mut Settings, permissions: &SnpPermissions, r
     settings.put(cxl, "memory on CXL devices");
     settings.put(tio, "devices inside the guest's trust (SEV-TIO)");
     settings.put(milan, "Milan, whose evidence may be forged");
+    if platform_bits != 0 {
+        settings
+            .put(true, format!("bits {platform_bits:#x} of PLATFORM_INFO, which this release does not know"));
+    }
     if vmpl_max > 0 {
         settings.put(true, format!("evidence asked for at VMPL up to {vmpl_max}"));
     } else {

@@ -6,7 +6,7 @@ use super::super::{DIGEST, flag};
 use super::{any_initdata, values};
 use crate::document::{SnpAbi, SnpFirmware, SnpIdentity, SnpPermissions, SnpReference, Tcb};
 use crate::field::{Field, FieldError, Object};
-use crate::limits::{CHIP_IDS_MAX, PROVIDER_BYTES_MAX, VALUES_MAX};
+use crate::limits::{CHIP_IDS_MAX, PROVIDER_BYTES_MAX, SNP_PLATFORM_BIT_MIN, VALUES_MAX};
 
 /// Highest privilege level of SEV-SNP.
 const VMPL_MAX: u8 = 3;
@@ -153,7 +153,16 @@ fn permissions(object: &mut Object<'_>) -> Result<SnpPermissions, FieldError> {
     let cxl = flag(object, "allowCxl", r#""allowCxl": true"#, false)?;
     let tio = flag(object, "allowTio", r#""allowTio": true"#, false)?;
     let milan = flag(object, "allowMilan", r#""allowMilan": true"#, false)?;
+    let platform_bits = object.optional("allowPlatformInfoBits", r#""allowPlatformInfoBits": [8]"#);
+    let platform_bits = platform_bits.map(|field| field.set(VALUES_MAX, platform_bit)).transpose()?;
+    let platform_bits = platform_bits.iter().flatten().fold(0, |mask, bit| mask | 1_u64.unbounded_shl(*bit));
     let vmpl_max = object.optional("maxVmpl", r#""maxVmpl": 0"#);
     let vmpl_max = vmpl_max.map(|field| field.byte(VMPL_MAX)).transpose()?.unwrap_or_default();
-    Ok(SnpPermissions { debug, migration, vlek, smt, cxl, tio, milan, vmpl_max })
+    Ok(SnpPermissions { debug, migration, vlek, smt, cxl, tio, milan, platform_bits, vmpl_max })
+}
+
+/// The number of a bit that this release does not know: those below are permitted, or required, by their names.
+fn platform_bit(field: &Field<'_>) -> Result<u32, FieldError> {
+    let bit = field.integer(SNP_PLATFORM_BIT_MIN, 63)?;
+    Ok(u32::try_from(bit).unwrap_or(63))
 }

@@ -136,6 +136,8 @@ pub struct SnpPermissions {
     /// The processor may be a Milan, whose evidence may be forged: the root seed of a Milan's signing key was extracted
     /// in public (May 2026).
     pub milan: bool,
+    /// Bits of PLATFORM_INFO that this release does not know, and the owners do: a mask.
+    pub platform_bits: u64,
     /// Highest privilege level that may ask for evidence; 0 is the most privileged.
     pub vmpl_max: u8,
 }

@@ -46,7 +46,10 @@ fn identified(members: Members, identity: &SnpIdentity) -> Members {
 }
 
 fn permitted(members: Members, permissions: &SnpPermissions) -> Members {
-    let SnpPermissions { debug, migration, vlek, smt, cxl, tio, milan, vmpl_max } = *permissions;
+    let SnpPermissions { debug, migration, vlek, smt, cxl, tio, milan, platform_bits, vmpl_max } =
+        *permissions;
+    let bits = (0..u64::BITS).filter(|bit| platform_bits & 1_u64.unbounded_shl(*bit) != 0);
+    let bits = bits.map(|bit| Tree::Integer(u64::from(bit)));
     let vmpl_max = u64::from(vmpl_max);
     members
         .raised("allowDebug", debug)
@@ -56,6 +59,7 @@ fn permitted(members: Members, permissions: &SnpPermissions) -> Members {
         .raised("allowCxl", cxl)
         .raised("allowTio", tio)
         .raised("allowMilan", milan)
+        .trees("allowPlatformInfoBits", bits)
         .optional("maxVmpl", (vmpl_max > 0).then_some(Tree::Integer(vmpl_max)))
 }
 
