@@ -262,6 +262,10 @@ impl Stock {
     pub fn restore(&mut self, record: &[u8], now: UnixSeconds) -> Result<Adoption, RecordError> {
         let record = Record::from_bytes(record)?;
         let pieces = record.pieces()?;
+        let adoption = self.take_all(pieces, now);
+        // A clock that was turned back before a restart is behind what vendors dated.
+        let dated = self.held.iter().map(|held| held.term.from).max();
+        let now = dated.map_or(now, |dated| dated.max(now));
         let newer = |seen: &AdoptedBundle| {
             seen.issued <= now.plus(BUNDLE_AHEAD_SECONDS_MAX)
                 && self.bundle.is_none_or(|held| held.issued < seen.issued)
@@ -269,7 +273,7 @@ impl Stock {
         if let Some(seen) = record.bundle.filter(newer) {
             self.bundle = Some(seen);
         }
-        Ok(self.take_all(pieces, now))
+        Ok(adoption)
     }
 
     /// The certificate (DER) of the key that signed an SEV-SNP report, if it is held.

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use sealane_types::{HostData, Measurement, PeerName, Product, SnpProtection};
+use sealane_types::{CrlIssuer, HostData, Measurement, PeerName, Product, SnpProtection};
 
-use crate::document::{Document, NitroMeasurement, Reference, SnpReference};
+use crate::document::{Document, Entry, NitroMeasurement, Reference, SnpReference};
 
 /// Something that a document permits and its owners may not have meant.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -43,23 +43,33 @@ pub enum Advice {
     )]
     AliasesUnchecked { peer: PeerName, entry: usize },
     #[error(
-        "`collateral.maxAgeSeconds` is below a year, and AMD issues its revocation lists about once a year: SEV-SNP evidence is refused between; at least 34560000 lets them count, and `minCrlNumber` refuses those that were replaced"
+        "`collateral.maxAgeSeconds` is below 400 days, and AMD's revocation lists and that of Intel's root come about once a year: evidence of hardware is refused for a part of it; at least 34560000 lets them count"
     )]
-    AmdListsOutlived,
+    YearlyListsOutlived,
+    #[error(
+        "`collateral.minCrlNumber.{issuer}` tells nothing: Intel gives each of its lists the number 1; `minTcbEvaluation` bounds its statements"
+    )]
+    ListsUnnumbered { issuer: CrlIssuer },
 }
 
-/// For how long AMD's lists are in force before the next one comes: a year and some days.
-const AMD_LIST_SECONDS: u64 = 372 * 24 * 60 * 60;
+/// How old the lists of AMD's roots and of Intel's are before the next one comes, at most: Intel's of March 2025 was in force
+/// for 379 days.
+const YEARLY_LIST_SECONDS: u64 = 400 * 24 * 60 * 60;
 
 /// Everything worth knowing about `document`.
 #[must_use]
 pub fn advice(document: &Document) -> Vec<Advice> {
     let mut said = Vec::new();
     let mut entries = document.peers.values().flat_map(|described| &described.entries);
-    let amd = entries.any(|entry| entry.root.is_none() && matches!(entry.reference, Reference::SevSnp(_)));
-    if amd && document.collateral.max_age_seconds.is_some_and(|most| most < AMD_LIST_SECONDS) {
-        said.push(Advice::AmdListsOutlived);
+    let listed = |entry: &Entry| matches!(entry.reference, Reference::SevSnp(_) | Reference::Tdx(_));
+    let hardware = entries.any(|entry| entry.root.is_none() && listed(entry));
+    let rules = &document.collateral;
+    if hardware && rules.max_age_seconds.is_some_and(|most| most < YEARLY_LIST_SECONDS) {
+        said.push(Advice::YearlyListsOutlived);
     }
+    let unnumbered = [CrlIssuer::IntelRoot, CrlIssuer::IntelProcessor, CrlIssuer::IntelPlatform];
+    let named = unnumbered.into_iter().filter(|issuer| rules.min_crl_number.contains_key(issuer));
+    said.extend(named.map(|issuer| Advice::ListsUnnumbered { issuer }));
     for (peer, described) in &document.peers {
         for (index, entry) in described.entries.iter().enumerate() {
             // Nothing that hardware could do makes a simulation better.

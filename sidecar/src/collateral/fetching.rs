@@ -27,6 +27,8 @@ const LATE_PART: u64 = 8;
 pub(super) struct Fetching {
     pub(super) fetcher: Fetcher,
     asked: Mutex<HashMap<PieceId, Asked>>,
+    /// When a newer version was asked for last because the policy wanted one.
+    wanted: Mutex<HashMap<PieceId, Instant>>,
 }
 
 /// When a piece was asked for last.
@@ -38,7 +40,7 @@ struct Asked {
 
 impl Fetching {
     pub(super) fn new(fetcher: Fetcher) -> Self {
-        Self { fetcher, asked: Mutex::default() }
+        Self { fetcher, asked: Mutex::default(), wanted: Mutex::default() }
     }
 
     /// Lists and statements of `stock` that are to be asked for now. The certificate of a chip never changes.
@@ -53,6 +55,17 @@ impl Fetching {
         let due: Vec<_> = due.map(sealane_attestation::VerifiedPiece::id).collect();
         asked.extend(due.iter().map(|id| (*id, Asked { at: moment, failed: false })));
         due
+    }
+
+    /// Whether `id`, which is held and too old for the policy, is to be asked for at `moment`: a service that has no newer one
+    /// is not asked at every handshake.
+    pub(super) fn wants_newer(&self, id: &PieceId, moment: Instant) -> bool {
+        let mut wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
+        let waits = wanted.get(id).is_some_and(|last| moment.saturating_duration_since(*last) < REFRESH_LATE);
+        if !waits {
+            wanted.insert(*id, moment);
+        }
+        !waits
     }
 
     /// A piece could not be had. One that is not held is asked for when somebody needs it.

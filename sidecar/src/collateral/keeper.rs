@@ -8,9 +8,7 @@ use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 use sealane_attestation::bundle::{self, BundleError};
-use sealane_attestation::{
-    Adoption, Collateral, PieceId, Stock, Taken, VendorRoots, VerifiedPiece, vcek_ids,
-};
+use sealane_attestation::{Adoption, Collateral, PieceId, Stock, Taken, VendorRoots, vcek_ids};
 use sealane_collateral::{Fetched, Fetcher};
 use sealane_policy::CollateralRules;
 use sealane_types::PublicKey;
@@ -115,9 +113,14 @@ impl CollateralKeeper {
     pub(crate) async fn complete(self: &Arc<Self>, needed: Vec<PieceId>, rules: &CollateralRules) {
         let now = self.clock.unix();
         let stock = self.stock();
-        let in_date = |held: &VerifiedPiece| now < held.term().until && held.counts(rules, now);
-        let holds = |id: &PieceId| stock.find(id).is_some_and(in_date);
-        let missing = needed.into_iter().filter(|id| !holds(id)).collect();
+        let moment = Instant::now();
+        let newer =
+            |id: &PieceId| self.fetching.as_ref().is_some_and(|fetching| fetching.wants_newer(id, moment));
+        let missing = needed.into_iter().filter(|id| match stock.find(id) {
+            Some(held) if now < held.term().until => !held.counts(rules, now) && newer(id),
+            _ => true,
+        });
+        let missing = missing.collect();
         self.obtain(missing, VERDICT_WAIT).await;
     }
 
@@ -280,6 +283,18 @@ mod tests {
         assert_eq!(due(REFRESH + REFRESH_LATE / 2), []);
         assert_eq!(due(REFRESH + REFRESH_LATE), [id]);
         assert_eq!(due(REFRESH + 2 * REFRESH_LATE), [], "it is being asked for, and did not fail");
+    }
+
+    #[test]
+    fn a_service_that_has_no_newer_list_is_not_asked_at_every_handshake() {
+        let (keeper, id) = holding_a_list();
+        let fetching = keeper.fetching.as_ref().unwrap();
+        let begin = Instant::now();
+        let after = |wait: Duration| fetching.wants_newer(&id, begin + wait);
+        assert!(after(Duration::ZERO), "the first time at once");
+        assert!(!after(Duration::from_secs(1)) && !after(REFRESH_LATE / 2));
+        assert!(after(REFRESH_LATE));
+        assert!(!after(REFRESH_LATE + Duration::from_secs(1)));
     }
 
     #[test]

@@ -462,10 +462,12 @@ async fn a_list_below_the_signed_number_is_asked_for_anew() {
     let asked = |side: &Sidecar| {
         metric(side, r#"sealane_collateral_fetches_total{kind="snp_list",outcome="fetched"}"#)
     };
-    let before = asked(&to);
-    // The service has none with this number.
-    to.propose(numbered(2, 2));
-    until("the list is asked for anew", || asked(&to) > before).await;
+    let before = asked(&from);
+    // The service has none with this number. Whoever appraises its own evidence by it asks, and whoever judges the other's.
+    for side in [&from, &to] {
+        side.propose(numbered(2, 2));
+    }
+    until("the list is asked for anew", || asked(&from) > before).await;
     until("the session ends", || {
         has_ended(&to, Reason::CollateralExpired) || has_ended(&from, Reason::CollateralExpired)
     })

@@ -121,15 +121,18 @@ fn owners_bound_what_collateral_is_judged_by() {
     }
 }
 
-/// AMD's lists are a year old before the next one comes.
+/// Lists of roots are a year old before the next one comes, and Intel numbers none.
 #[test]
-fn an_age_that_amd_s_lists_outlive_is_told() {
-    let told = |seconds: u64| {
-        let document = read(&with("/collateral", json!({"maxAgeSeconds": seconds}))).unwrap();
-        advice(&document).contains(&Advice::AmdListsOutlived)
-    };
-    assert!(told(86_400 * 30));
-    assert!(!told(86_400 * 400));
+fn what_a_bound_on_collateral_costs_or_does_not_do_is_told() {
+    let told = |rules: Value| advice(&read(&with("/collateral", rules)).unwrap());
+    assert!(told(json!({"maxAgeSeconds": 86_400 * 30})).contains(&Advice::YearlyListsOutlived));
+    assert!(!told(json!({"maxAgeSeconds": 86_400 * 400})).contains(&Advice::YearlyListsOutlived));
+    let unnumbered = |issuer| Advice::ListsUnnumbered { issuer };
+    assert!(
+        told(json!({"minCrlNumber": {"IntelPlatform": 1}})).contains(&unnumbered(CrlIssuer::IntelPlatform))
+    );
+    let of_amd = told(json!({"minCrlNumber": {"Genoa": 5}}));
+    assert!(!of_amd.iter().any(|advice| matches!(advice, Advice::ListsUnnumbered { .. })));
 }
 
 #[test]

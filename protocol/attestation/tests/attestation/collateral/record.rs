@@ -86,6 +86,15 @@ fn a_bundle_of_the_future_keeps_none_out() {
 }
 
 #[test]
+fn a_clock_that_was_turned_back_makes_nothing_forgotten() {
+    let mut stock = holding([snp_list(60, false)]);
+    stock.adopt(&bundle(now(), Some(20), vec![]), now()).unwrap();
+    let mut again = Stock::new(ROOTS.clone());
+    again.restore(&stock.record(), UnixSeconds(now().0 - 30 * 86_400)).unwrap();
+    assert_eq!(again.bundle_issued(), stock.bundle_issued());
+}
+
+#[test]
 fn what_is_no_record_is_refused() {
     let mut stock = holding([snp_list(60, false)]);
     let mut refused = |record: &[u8]| stock.restore(record, now()).unwrap_err();

@@ -155,7 +155,8 @@ fn collateral_is_no_older_than_the_owners_sign_whatever_its_vendor_says() {
     let graced = policy_with(CollateralRules { grace_seconds: 3600, ..aged });
     for policy in [&policy, &graced] {
         let at = |seconds: u64| UnixSeconds(end.0 + seconds);
-        assert_ne!(rejudge(&held, policy, at(0)).err(), rejudge(&held, policy, at(1)).err());
+        rejudge(&held, policy, at(0)).unwrap();
+        assert_eq!(rejudge(&held, policy, at(1)).unwrap_err().reason(), Reason::CollateralExpired);
     }
 }
 
