@@ -584,6 +584,6 @@ def test_values_that_people_are_pointed_to_are_there() -> None:
             at = at[part]
         return True
 
-    of_policies = {f"collateral.{name}" for name in ("graceSeconds", "maxAgeSeconds", "minCrlNumber", "minTcbEvaluation")}
+    of_policies = {f"collateral.{name}" for name in ("graceSeconds", "maxAgeSeconds", "minCrlNumber", "minCrlIssued", "minTcbEvaluation")}
     wrong = {name: where for name, where in named.items() if name not in of_policies and not known(name)}
     assert not wrong

@@ -86,7 +86,7 @@ impl Contents {
         if let Some(expires) = expires {
             text.push_str(&format!("  the first piece is over at {expires}\n"));
         }
-        let heading = ["PIECE", "VALID UNTIL", "NUMBER", "STATE"].map(str::to_owned).to_vec();
+        let heading = ["PIECE", "ISSUED", "VALID UNTIL", "NUMBER", "STATE"].map(str::to_owned).to_vec();
         let rows: Vec<_> = std::iter::once(heading).chain(pieces.iter().map(Line::row)).collect();
         format!("{text}\n{}", table(&rows))
     }
@@ -134,6 +134,13 @@ impl Line {
             (None, None) => "not valid yet".to_owned(),
         };
         let number = self.tcb_evaluation.map(u64::from).or(self.crl_number).map(|number| number.to_string());
-        vec![self.what.clone(), self.until.clone().unwrap_or_default(), number.unwrap_or_default(), state]
+        let or_nothing = |text: &Option<String>| text.clone().unwrap_or_default();
+        vec![
+            self.what.clone(),
+            or_nothing(&self.from),
+            or_nothing(&self.until),
+            number.unwrap_or_default(),
+            state,
+        ]
     }
 }

@@ -110,7 +110,13 @@ pub(crate) fn describe_entry(entry: &Entry) -> String {
 }
 
 fn describe_collateral(lines: &mut Lines, rules: &CollateralRules) {
-    let CollateralRules { grace_seconds, max_age_seconds, min_crl_number, min_tcb_evaluation } = rules;
+    let CollateralRules {
+        grace_seconds,
+        max_age_seconds,
+        min_crl_number,
+        min_crl_issued,
+        min_tcb_evaluation,
+    } = rules;
     lines.at(1, describe_grace(*grace_seconds));
     if let Some(seconds) = max_age_seconds {
         let most = Lifetime { seconds: *seconds };
@@ -118,6 +124,9 @@ fn describe_collateral(lines: &mut Lines, rules: &CollateralRules) {
     }
     for (issuer, number) in min_crl_number {
         lines.at(1, format!("and the revocation list of {issuer} only from number {number} on"));
+    }
+    for (issuer, time) in min_crl_issued {
+        lines.at(1, format!("and the revocation list of {issuer} only if it was issued at {time} or later"));
     }
     if let Some(number) = min_tcb_evaluation {
         lines.at(1, format!("and Intel's statements only from tcbEvaluationDataNumber {number} on"));

@@ -199,7 +199,7 @@ fn weigh(
             "what the evidence rests on has expired since, or is older than the policy's collateral.maxAgeSeconds",
         ));
     }
-    claims.check_numbers(&document.collateral)?;
+    claims.check_age(&document.collateral)?;
     let has_lists = !matches!(claims.platform(), Platform::Simulated | Platform::Nitro | Platform::Key);
     if claims.revocation() == Revocation::Unchecked
         || (claims.revocation() == Revocation::NotApplicable && has_lists)

@@ -15,7 +15,7 @@ pub use nitro::NitroClaims;
 pub use snp::{FirmwareVersions, GuestIdentity, Mitigations, SnpClaims, Tcb, TcbVersions};
 pub use tdx::TdxClaims;
 
-use crate::piece::Term;
+use crate::piece::{ListHead, Term};
 use crate::rejection::Rejection;
 
 /// A property of the guest or host that weakens isolation, so that a policy entry has to allow it.
@@ -105,8 +105,8 @@ pub struct Claims {
     pub(crate) revocation: Revocation,
     /// When the first certificate ends.
     pub(crate) expires: UnixSeconds,
-    /// The revocation lists that were consulted, by issuer and number.
-    pub(crate) lists: Vec<(CrlIssuer, Option<u64>)>,
+    /// The revocation lists that were consulted.
+    pub(crate) lists: Vec<(CrlIssuer, ListHead)>,
     /// When the oldest revocation list or statement was issued, and when the first of them ends, where there are such.
     pub(crate) collateral: Option<Term>,
 }
@@ -187,11 +187,15 @@ impl Claims {
     }
 
     /// # Errors
-    /// [`Rejection`] where a list or statement that was consulted is numbered below what `rules` demand.
-    pub(crate) fn check_numbers(&self, rules: &CollateralRules) -> Result<(), Rejection> {
-        let old = self.lists.iter().find(|(issuer, number)| !rules.permits_list(*issuer, *number));
-        if let Some((issuer, found)) = old {
-            return Err(Rejection::CrlNumber { issuer: *issuer, found: found.unwrap_or(0) });
+    /// [`Rejection`] where a list or statement that was consulted is older than what `rules` demand.
+    pub(crate) fn check_age(&self, rules: &CollateralRules) -> Result<(), Rejection> {
+        for (issuer, ListHead { term, number }) in self.lists.iter().copied() {
+            if !rules.permits_number(issuer, number) {
+                return Err(Rejection::CrlNumber { issuer, found: number.unwrap_or(0) });
+            }
+            if !rules.permits_issue(issuer, term.from) {
+                return Err(Rejection::CrlIssued { issuer, found: term.from });
+            }
         }
         match &self.statement {
             Statement::Tdx(tdx) if !rules.permits_evaluation(tdx.tcb_evaluation) => {

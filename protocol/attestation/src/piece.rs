@@ -129,9 +129,9 @@ impl VerifiedPiece {
     pub fn counts(&self, rules: &CollateralRules, now: UnixSeconds) -> bool {
         let Term { from, until } = self.term;
         let new_enough = match self.id {
-            PieceId::SnpList(product) => rules.permits_list(product.into(), self.crl_number),
-            PieceId::TdxRootList => rules.permits_list(CrlIssuer::IntelRoot, self.crl_number),
-            PieceId::TdxList(authority) => rules.permits_list(authority.into(), self.crl_number),
+            PieceId::SnpList(product) => self.list_counts(product.into(), rules),
+            PieceId::TdxRootList => self.list_counts(CrlIssuer::IntelRoot, rules),
+            PieceId::TdxList(authority) => self.list_counts(authority.into(), rules),
             PieceId::TcbInfo(_) | PieceId::QeIdentity => {
                 self.evaluation.is_none_or(|found| rules.permits_evaluation(found))
             }
@@ -139,6 +139,10 @@ impl VerifiedPiece {
             PieceId::Vcek(_) => return now < until,
         };
         new_enough && now < rules.end(from, until)
+    }
+
+    fn list_counts(&self, issuer: CrlIssuer, rules: &CollateralRules) -> bool {
+        rules.permits_number(issuer, self.crl_number) && rules.permits_issue(issuer, self.term.from)
     }
 
     #[must_use]

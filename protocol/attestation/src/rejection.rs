@@ -1,7 +1,7 @@
 //! Why evidence is not accepted, precise enough to act on.
 
-use sealane_policy::{Pinnable, SnpAbi, SnpFirmware};
-use sealane_types::{CrlIssuer, Platform, Reason, RootSource, SnpProtection, TcbStatus};
+use sealane_policy::{Pinnable, SnpAbi, SnpFirmware, Timestamp};
+use sealane_types::{CrlIssuer, Platform, Reason, RootSource, SnpProtection, TcbStatus, UnixSeconds};
 
 use crate::claims::{Permission, Tcb};
 
@@ -115,6 +115,11 @@ pub enum Rejection {
     TcbEvaluation { found: u32 },
     #[error("the revocation list of {issuer} ({found}) is below the policy's collateral.minCrlNumber")]
     CrlNumber { issuer: CrlIssuer, found: u64 },
+    #[error(
+        "the revocation list of {issuer} was issued at {}, before the policy's collateral.minCrlIssued",
+        Timestamp::from(*found)
+    )]
+    CrlIssued { issuer: CrlIssuer, found: UnixSeconds },
     #[error("MRCONFIGID is none that the policy lists")]
     ConfigId,
     #[error("MROWNER is none that the policy lists")]
@@ -182,7 +187,9 @@ impl Rejection {
             Self::FirmwareTooOld { .. } | Self::GuestAbiTooLow { .. } => Reason::TcbTooLow,
             Self::TcbStatus(_) | Self::RelaunchAdvised => Reason::TcbTooLow,
             Self::SeamModuleTooOld | Self::Advisory => Reason::TcbTooLow,
-            Self::TcbEvaluation { .. } | Self::CrlNumber { .. } => Reason::CollateralExpired,
+            Self::TcbEvaluation { .. } | Self::CrlNumber { .. } | Self::CrlIssued { .. } => {
+                Reason::CollateralExpired
+            }
             Self::ConfigId | Self::Owner | Self::OwnerConfig => Reason::HostDataMismatch,
             Self::Fmspc => Reason::ProductMismatch,
             Self::Attributes | Self::Xfam => Reason::PermissionNotAllowed,

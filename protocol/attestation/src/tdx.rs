@@ -134,7 +134,7 @@ fn verify(
         tcb_status: Some(tcb_status),
         revocation: Revocation::Checked,
         expires: key.expires.min(collateral.certificates_expire()),
-        lists: collateral.list_numbers(),
+        lists: collateral.list_heads(),
         collateral: Some(collateral.statements_term()),
     })
 }

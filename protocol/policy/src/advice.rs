@@ -47,7 +47,7 @@ pub enum Advice {
     )]
     YearlyListsOutlived,
     #[error(
-        "`collateral.minCrlNumber.{issuer}` tells nothing: Intel gives each of its lists the number 1; `minTcbEvaluation` bounds its statements"
+        "`collateral.minCrlNumber.{issuer}` tells nothing: Intel gives each of its lists the number 1; `minCrlIssued` bounds them by the date of their issue"
     )]
     ListsUnnumbered { issuer: CrlIssuer },
 }

@@ -243,10 +243,14 @@ fn collateral_of(field: Field<'_>) -> Result<CollateralRules, FieldError> {
     let age =
         age.map(|field| field.integer(COLLATERAL_AGE_SECONDS_MIN, COLLATERAL_AGE_SECONDS_MAX)).transpose()?;
     let numbers = object.optional("minCrlNumber", r#""minCrlNumber": {"Genoa": 5}"#);
-    let numbers = numbers.map(|field| crl_numbers(&field)).transpose()?;
+    let number = |field: Field<'_>| field.integer(1, INTEGER_MAX);
+    let numbers = numbers.map(|field| by_issuer(&field, number)).transpose()?;
+    let issued =
+        object.optional("minCrlIssued", r#""minCrlIssued": {"IntelPlatform": "2026-11-01T00:00:00Z"}"#);
+    let issued = issued.map(|field| by_issuer(&field, |field| field.parse(TIME))).transpose()?;
     let evaluation = object.optional("minTcbEvaluation", r#""minTcbEvaluation": 20"#);
     let evaluation = evaluation.map(|field| field.integer(0, u64::from(u32::MAX))).transpose()?;
-    if grace.is_none() && age.is_none() && numbers.is_none() && evaluation.is_none() {
+    if grace.is_none() && age.is_none() && numbers.is_none() && issued.is_none() && evaluation.is_none() {
         return Err(object.field().refuse(Problem::Empty));
     }
     object.close()?;
@@ -254,21 +258,25 @@ fn collateral_of(field: Field<'_>) -> Result<CollateralRules, FieldError> {
         grace_seconds: grace.unwrap_or(0),
         max_age_seconds: age,
         min_crl_number: numbers.unwrap_or_default(),
+        min_crl_issued: issued.unwrap_or_default(),
         min_tcb_evaluation: evaluation.map(|number| u32::try_from(number).unwrap_or(u32::MAX)),
     })
 }
 
-fn crl_numbers(field: &Field<'_>) -> Result<BTreeMap<CrlIssuer, u64>, FieldError> {
+fn by_issuer<T>(
+    field: &Field<'_>,
+    read: impl Fn(Field<'_>) -> Result<T, FieldError>,
+) -> Result<BTreeMap<CrlIssuer, T>, FieldError> {
     let members = field.members(CrlIssuer::ALL.len())?;
     if members.is_empty() {
         return Err(field.refuse(Problem::Empty));
     }
-    let number = |(name, number): (&str, Field<'_>)| {
+    let member = |(name, value): (&str, Field<'_>)| {
         let issuer =
             name.parse().map_err(|_| field.malformed(&format!("one of {}", words(CrlIssuer::ALL)), name))?;
-        Ok((issuer, number.integer(1, INTEGER_MAX)?))
+        Ok((issuer, read(value)?))
     };
-    members.into_iter().map(number).collect()
+    members.into_iter().map(member).collect()
 }
 
 fn auditors_of(field: Field<'_>) -> Result<Auditors, FieldError> {

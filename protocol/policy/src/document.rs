@@ -114,6 +114,8 @@ pub struct CollateralRules {
     pub max_age_seconds: Option<u64>,
     /// The least number (RFC 5280 §5.2.3) that a list of each issuer must have.
     pub min_crl_number: BTreeMap<CrlIssuer, u64>,
+    /// Since when a list of each issuer must have been issued: Intel numbers none of its lists.
+    pub min_crl_issued: BTreeMap<CrlIssuer, Timestamp>,
     /// The least tcbEvaluationDataNumber of Intel's statements.
     pub min_tcb_evaluation: Option<u32>,
 }
@@ -126,9 +128,15 @@ impl CollateralRules {
         self.max_age_seconds.map_or(until, |most| until.min(from.plus(most)))
     }
 
+    /// Whether a list of `issuer` that was issued at `from` is new enough.
+    #[must_use]
+    pub fn permits_issue(&self, issuer: CrlIssuer, from: UnixSeconds) -> bool {
+        self.min_crl_issued.get(&issuer).is_none_or(|least| from >= least.unix())
+    }
+
     /// Whether a list of `issuer` with this number is new enough.
     #[must_use]
-    pub fn permits_list(&self, issuer: CrlIssuer, number: Option<u64>) -> bool {
+    pub fn permits_number(&self, issuer: CrlIssuer, number: Option<u64>) -> bool {
         self.min_crl_number.get(&issuer).is_none_or(|least| number.is_some_and(|number| number >= *least))
     }
 

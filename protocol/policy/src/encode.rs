@@ -124,13 +124,22 @@ fn senders(kind: &SessionKind) -> Option<Tree> {
 }
 
 fn collateral(rules: &CollateralRules) -> Option<Tree> {
-    let CollateralRules { grace_seconds, max_age_seconds, min_crl_number, min_tcb_evaluation } = rules;
+    let CollateralRules {
+        grace_seconds,
+        max_age_seconds,
+        min_crl_number,
+        min_crl_issued,
+        min_tcb_evaluation,
+    } = rules;
+    let issued = min_crl_issued.iter().map(|(issuer, time)| (issuer.to_string(), text(time)));
+    let issued = (!min_crl_issued.is_empty()).then(|| Tree::Object(issued.collect()));
     let numbers = min_crl_number.iter().map(|(issuer, number)| (issuer.to_string(), Tree::Integer(*number)));
     let numbers = (!min_crl_number.is_empty()).then(|| Tree::Object(numbers.collect()));
     let said = Members::default()
         .optional("graceSeconds", (*grace_seconds > 0).then_some(Tree::Integer(*grace_seconds)))
         .optional("maxAgeSeconds", max_age_seconds.map(Tree::Integer))
         .optional("minCrlNumber", numbers)
+        .optional("minCrlIssued", issued)
         .optional("minTcbEvaluation", min_tcb_evaluation.map(|number| Tree::Integer(u64::from(number))))
         .done();
     (*rules != CollateralRules::default()).then_some(said)

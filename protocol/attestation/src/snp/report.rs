@@ -96,7 +96,7 @@ pub(super) fn verify(
             _ => key.revocation,
         },
         expires: key.expires,
-        lists: key.list.iter().map(|list| (key.product.into(), list.number)).collect(),
+        lists: key.list.iter().map(|list| (key.product.into(), *list)).collect(),
         collateral: key.list.map(|list| list.term),
     })
 }

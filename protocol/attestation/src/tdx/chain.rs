@@ -19,6 +19,7 @@ use x509_cert::serial_number::SerialNumber;
 use super::statement::Dates;
 use crate::der;
 use crate::limits::REVOCATION_LIST_BYTES_MAX;
+use crate::piece::{ListHead, Term};
 use crate::rejection::Rejection;
 
 /// DER of a P-256 SubjectPublicKeyInfo up to the point (RFC 5480): id-ecPublicKey, prime256v1, 65 bytes of uncompressed
@@ -62,7 +63,7 @@ pub(super) fn is_signed_by(signed: &[u8], issuer: &Certificate) -> bool {
 pub(super) struct RevocationList {
     pub(super) issuer: Name,
     pub(super) dates: Dates,
-    pub(super) number: Option<u64>,
+    number: Option<u64>,
     revoked: Vec<SerialNumber>,
     list: CertRevocationList<'static>,
 }
@@ -92,6 +93,12 @@ impl RevocationList {
             revoked: revoked.into_iter().map(|entry| entry.serial_number).collect(),
             list: list.into(),
         })
+    }
+
+    /// What it says of itself.
+    pub(super) fn head(&self) -> ListHead {
+        let Dates { from, until } = self.dates;
+        ListHead { term: Term { from, until }, number: self.number }
     }
 
     pub(super) fn revokes(&self, certificate: &Certificate) -> bool {

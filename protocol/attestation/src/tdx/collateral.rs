@@ -16,7 +16,7 @@ use super::tcb_info::TcbInfo;
 use crate::as_of::AsOf;
 use crate::limits::{CERTIFICATE_BYTES_MAX, STATEMENT_BYTES_MAX};
 use crate::naming::Naming;
-use crate::piece::Term;
+use crate::piece::{ListHead, Term};
 use crate::rejection::Rejection;
 
 /// TCB info, QE identity and revocation lists for the platforms of one FMSPC, under one root.
@@ -139,11 +139,11 @@ impl TdxCollateral {
         Term { from, until: self.end(|part| !part.is_certificate()) }
     }
 
-    /// Its revocation lists, by issuer and number.
-    pub(super) fn list_numbers(&self) -> Vec<(CrlIssuer, Option<u64>)> {
+    /// Its revocation lists, by issuer.
+    pub(super) fn list_heads(&self) -> Vec<(CrlIssuer, ListHead)> {
         let Verified { root_list, list, .. } = &*self.0;
-        let authority = names::authority(&list.issuer).map(|authority| (authority.into(), list.number));
-        [(CrlIssuer::IntelRoot, root_list.number)].into_iter().chain(authority).collect()
+        let authority = names::authority(&list.issuer).map(|authority| (authority.into(), list.head()));
+        [(CrlIssuer::IntelRoot, root_list.head())].into_iter().chain(authority).collect()
     }
 
     fn end(&self, counts: impl Fn(Part) -> bool) -> UnixSeconds {

@@ -135,6 +135,5 @@ fn verify_list(list: &[u8], issuer: &Certificate) -> Result<ListHead, Rejection>
     if parsed.issuer != issuer.tbs_certificate.subject || !chain::is_signed_by(list, issuer) {
         return Err(Rejection::CollateralMissing("a revocation list is not signed by its issuer"));
     }
-    let Dates { from, until } = parsed.dates;
-    Ok(ListHead { term: Term { from, until }, number: parsed.number })
+    Ok(parsed.head())
 }

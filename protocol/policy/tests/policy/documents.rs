@@ -2,9 +2,12 @@
 
 use proptest::prelude::*;
 use sealane_policy::{
-    Advice, Document, PolicyError, Reference, SessionKind, SnpReference, advice, diff, limits, parse, verify,
+    Advice, Document, PolicyError, Reference, SessionKind, SnpReference, Timestamp, advice, diff, limits,
+    parse, verify,
 };
-use sealane_types::{Assurance, Carrier, Cipher, CrlIssuer, ForwardPort, Platform, Reason, RootSource};
+use sealane_types::{
+    Assurance, Carrier, Cipher, CrlIssuer, ForwardPort, Platform, Reason, RootSource, UnixSeconds,
+};
 use serde_json::{Value, json};
 
 use crate::support::*;
@@ -96,6 +99,7 @@ fn collateral_counts_until_it_is_over_unless_owners_sign_a_grace() {
 fn owners_bound_what_collateral_is_judged_by() {
     let rules = json!({
         "maxAgeSeconds": 34_560_000, "minTcbEvaluation": 20,
+        "minCrlIssued": {"IntelRoot": "2026-02-26T00:00:00Z", "IntelPlatform": "2026-10-01T00:00:00Z"},
         "minCrlNumber": {"Milan": 6, "Genoa": 5, "Turin": 2, "IntelRoot": 1, "IntelProcessor": 1, "IntelPlatform": 1},
     });
     let document = read(&with("/collateral", rules)).unwrap();
@@ -103,10 +107,16 @@ fn owners_bound_what_collateral_is_judged_by() {
     assert_eq!((collateral.grace_seconds, collateral.max_age_seconds), (0, Some(34_560_000)));
     assert_eq!(collateral.min_crl_number.len(), CrlIssuer::ALL.len());
     assert!(
-        !collateral.permits_list(CrlIssuer::Genoa, Some(4))
-            && !collateral.permits_list(CrlIssuer::Genoa, None)
+        !collateral.permits_number(CrlIssuer::Genoa, Some(4))
+            && !collateral.permits_number(CrlIssuer::Genoa, None)
     );
-    assert!(collateral.permits_list(CrlIssuer::Genoa, Some(5)));
+    assert!(collateral.permits_number(CrlIssuer::Genoa, Some(5)));
+    let issued = |time: &str| {
+        let time: Timestamp = time.parse().unwrap();
+        collateral.permits_issue(CrlIssuer::IntelPlatform, time.unix())
+    };
+    assert!(issued("2026-10-01T00:00:00Z") && !issued("2026-09-30T23:59:59Z"));
+    assert!(collateral.permits_issue(CrlIssuer::Genoa, UnixSeconds(0)), "of another issuer nothing is said");
     assert_eq!([19, 20].map(|number| collateral.permits_evaluation(number)), [false, true]);
     assert_eq!(parse(&document.to_bytes()).unwrap(), document);
     for (wrong, path, about) in [
@@ -114,6 +124,9 @@ fn owners_bound_what_collateral_is_judged_by() {
         (json!({"maxAgeSeconds": 63_072_001}), "collateral.maxAgeSeconds", "63072000"),
         (json!({"minCrlNumber": {}}), "collateral.minCrlNumber", "is empty"),
         (json!({"minCrlNumber": {"Rome": 1}}), "collateral.minCrlNumber", "Milan, Genoa, Turin, IntelRoot"),
+        (json!({"minCrlIssued": {}}), "collateral.minCrlIssued", "is empty"),
+        (json!({"minCrlIssued": {"Genoa": 5}}), "collateral.minCrlIssued.Genoa", "a text"),
+        (json!({"minCrlIssued": {"Genoa": "2026-10-01"}}), "collateral.minCrlIssued.Genoa", "a time in UTC"),
         (json!({"minCrlNumber": {"Genoa": 0}}), "collateral.minCrlNumber.Genoa", "from 1"),
         (json!({"minTcbEvaluation": "20"}), "collateral.minTcbEvaluation", "a number"),
     ] {

@@ -1,6 +1,6 @@
 //! What the owners sign about collateral binds whoever delivers it: how old it may be, and which numbers are too low.
 
-use sealane_attestation::{Collateral, Piece, Rejection, VerifiedPiece, rejudge};
+use sealane_attestation::{Collateral, Piece, Rejection, VendorRoots, VerifiedPiece, rejudge};
 use sealane_policy::CollateralRules;
 use sealane_simulated::tdx;
 use sealane_types::{CrlIssuer, Reason, UnixSeconds};
@@ -101,6 +101,55 @@ fn each_list_of_intel_s_has_a_number_of_its_own() {
         let rules = &policy.document().collateral;
         let counts = lists.into_iter().all(|piece| verified(piece).counts(rules, now()));
         assert_eq!(counts, accepted, "{issuer}, {root}, {platform}");
+    }
+}
+
+/// Intel numbers none of its lists: those that were stored in 2025 and in 2026 revoke other platforms under one number.
+#[test]
+fn lists_of_intel_s_are_told_apart_by_their_issue() {
+    for (issuer, age, accepted) in [
+        (CrlIssuer::IntelRoot, 600, true),
+        (CrlIssuer::IntelRoot, 60, false),
+        (CrlIssuer::IntelPlatform, 600, true),
+        (CrlIssuer::IntelPlatform, 60, false),
+        (CrlIssuer::IntelProcessor, 60, true),
+    ] {
+        let least = UnixSeconds(now().0 - age).into();
+        let rules =
+            CollateralRules { min_crl_issued: [(issuer, least)].into(), ..CollateralRules::default() };
+        let policy = policy_with(rules.clone());
+        let issued = dates(-300, 3600);
+        let recipe = tdx::forge::Recipe { root_list: issued, list: issued, ..intel_recipe() };
+        let lists = pieces(&INTEL.issue(&recipe).unwrap());
+        let verdict = judged(&tdx_message(&policy), &policy, &assembled(lists.clone()), now());
+        assert_eq!(verdict.is_ok(), accepted, "{issuer}, {age}: {verdict:?}");
+        if let Err(refused) = verdict {
+            assert!(matches!(refused, Rejection::CrlIssued { issuer: of, .. } if of == issuer), "{refused}");
+            assert_eq!(refused.reason(), Reason::CollateralExpired);
+        }
+        let counts = lists.into_iter().all(|piece| verified(piece).counts(&rules, now()));
+        assert_eq!(counts, accepted, "{issuer}, {age}");
+    }
+}
+
+#[test]
+fn genuine_lists_of_intel_s_have_one_number_and_other_dates() {
+    let numbers = |library: &[u8]| {
+        let roots = VendorRoots::pinned();
+        let pieces =
+            Piece::read(library).unwrap().into_iter().map(|piece| roots.verify(piece, now()).unwrap());
+        let lists = pieces.filter(|piece| piece.crl_number().is_some());
+        lists.map(|list| (list.id(), (list.crl_number(), list.term().from))).collect::<Vec<_>>()
+    };
+    let [earlier, later] = [
+        numbers(include_bytes!("../../tdx/v4.collateral.json")),
+        numbers(include_bytes!("../../tdx/v5-td15ex.collateral.json")),
+    ];
+    assert_eq!((earlier.len(), later.len()), (2, 2));
+    for (one, other) in earlier.into_iter().zip(later) {
+        assert_eq!(one.0, other.0);
+        assert_eq!((one.1.0, other.1.0), (Some(1), Some(1)), "a number tells nothing");
+        assert!(one.1.1 < other.1.1, "the date of issue does");
     }
 }
 
