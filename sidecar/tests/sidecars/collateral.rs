@@ -462,6 +462,8 @@ async fn a_list_below_the_signed_number_is_asked_for_anew() {
     let asked = |side: &Sidecar| {
         metric(side, r#"sealane_collateral_fetches_total{kind="snp_list",outcome="fetched"}"#)
     };
+    // What it asks for by itself it has asked for.
+    until("its own evidence", || has(&from, "sealane_evidence_verified 1")).await;
     let before = asked(&from);
     // The service has none with this number. Whoever appraises its own evidence by it asks, and whoever judges the other's.
     for side in [&from, &to] {
