@@ -13,6 +13,7 @@ use clap::ValueEnum;
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
 use sealane_injection::{Bounds, InjectionContext, SidecarSettings};
+use sealane_operator_api::well_known::{AUTHORITIES_KEY, CERTIFICATES_SECRET};
 use sealane_types::{PeerName, Roots};
 use serde_json::{Value, json};
 
@@ -27,9 +28,6 @@ use manifest::{Guest, Manifest};
 const ANNOTATION_BYTES_MAX: usize = 240 * 1024;
 /// The longest initdata that a sidecar reads.
 const INITDATA_BYTES_MAX: usize = 1 << 20;
-/// The Secret with the operator's authorities, and its key.
-const CERTIFICATES_SECRET: &str = "sealane-certificates";
-const AUTHORITIES_KEY: &str = "ca.crt";
 
 /// Writes a manifest with the sidecar in its pod and the initdata of its guest, for Confidential Containers: what a
 /// webhook would add there the guest's agent would refuse. The initdata holds the owners' roots and the agent's policy;

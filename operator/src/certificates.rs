@@ -20,9 +20,10 @@ use tokio::sync::watch;
 
 pub use material::{CertificateError, Material};
 pub use resolver::Resolver;
+use sealane_operator_api::well_known::{AUTHORITIES_KEY, CERTIFICATES_SECRET};
 
 use crate::causes::Causes;
-use crate::names::{AUTHORITIES_KEY, CERTIFICATES_KEY, CERTIFICATES_SECRET, serving_names};
+use crate::names::{CERTIFICATES_KEY, serving_names};
 
 /// How often the Secret and the webhook configurations are looked at.
 const PERIOD: Duration = Duration::from_secs(10);

@@ -8,12 +8,8 @@ pub const FIELD_MANAGER: &str = "sealane-operator";
 pub const OPERATOR_VERSION: &str = env!("CARGO_PKG_VERSION");
 /// The Lease that elects the leader.
 pub const LEASE: &str = "sealane-operator";
-/// The Secret with the operator's own authorities and serving certificate; made by the operator.
-pub const CERTIFICATES_SECRET: &str = "sealane-certificates";
-/// Key in [`CERTIFICATES_SECRET`] with everything the operator needs.
+/// Key in the Secret of certificates with everything the operator needs.
 pub const CERTIFICATES_KEY: &str = "certificates.json";
-/// Key in [`CERTIFICATES_SECRET`] with the bundle that clients trust, for people and tools.
-pub const AUTHORITIES_KEY: &str = "ca.crt";
 /// Webhook configurations, rendered by the chart without `caBundle`.
 pub const MUTATING_WEBHOOK: &str = "sealane-inject";
 pub const VALIDATING_WEBHOOK: &str = "sealane-validate";

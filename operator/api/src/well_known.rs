@@ -67,6 +67,11 @@ pub const POD_INDEX_LABEL: &str = "apps.kubernetes.io/pod-index";
 /// Audience of the sidecar's projected token.
 pub const CONTROL_AUDIENCE: &str = "sealane.dev/control";
 
+/// The Secret with the operator's own authorities and serving certificate; made by the operator.
+pub const CERTIFICATES_SECRET: &str = "sealane-certificates";
+/// Key in [`CERTIFICATES_SECRET`] with the bundle that clients trust, for people and tools.
+pub const AUTHORITIES_KEY: &str = "ca.crt";
+
 /// The Service of the control channel in the release namespace.
 pub const CONTROL_SERVICE: &str = "sealane-control";
 

@@ -2,7 +2,6 @@
 
 use k8s_openapi::api::core::v1::{EnvVar, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-
 use sealane_operator_api::well_known::{DATA_PORT, SIDECAR_ADMIN_PORT};
 
 use crate::simulation::Simulation;

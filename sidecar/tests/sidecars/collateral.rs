@@ -443,21 +443,12 @@ fn answer(path: &str) -> Option<Vec<u8>> {
 /// Owners demand a list that the sidecar does not hold yet: it is asked for, and nobody waits for the next renewal.
 #[tokio::test]
 async fn a_list_below_the_signed_number_is_asked_for_anew() {
-    let here = service().await;
-    let sources = Sources { kds: here.clone(), pcs: here, thim: None, authorities: None };
     let numbered = |epoch: u64, least: u64| {
         let mut document = policy_document(epoch);
         document["collateral"] = json!({"minCrlNumber": {"Genoa": least}});
         signed(&document, &[1, 2])
     };
-    let plan = |plan: Plan, open| Plan {
-        chain: numbered(1, 1),
-        platforms: Platforms::production().with_simulated(open).with_roots(roots()),
-        fetch: Some(sources.clone()),
-        ..plan
-    };
-    let to = plan(Plan::receiver(), open_tdx).start();
-    let from = plan(Plan::sender(&[to.address]), open_snp).start();
+    let [from, to] = served(&numbered(1, 1)).await;
     let _lane = opens(&from).await;
     let asked = |side: &Sidecar| {
         metric(side, r#"sealane_collateral_fetches_total{kind="snp_list",outcome="fetched"}"#)
@@ -499,18 +490,24 @@ async fn service() -> String {
     format!("http://{address}")
 }
 
-#[tokio::test]
-async fn collateral_comes_from_services_where_that_is_configured() {
+/// A sender and a receiver that ask [`service`] for all collateral.
+async fn served(chain: &SignedChain) -> [Sidecar; 2] {
     let here = service().await;
     let sources = Sources { kds: here.clone(), pcs: here, thim: None, authorities: None };
     let plan = |plan: Plan, open| Plan {
-        chain: chain(1, 0),
+        chain: chain.clone(),
         platforms: Platforms::production().with_simulated(open).with_roots(roots()),
         fetch: Some(sources.clone()),
         ..plan
     };
     let to = plan(Plan::receiver(), open_tdx).start();
     let from = plan(Plan::sender(&[to.address]), open_snp).start();
+    [from, to]
+}
+
+#[tokio::test]
+async fn collateral_comes_from_services_where_that_is_configured() {
+    let [from, to] = served(&chain(1, 0)).await;
     let _lane = opens(&from).await;
     assert!(has(&from, r#"sealane_collateral_fetches_total{kind="vcek",outcome="fetched"} 1"#));
     assert!(has(&to, r#"sealane_collateral_pieces{kind="snp_list"} 1"#));
