@@ -15,7 +15,8 @@ use crate::{
     process::{start_error, tail, text},
 };
 
-/// Imports each archive into every node that does not have exactly that image yet.
+/// Imports each archive into every node that does not have exactly that image yet, under its name and, as if it had been
+/// pulled, by digest: what pods of the node agent have to ask for.
 pub(super) fn run(place: &Place, archives: &[PathBuf]) -> Result<()> {
     let archives: Vec<_> =
         archives.iter().map(|path| Ok((path.as_path(), oci::inspect(path)?))).collect::<Result<_>>()?;
@@ -54,8 +55,25 @@ fn load(place: &Place, node: &str, archives: &[(&Path, Archive)]) -> Result<()> 
     for (path, archive) in archives.iter().filter(|(_, archive)| !lists(&present, archive)) {
         let failed = || format!("load {} into {node}", archive.name);
         import(place, node, path).with_context(failed)?;
+        name(place, node, archive).with_context(failed)?;
     }
     Ok(())
+}
+
+fn name(place: &Place, node: &str, archive: &Archive) -> Result<()> {
+    let mut command = inside(place, node)?;
+    command.args(["ctr", "--namespace", "k8s.io", "images", "tag", "--force", &archive.name]);
+    text(command.arg(by_digest(archive)))?;
+    Ok(())
+}
+
+/// `localhost/app:1` by the digest of its manifest.
+fn by_digest(archive: &Archive) -> String {
+    let repository = match archive.name.rsplit_once(':') {
+        Some((repository, tag)) if !tag.contains('/') => repository,
+        _ => &archive.name,
+    };
+    format!("{repository}@{}", archive.digest)
 }
 
 /// The archive goes through standard input, as a node does not see all of the machine's folders.
@@ -69,9 +87,11 @@ fn import(place: &Place, node: &str, path: &Path) -> Result<()> {
 
 /// Lines read `NAME TYPE DIGEST SIZE PLATFORMS LABELS`.
 fn lists(output: &str, archive: &Archive) -> bool {
-    output.lines().any(|line| {
-        let mut fields = line.split_whitespace();
-        fields.next() == Some(&archive.name) && fields.nth(1) == Some(archive.digest.as_str())
+    [archive.name.clone(), by_digest(archive)].iter().all(|name| {
+        output.lines().any(|line| {
+            let mut fields = line.split_whitespace();
+            fields.next() == Some(name) && fields.nth(1) == Some(archive.digest.as_str())
+        })
     })
 }
 
@@ -89,12 +109,27 @@ mod tests {
             oci::inspect(&path).unwrap()
         };
         let old = write("old");
-        let output = format!(
-            "REF             TYPE                                       DIGEST SIZE PLATFORMS LABELS\n\
-             localhost/app:1 application/vnd.oci.image.manifest.v1+json {} 3 KiB linux/amd64 -\n",
-            old.digest
-        );
-        assert!(lists(&output, &old));
-        assert!(!lists(&output, &write("new")));
+        let line = |name: &str| {
+            format!("{name} application/vnd.oci.image.manifest.v1+json {} 3 KiB linux/amd64 -\n", old.digest)
+        };
+        let head = "REF TYPE DIGEST SIZE PLATFORMS LABELS\n";
+        let by_name = line("localhost/app:1");
+        let both = format!("{head}{by_name}{}", line(&format!("localhost/app@{}", old.digest)));
+        assert!(lists(&both, &old));
+        assert!(!lists(&format!("{head}{by_name}"), &old), "pods could not ask for it by digest");
+        assert!(!lists(&both, &write("new")));
+    }
+
+    #[test]
+    fn a_port_of_a_registry_is_no_tag() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("image.tar");
+        oci::Image::new("localhost/app:1")
+            .layer(oci::Layer::new().file("a", 0o644, "a"))
+            .write(&path)
+            .unwrap();
+        let archive = |name: &str| Archive { name: name.to_owned(), ..oci::inspect(&path).unwrap() };
+        assert!(by_digest(&archive("host:5000/app:1")).starts_with("host:5000/app@sha256:"));
+        assert!(by_digest(&archive("host:5000/app")).starts_with("host:5000/app@sha256:"));
     }
 }
