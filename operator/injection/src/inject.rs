@@ -51,7 +51,8 @@ pub fn inject(pod: &Pod, context: &InjectionContext<'_>) -> Result<Injected, Inj
     // Last, because it shifts the other init containers; first in the list, so that it starts before them.
     let container = sidecar::container(pod, spec, &sizing, context)?;
     additions.prepend(&["spec", "initContainers"], spec.init_containers.is_some(), container);
-    let warnings = sizing.warnings.into_iter().chain(resolver_warning(spec, context)).collect();
+    let warnings = sizing.warnings.into_iter().chain(resolver_warning(spec, context));
+    let warnings = warnings.chain(tag_warning(spec, context)).collect();
     Ok(Injected { patch: additions.finish(), warnings })
 }
 
@@ -91,6 +92,21 @@ fn resolver_warning(spec: &PodSpec, context: &InjectionContext<'_>) -> Option<St
     Some(format!(
         "spec.dnsPolicy {policy}{place} does not resolve names of the cluster: {so}; set dnsPolicy: {remedy} if names of Services are to mean something in this pod"
     ))
+}
+
+/// Images that the node agent will not state: it knows what a digest names, and not what a tag will.
+fn tag_warning(spec: &PodSpec, context: &InjectionContext<'_>) -> Option<String> {
+    let by_tag = |container: &Container| {
+        let image = container.image.as_deref().unwrap_or_default();
+        (!image.contains("@sha256:")).then(|| format!("`{}` ({image})", container.name))
+    };
+    let tagged: Vec<_> = containers(spec).filter_map(|(_, _, container)| by_tag(container)).collect();
+    (context.node_agent && !tagged.is_empty()).then(|| {
+        format!(
+            "the node agent gives no evidence for a pod with images by tag: container {}; give them by digest",
+            tagged.join(", ")
+        )
+    })
 }
 
 /// What the simulated platform measures as initdata. `kubectl sealane policy init --simulated` pins the SHA-256

@@ -592,6 +592,29 @@ fn the_node_agent_is_reached_by_the_sidecar_alone() {
     assert_eq!(refused(&taken), InjectError::ReservedVolume("sealane-agent".to_owned()));
 }
 
+#[test]
+fn images_by_tag_are_told_where_the_node_agent_would_not_state_them() {
+    let settings = settings();
+    let by_agent = InjectionContext { node_agent: true, ..context(&settings, None) };
+    let told = |pod: &Value, context: &InjectionContext<'_>| {
+        inject(&serde_json::from_value(pod.clone()).unwrap(), context).unwrap().warnings.join("\n")
+    };
+    let digest = format!("app:1@sha256:{}", "0a".repeat(32));
+    let mixed = pod(&json!({
+        "initContainers": [{"name": "prepare", "image": "prepare:1"}],
+        "containers": [{"name": "app", "image": digest}],
+    }));
+    let words = told(&mixed, &by_agent);
+    assert!(words.contains("`prepare` (prepare:1); give them by digest"), "{words}");
+    assert!(!words.contains("`app`"), "{words}");
+    assert_eq!(told(&pod(&json!({"containers": [{"name": "app", "image": digest}]})), &by_agent), "");
+    assert_eq!(
+        told(&mixed, &context(&settings, None)),
+        "",
+        "other sources of evidence measure what they run"
+    );
+}
+
 fn simulation() -> Simulation {
     Simulation::parse(r#"{"sevSnp": {"ark": "x"}, "tdx": {"chain": []}}"#).unwrap()
 }
