@@ -1,7 +1,7 @@
 //! The node agent: `sealane-sidecar agent`, one per node whose confidential VM is the TEE of all pods on it.
 //!
-//! Evidence of such a node says nothing of the pods. The agent adds which pod asks and what that pod runs, as kernel and
-//! kubelet state it, and has the platform sign it together with what the sidecar alone knows. A pod reaches its agent
+//! Evidence of such a node says nothing of the pods. The agent adds which pod asks and what that pod runs, as kernel,
+//! kubelet and container runtime state it, and has the platform sign it together with what the sidecar alone knows. A pod reaches its agent
 //! by a socket of its own in a CSI ephemeral volume, which restricted namespaces permit.
 //!
 //! Invariant: nothing is signed for a process that is not in container `sealane` of the pod whose socket it uses, from a
@@ -9,17 +9,20 @@
 //!
 //! ```text
 //! kubelet: csi → volumes (a socket per pod)
-//! sidecar: socket → caller (kernel) → cgroup → kubelet → identity → quoter → platform
+//! sidecar: socket → caller (kernel) → cgroup → kubelet, runtime → identity → quoter → platform
 //! ```
 
 mod caller;
 mod cgroup;
 mod config;
 mod csi;
+#[cfg(test)]
+mod example;
 mod identity;
 mod kubelet;
 mod quoter;
 mod refusal;
+mod runtime;
 mod socket;
 mod volumes;
 
@@ -35,6 +38,7 @@ pub(crate) use config::{AgentArguments, Config};
 use csi::{Driver, Places};
 use kubelet::Kubelet;
 use quoter::Quoter;
+use runtime::Runtime;
 use socket::{Desk, Served};
 use volumes::Volumes;
 
@@ -53,13 +57,14 @@ pub(crate) fn run(config: Config, platforms: &Platforms) -> anyhow::Result<()> {
 }
 
 async fn serve(config: Config, platforms: &Platforms) -> anyhow::Result<()> {
-    let Config { node, provider, sidecars, kubelet_directory, kubelet, simulated_platform } = config;
+    let Config { node, provider, sidecars, kubelet_directory, kubelet, runtime, simulated_platform } = config;
     let mut signals = Signals::listen()?;
     caller::supported()?;
     let input = ProviderInput { simulated: simulated_platform, ..ProviderInput::default() };
     let platform = platforms.open(provider, &input).context("the node's platform")?;
     let kubelet = Arc::new(Kubelet::new(kubelet)?);
-    let desk = Desk::new(kubelet, Quoter::new(platform), sidecars, PathBuf::from(PROC));
+    let runtime = Arc::new(Runtime::new(&runtime)?);
+    let desk = Desk::new(kubelet, runtime, Quoter::new(platform), sidecars, PathBuf::from(PROC));
     let desk = Arc::new(desk);
     let volumes = Arc::new(Volumes::new(kubelet_directory.join("pods"), Served::stop));
     let again = volumes

@@ -331,7 +331,7 @@ def test_nodes_of_several_platforms_have_an_agent_each() -> None:
         assert bool(pod["containers"][0]["securityContext"].get("privileged")) is (provider == "SevGuest")
     assert len(of_kind(documents, "CSIDriver")) == 1
     nowhere = [setting for setting in groups if "nodeSelector" not in setting]
-    done = helm("template", "s", str(CHART), "--set", ",".join(["agent.enabled=true", f"agent.sidecarDigests={{{DIGEST}}}", *nowhere]))
+    done = helm("template", "s", str(CHART), "--set", ",".join(["agent.enabled=true", f"sidecar.image.digest=sha256:{DIGEST}", *nowhere]))
     assert done.returncode != 0 and "nodeSelector" in done.stderr, "two agents on one node would take turns"
 
 
@@ -450,7 +450,7 @@ DIGEST = "0a" * 32
 
 
 def agent(*settings: str) -> list[dict[str, Any]]:
-    return render("agent.enabled=true", f"agent.sidecarDigests={{{DIGEST}}}", *settings)
+    return render("agent.enabled=true", f"sidecar.image.digest=sha256:{DIGEST}", *settings)
 
 
 def test_the_node_agent_is_off_by_default(default: list[dict[str, Any]]) -> None:
@@ -468,6 +468,20 @@ def test_the_node_agent_asks_kubelets_for_pods_and_nothing_else() -> None:
     assert bound == ["sealane-agent"]
 
 
+def test_the_node_agent_answers_the_injected_sidecar_and_those_that_are_listed() -> None:
+    older = "0b" * 32
+    for listed, told in [("", DIGEST), (older, f"{DIGEST},{older}"), (DIGEST, DIGEST)]:
+        (daemons,) = of_kind(agent(f"agent.sidecarDigests={{{listed}}}") if listed else agent(), "DaemonSet")
+        (container,) = daemons["spec"]["template"]["spec"]["containers"]
+        environment = {one["name"]: one.get("value") for one in container["env"]}
+        assert environment["SEALANE_AGENT_SIDECAR_DIGESTS"] == told
+    (daemons,) = of_kind(agent("agent.runtimeSocket=/run/crio/crio.sock"), "DaemonSet")
+    pod = daemons["spec"]["template"]["spec"]
+    assert "/run/crio/crio.sock" in json.dumps(pod["containers"][0]["env"])
+    (folder,) = [volume["hostPath"]["path"] for volume in pod["volumes"] if volume["name"] == "runtime"]
+    assert folder == "/run/crio"
+
+
 def test_the_node_agent_has_no_more_than_it_needs() -> None:
     (daemons,) = of_kind(agent(), "DaemonSet")
     pod = daemons["spec"]["template"]["spec"]
@@ -480,8 +494,10 @@ def test_the_node_agent_has_no_more_than_it_needs() -> None:
     assert "hostIPC" not in pod and "ports" not in container
     assert {volume["hostPath"]["path"] for volume in pod["volumes"]} == {
         "/var/lib/kubelet/pods", "/var/lib/kubelet/plugins/csi.sealane.dev", "/var/lib/kubelet/plugins_registry",
-        "/sys/kernel/config",
+        "/run/containerd", "/sys/kernel/config",
     }
+    (runtime,) = [mount for mount in container["volumeMounts"] if mount["name"] == "runtime"]
+    assert runtime == {"name": "runtime", "mountPath": "/run/containerd", "readOnly": True}
     assert all("mountPropagation" not in mount for mount in container["volumeMounts"])
     (device,) = of_kind(agent("agent.provider=SevGuest"), "DaemonSet")
     assert device["spec"]["template"]["spec"]["containers"][0]["securityContext"]["privileged"] is True
@@ -503,18 +519,19 @@ def test_restricted_namespaces_may_use_the_driver_and_its_own_is_privileged() ->
 
 def test_a_simulated_node_needs_simulation() -> None:
     done = helm("template", "sealane", str(CHART), "--set", "agent.enabled=true,agent.provider=Simulated",
-                "--set", f"agent.sidecarDigests={{{DIGEST}}}")
+                "--set", f"sidecar.image.digest=sha256:{DIGEST}")
     assert done.returncode != 0 and "simulation.enabled" in done.stderr
-    simulated = agent("agent.provider=Simulated", "simulation.enabled=true")
+    simulated = agent("agent.provider=Simulated", "simulation.enabled=true", f"simulation.image.digest=sha256:{DIGEST}")
     text = json.dumps(of_kind(simulated, "DaemonSet"))
-    assert "sealane-sidecar-sim:" in text and "SEALANE_SIMULATED_PLATFORM" in text
+    assert "sealane-sidecar-sim@" in text and "SEALANE_SIMULATED_PLATFORM" in text
     assert "SEALANE_SIMULATED_PLATFORM" not in json.dumps(of_kind(agent(), "DaemonSet"))
 
 
 @pytest.mark.parametrize(
     ("setting", "told"),
     [
-        ("agent.enabled=true", "sidecarDigests"),
+        ("agent.enabled=true", "sidecar.image.digest"),
+        ("agent.runtimeSocket=unix:///run/containerd/containerd.sock", "runtimeSocket"),
         ("agent.sidecarDigests={latest}", "sidecarDigests"),
         ("agent.provider=Auto", "provider"),
         ("operator.replica=3", "replica"),

@@ -7,11 +7,13 @@ use prost::Message as _;
 use tonic_prost_build::{Builder, FileDescriptorSet};
 
 /// Files of `proto/`, each with the name that prost gives its Rust, and that of the module here.
-const FILES: [(&str, &str, &str); 4] = [
+const FILES: [(&str, &str, &str); 5] = [
     ("control.proto", "sealane.control.v1.rs", "control.rs"),
     // The kubelet speaks these two to the node agent.
     ("csi.proto", "csi.v1.rs", "csi.rs"),
     ("pluginregistration.proto", "pluginregistration.rs", "registration.rs"),
+    // And the node agent speaks this one to the runtime.
+    ("cri.proto", "runtime.v1.rs", "cri.rs"),
     ("door.proto", "sealane.door.v1.rs", "door.rs"),
 ];
 

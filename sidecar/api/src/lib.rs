@@ -1,4 +1,4 @@
-//! Messages and services between sidecar and operator, of the gRPC door, and between kubelet and node agent, generated
+//! Messages and services between sidecar and operator, of the gRPC door, and between node agent, kubelet and runtime, generated
 //! from `proto/` into `src/generated`, which the test in `drift` compares with it. Generated files are included rather than
 //! named as modules: rustfmt then leaves them as they were written.
 //!
@@ -50,6 +50,20 @@ pub mod csi {
 )]
 pub mod registration {
     include!("generated/registration.rs");
+}
+
+/// What the node agent asks of the container runtime.
+#[allow(
+    missing_debug_implementations,
+    unreachable_pub,
+    clippy::all,
+    clippy::use_self,
+    clippy::large_futures,
+    clippy::allow_attributes_without_reason,
+    reason = "generated code"
+)]
+pub mod cri {
+    include!("generated/cri.rs");
 }
 
 /// The gRPC door; `proto/door.proto` says what its messages mean.

@@ -17,7 +17,7 @@ pub(crate) struct AgentArguments {
     /// The node's platform
     #[arg(long, env = "SEALANE_AGENT_PROVIDER", default_value = "ConfigfsTsm", value_parser = providers())]
     provider: Provider,
-    /// SHA-256 of sidecar images that may ask, as the kubelet states them (imageID), separated by commas
+    /// SHA-256 of sidecar images that may ask, of the manifests by which pods ask for them, separated by commas
     #[arg(long, env = "SEALANE_AGENT_SIDECAR_DIGESTS", value_delimiter = ',', required = true)]
     sidecar_digests: Vec<Digest>,
     /// The kubelet's folder, at the same path as on the node
@@ -32,6 +32,9 @@ pub(crate) struct AgentArguments {
     /// Name or address in that certificate
     #[arg(long, env = "SEALANE_AGENT_KUBELET_NAME")]
     kubelet_name: Option<String>,
+    /// Socket of the node's container runtime, as CRI names it in the kubelet's configuration
+    #[arg(long, env = "SEALANE_AGENT_RUNTIME_SOCKET", default_value = "/run/containerd/containerd.sock")]
+    runtime_socket: PathBuf,
     /// Token that the kubelet is shown
     #[arg(
         long,
@@ -67,6 +70,8 @@ pub(crate) struct Config {
     pub(super) sidecars: BTreeSet<Digest>,
     pub(super) kubelet_directory: PathBuf,
     pub(super) kubelet: super::kubelet::KubeletAddress,
+    /// Of the container runtime.
+    pub(super) runtime: PathBuf,
     pub(super) simulated_platform: Option<String>,
 }
 
@@ -82,6 +87,7 @@ impl TryFrom<AgentArguments> for Config {
             kubelet_address,
             kubelet_ca,
             kubelet_name,
+            runtime_socket: runtime,
             token,
             simulated_platform,
         } = arguments;
@@ -97,6 +103,7 @@ impl TryFrom<AgentArguments> for Config {
             sidecars: sidecar_digests.into_iter().collect(),
             kubelet_directory,
             kubelet: super::kubelet::KubeletAddress { address: kubelet_address, authority, token },
+            runtime,
             simulated_platform: given(simulated_platform),
         })
     }

@@ -1,4 +1,4 @@
-//! The kubelet of this node, asked which pods it runs.
+//! The kubelet of this node, asked which pods it was told to run.
 //!
 //! By `GET /pods` with the agent's own token, for which `get` on `nodes/pods` suffices (Kubernetes 1.33,
 //! KubeletFineGrainedAuthz): `nodes/proxy` would let the agent run commands in every pod. Many callers share one question

@@ -4,6 +4,7 @@ use sealane_attestation::Unstatable;
 use sealane_types::Digest;
 
 use super::kubelet::KubeletError;
+use super::runtime::RuntimeError;
 use crate::evidence::ProviderError;
 
 /// Each is told to the caller, whoever it is: what is in it, a process of the pod may know.
@@ -23,7 +24,15 @@ pub(super) enum Refusal {
     #[error("only the container `sealane` gets evidence, and container `{0}` asked")]
     OtherContainer(String),
     #[error("container `sealane` runs {0}, which is not among the agent's sidecarDigests")]
-    OtherImage(Digest),
+    OtherSidecar(Digest),
+    #[error("the image of container `{0}` is not given by digest in the pod's spec")]
+    ImageByTag(String),
+    #[error("container `{container}` runs, or ran, another image than {image}, which the pod asks for")]
+    OtherImage { container: String, image: Digest },
+    #[error("container `{0}` is in the pod, which does not ask for it")]
+    UndeclaredContainer(String),
+    #[error("the kubelet and the container runtime know the pod by different names")]
+    OtherNames,
     #[error("the workload cannot be stated")]
     Unstatable(#[from] Unstatable),
     #[error("the pod's names are none that Kubernetes gives")]
@@ -34,12 +43,8 @@ pub(super) enum Refusal {
     // What time helps against.
     #[error("the kubelet does not list the pod yet")]
     UnknownPod,
-    #[error("the kubelet does not state the caller's container yet")]
+    #[error("the container runtime does not list the caller's container as running")]
     UnknownContainer,
-    #[error(
-        "container `{0}` has not started, and its image is not given by digest: nobody knows yet what it will run"
-    )]
-    UnknownImage(String),
     #[error("too many questions from this pod")]
     TooOften,
     #[error("too many questions on this node")]
@@ -48,6 +53,8 @@ pub(super) enum Refusal {
     // The node.
     #[error("the kubelet could not be asked")]
     Kubelet(#[from] KubeletError),
+    #[error("the container runtime could not be asked")]
+    Runtime(#[from] RuntimeError),
     #[error("the node gives no evidence")]
     Platform(#[from] ProviderError),
 }
@@ -59,10 +66,10 @@ impl Refusal {
             self,
             Self::UnknownPod
                 | Self::UnknownContainer
-                | Self::UnknownImage(_)
                 | Self::TooOften
                 | Self::Busy
                 | Self::Kubelet(_)
+                | Self::Runtime(_)
         )
     }
 

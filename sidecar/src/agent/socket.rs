@@ -16,6 +16,7 @@ use super::identity::{Identity, identify};
 use super::kubelet::ListPods;
 use super::quoter::Quoter;
 use super::refusal::Refusal;
+use super::runtime::ListContainers;
 use crate::evidence::node_message::{Answer, MessageError, Question, QuoteQuestion, send};
 use crate::rate::{RateLimit, SharedBucket};
 
@@ -32,6 +33,7 @@ const POD_CONNECTIONS: usize = 4;
 #[derive(Debug)]
 pub(super) struct Desk {
     pub(super) kubelet: Arc<dyn ListPods>,
+    pub(super) runtime: Arc<dyn ListContainers>,
     pub(super) quoter: Quoter,
     /// Digests of the images that the operator injects.
     pub(super) sidecars: BTreeSet<Digest>,
@@ -43,18 +45,22 @@ pub(super) struct Desk {
 impl Desk {
     pub(super) fn new(
         kubelet: Arc<dyn ListPods>,
+        runtime: Arc<dyn ListContainers>,
         quoter: Quoter,
         sidecars: BTreeSet<Digest>,
         proc: PathBuf,
     ) -> Self {
-        Self { kubelet, quoter, sidecars, proc, quotes: SharedBucket::full(NODE) }
+        Self { kubelet, runtime, quoter, sidecars, proc, quotes: SharedBucket::full(NODE) }
     }
 
     /// Whose sidecar `caller` is, if it is one and asks through its own pod's socket.
     async fn identify(&self, caller: &Caller, pod_uid: &str) -> Result<Identity, Refusal> {
         let container = caller.container(&self.proc)?;
-        let pods = self.kubelet.pods().await?;
-        let identity = identify(&container, pod_uid, &pods, &self.sidecars)?;
+        if container.pod_uid != pod_uid {
+            return Err(Refusal::OtherPod);
+        }
+        let (pods, containers) = tokio::join!(self.kubelet.pods(), self.runtime.containers(pod_uid));
+        let identity = identify(&container, &pods?, &containers?, &self.sidecars)?;
         // What was looked up is about the process that waits for the answer, not about one that had its number.
         caller.lives()?;
         Ok(identity)

@@ -61,13 +61,14 @@ const RESERVED: &[Reserved] = &[
         word: "sealane_sidecar_api",
         only: &[
             "sidecar/src/agent/csi",
+            "sidecar/src/agent/runtime",
             "sidecar/src/control",
             "sidecar/src/door/grpc/convert",
             // The bounds that the decoder itself holds.
             "sidecar/src/door/grpc/limits",
             "sidecar/src/door/grpc/service",
         ],
-        why: "only control/, the agent's csi and the gRPC door's convert and service see protobuf",
+        why: "only control/, the agent's csi and runtime, and the gRPC door's convert and service see protobuf",
     },
     Reserved {
         within: "bench/src",

@@ -15,6 +15,8 @@ use super::*;
 use crate::agent::kubelet::pod::Pod;
 use crate::agent::kubelet::{KubeletError, ListPods};
 use crate::agent::quoter::Quoter;
+use crate::agent::runtime::container::PodContainer;
+use crate::agent::runtime::{ListContainers, RuntimeError};
 use crate::evidence::{Provider, ProviderError, Quote, QuoteRequest};
 
 const UID: &str = "6f1c8c0e-9d5e-4a51-8d6f-2f4f6e0c8a11";
@@ -38,6 +40,12 @@ impl ListPods for Nothing {
     }
 }
 
+impl ListContainers for Nothing {
+    fn containers<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Vec<PodContainer>, RuntimeError>> {
+        async { Ok(Vec::new()) }.boxed()
+    }
+}
+
 /// A running driver in a kubelet's folder of its own.
 struct Running {
     folder: tempfile::TempDir,
@@ -53,7 +61,8 @@ impl Running {
             std::fs::create_dir_all(socket.parent().unwrap()).unwrap();
             std::fs::write(socket, "left by an agent that was killed").unwrap();
         }
-        let desk = Desk::new(Arc::new(Nothing), Quoter::new(Arc::new(Nothing)), [].into(), "/proc".into());
+        let (pods, containers) = (Arc::new(Nothing), Arc::new(Nothing));
+        let desk = Desk::new(pods, containers, Quoter::new(Arc::new(Nothing)), [].into(), "/proc".into());
         let volumes = Arc::new(Volumes::new(folder.path().join("pods"), Served::stop));
         let (registered, answers) = mpsc::channel(1);
         let node = "node1".to_owned();

@@ -1,4 +1,4 @@
-//! Real processes at a real socket; only the process file system and the kubelet are stood in for.
+//! Real processes at a real socket; only the process file system, the kubelet and the runtime are stood in for.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,15 +7,17 @@ use futures::future::{BoxFuture, FutureExt as _};
 use sealane_attestation::binding::{ReportSubject, report_data};
 use sealane_attestation::{Evidence, Format};
 use sealane_types::Platform;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::io::AsyncWriteExt as _;
 
 use super::*;
+use crate::agent::example::{OTHER_UID, UID, containers, id, pod, read, running};
 use crate::agent::kubelet::KubeletError;
 use crate::agent::kubelet::pod::Pod;
+use crate::agent::runtime::RuntimeError;
+use crate::agent::runtime::container::PodContainer;
 use crate::evidence::{Provider, ProviderError, Quote, QuoteRequest};
 
-const UID: &str = "6f1c8c0e-9d5e-4a51-8d6f-2f4f6e0c8a11";
 const QUESTION: QuoteQuestion = QuoteQuestion {
     own_static: [1; 32],
     policy: Digest::new([2; 32]),
@@ -23,10 +25,6 @@ const QUESTION: QuoteQuestion = QuoteQuestion {
     leaves: 1,
     tree_root: [3; 32],
 };
-
-fn id(digit: char) -> String {
-    digit.to_string().repeat(64)
-}
 
 /// Signs nothing: its report is what it was asked for.
 #[derive(Debug, Default)]
@@ -51,42 +49,30 @@ impl Provider for Plain {
     }
 }
 
+/// What kubelet and runtime say.
 #[derive(Debug)]
-struct Listed(Mutex<Result<Arc<Vec<Pod>>, ()>>);
+struct Listed {
+    pods: Arc<Vec<Pod>>,
+    containers: Mutex<Vec<PodContainer>>,
+}
 
 impl ListPods for Listed {
     fn pods(&self) -> BoxFuture<'_, Result<Arc<Vec<Pod>>, KubeletError>> {
-        let pods = self.0.lock().unwrap().clone().map_err(|()| KubeletError::TimedOut);
-        async { pods }.boxed()
+        async { Ok(Arc::clone(&self.pods)) }.boxed()
     }
 }
 
-fn stated(name: &str, container: char, image: char) -> Value {
-    json!({
-        "name": name, "containerID": format!("containerd://{}", id(container)),
-        "imageID": format!("r.example/{name}@sha256:{}", id(image)),
-    })
-}
-
-/// The pod's sidecar runs in container `1` from image `a`, its application in `2` from `b`.
-fn pod() -> Value {
-    json!({
-        "metadata": {"namespace": "demo", "name": "embedder-0", "uid": UID},
-        "spec": {
-            "serviceAccountName": "embedder",
-            "initContainers": [{"name": "sealane", "image": "s:1"}],
-            "containers": [{"name": "app", "image": "a:1"}],
-        },
-        "status": {
-            "initContainerStatuses": [stated("sealane", '1', 'a')],
-            "containerStatuses": [stated("app", '2', 'b')],
-        },
-    })
+impl ListContainers for Listed {
+    fn containers<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Vec<PodContainer>, RuntimeError>> {
+        let containers = self.containers.lock().unwrap().clone();
+        async { Ok(containers) }.boxed()
+    }
 }
 
 /// An agent on a node that runs `pod`, where this very process is in the container with id `container`.
 struct Node {
     desk: Arc<Desk>,
+    listed: Arc<Listed>,
     platform: Arc<Plain>,
     folder: tempfile::TempDir,
 }
@@ -97,15 +83,17 @@ impl Node {
         let own = folder.path().join(std::process::id().to_string());
         std::fs::create_dir(&own).unwrap();
         std::fs::write(own.join("cgroup"), format!("0::/kubepods/pod{UID}/{}\n", id(container))).unwrap();
-        let pods = Arc::new(vec![serde_json::from_value(pod).unwrap()]);
+        let pods = Arc::new(vec![read(pod)]);
+        let listed = Arc::new(Listed { pods, containers: Mutex::new(containers()) });
         let platform = Arc::new(Plain::default());
         let desk = Desk::new(
-            Arc::new(Listed(Mutex::new(Ok(pods)))),
+            Arc::clone(&listed) as Arc<dyn ListPods>,
+            Arc::clone(&listed) as Arc<dyn ListContainers>,
             Quoter::new(Arc::clone(&platform) as Arc<dyn Provider>),
             [id('a').parse().unwrap()].into(),
             folder.path().to_owned(),
         );
-        Self { desk: Arc::new(desk), platform, folder }
+        Self { desk: Arc::new(desk), listed, platform, folder }
     }
 
     fn bound(&self, uid: &str) -> (PathBuf, std::os::unix::net::UnixListener) {
@@ -191,16 +179,15 @@ async fn another_container_is_refused() {
 
 #[tokio::test]
 async fn another_image_is_refused() {
-    let mut other = pod();
-    other["status"]["initContainerStatuses"] = json!([stated("sealane", '1', 'c')]);
-    let node = Node::new(other, '1');
-    assert_refused(&quote(&node.socket(UID)).await, "sidecarDigests");
+    let node = Node::new(pod(), '1');
+    *node.listed.containers.lock().unwrap() = vec![running("sealane", '1', 'c')];
+    assert_refused(&quote(&node.socket(UID)).await, "container `sealane` runs, or ran, another image");
 }
 
 #[tokio::test]
 async fn another_pods_socket_is_refused() {
     let node = Node::new(pod(), '1');
-    let other = node.socket("00000000-9d5e-4a51-8d6f-2f4f6e0c8a11");
+    let other = node.socket(OTHER_UID);
     assert_refused(&quote(&other).await, "another pod");
 }
 
@@ -214,11 +201,10 @@ async fn a_process_of_the_node_is_refused() {
 
 #[tokio::test]
 async fn what_cannot_be_known_now_is_not_yet() {
-    let mut pulling = pod();
-    pulling["status"]["containerStatuses"] = json!([]);
-    let node = Node::new(pulling, '1');
+    let node = Node::new(pod(), '1');
+    node.listed.containers.lock().unwrap().clear();
     let answer = quote(&node.socket(UID)).await;
-    assert!(matches!(&answer, Answer::NotYet(words) if words.contains("`app`")), "{answer:?}");
+    assert!(matches!(&answer, Answer::NotYet(words) if words.contains("as running")), "{answer:?}");
 }
 
 #[tokio::test]
@@ -242,7 +228,7 @@ async fn one_pod_is_held_to_its_rate_and_takes_nothing_from_others() {
         matches!(&slowed, Answer::NotYet(words) if words.contains("too many questions from this pod")),
         "{slowed:?}"
     );
-    let other = node.socket("00000000-9d5e-4a51-8d6f-2f4f6e0c8a11");
+    let other = node.socket(OTHER_UID);
     assert_refused(&quote(&other).await, "another pod");
 }
 
@@ -250,7 +236,7 @@ async fn one_pod_is_held_to_its_rate_and_takes_nothing_from_others() {
 async fn callers_that_are_refused_take_nothing_of_the_nodes_rate() {
     let mut node = Node::new(pod(), '1');
     Arc::get_mut(&mut node.desk).unwrap().quotes = SharedBucket::full(RateLimit::every_micros(1, u64::MAX));
-    for uid in ["00000000-9d5e-4a51-8d6f-2f4f6e0c8a11", "11111111-9d5e-4a51-8d6f-2f4f6e0c8a11"] {
+    for uid in [OTHER_UID, "11111111-9d5e-4a51-8d6f-2f4f6e0c8a11"] {
         let stranger = node.socket(uid);
         assert_refused(&quote(&stranger).await, "another pod");
         assert_refused(&ask(&stranger, b"").await, "cannot be read");

@@ -45,7 +45,7 @@ print("answered", kind, words.decode("utf-8", "replace"), flush=True)
 "#;
 const REFUSED: &str = "answered 4 ";
 
-/// Digest of what a container of `pod` runs, as the kubelet states it.
+/// Digest of what a container of `pod` runs, as the kubelet states it of an image that was loaded by name and digest.
 fn image(pod: &Value, container: &str) -> Result<String> {
     let lists = ["initContainerStatuses", "containerStatuses"];
     let statuses = lists.iter().flat_map(|list| pod["status"][list].as_array().into_iter().flatten());
@@ -64,10 +64,10 @@ async fn release(cluster: &Cluster, values: &[String]) -> Result<()> {
     cluster.rolled_out().await
 }
 
-/// Switches the agent on, for sidecars from the image `sidecar`.
+/// Switches the agent on, and injects the sidecar by its digest `sidecar`.
 async fn begin(cluster: &Cluster, sidecar: &str) -> Result<()> {
-    let digests = format!("agent.sidecarDigests={{{sidecar}}}");
-    release(cluster, &["agent.enabled=true".to_owned(), "agent.provider=Simulated".to_owned(), digests])
+    let digest = format!("simulation.image.digest=sha256:{sidecar}");
+    release(cluster, &["agent.enabled=true".to_owned(), "agent.provider=Simulated".to_owned(), digest])
         .await?;
     // The simulated node's platform is this installation's.
     let secret =
@@ -127,12 +127,23 @@ fn named(name: &str, workload: Workload) -> Workload {
     workload
 }
 
-/// The pod of `workload` under a service account, with `edit` made to its spec.
-fn pod(cluster: &Cluster, workload: &Workload, account: &str, edit: impl FnOnce(&mut Value)) -> Vec<Value> {
-    let mut manifests = workload.manifests(&cluster.image);
-    manifests[1]["spec"]["serviceAccountName"] = json!(account);
-    edit(&mut manifests[1]);
-    manifests
+/// Pods of the images that the cluster has.
+struct Pods<'a> {
+    cluster: &'a Cluster,
+    /// Digest of the program's image.
+    program: &'a str,
+}
+
+impl Pods<'_> {
+    /// The pod of `workload` under a service account, with `edit` made to it; its image is given by digest.
+    fn of(&self, workload: &Workload, account: &str, edit: impl FnOnce(&mut Value)) -> Vec<Value> {
+        let image = &self.cluster.image;
+        let repository = image.rsplit_once(':').map_or(image.as_str(), |(repository, _)| repository);
+        let mut manifests = workload.manifests(&format!("{repository}@sha256:{}", self.program));
+        manifests[1]["spec"]["serviceAccountName"] = json!(account);
+        edit(&mut manifests[1]);
+        manifests
+    }
 }
 
 /// Shows the program's container the volume with the agent's socket.
@@ -155,29 +166,37 @@ fn push(list: &mut Value, item: Value) {
     }
 }
 
-async fn attackers_are_refused(sandbox: &Sandbox) -> Result<()> {
+async fn attackers_are_refused(sandbox: &Sandbox, pods: &Pods<'_>) -> Result<()> {
     let attacker = |app: &str, name: &str| named(name, Workload::new(app, "node1", ATTACKER));
-    let cluster = &sandbox.cluster;
     // A container beside the sidecar of an honest pod that wants the volume which the webhook brings.
-    let beside = sandbox.apply(pod(cluster, &attacker("left", "beside"), "left", mounted)).await;
+    let beside = sandbox.apply(pods.of(&attacker("left", "beside"), "left", mounted)).await;
     let words = beside.err().map(|error| format!("{error:#}")).unwrap_or_default();
     ensure!(words.contains("which is for the Sealane sidecar alone"), "{words}");
     // A pod of its own, with the victim's service account.
-    let alone = pod(cluster, &attacker("attacker", "alone"), "left", |pod| {
+    let alone = pods.of(&attacker("attacker", "alone"), "left", |pod| {
         own_volume(pod);
         mounted(pod);
     });
     sandbox.apply(alone).await?;
     // The same, and its container has the sidecar's name.
-    let same_name = pod(cluster, &attacker("attacker", "named"), "left", |pod| {
+    let same_name = pods.of(&attacker("attacker", "named"), "left", |pod| {
         own_volume(pod);
         mounted(pod);
         pod["spec"]["containers"][0]["name"] = json!("sealane");
     });
     sandbox.apply(same_name).await?;
+    // And its image is whatever the tag names on that node.
+    let by_tag = pods.of(&attacker("attacker", "tagged"), "left", |pod| {
+        own_volume(pod);
+        mounted(pod);
+        pod["spec"]["containers"][0]["name"] = json!("sealane");
+        pod["spec"]["containers"][0]["image"] = json!(pods.cluster.image);
+    });
+    sandbox.apply(by_tag).await?;
     for (name, container, why) in [
         ("alone", "program", "container `program` asked"),
         ("named", "sealane", "not among the agent's sidecarDigests"),
+        ("tagged", "sealane", "not given by digest"),
     ] {
         until(&format!("{name} is refused"), || async move {
             let log = sandbox
@@ -189,7 +208,7 @@ async fn attackers_are_refused(sandbox: &Sandbox) -> Result<()> {
         .await?;
     }
     // Writable, a volume would let a container listen in the agent's place.
-    let writable = pod(cluster, &attacker("attacker", "writable"), "left", |pod| {
+    let writable = pods.of(&attacker("attacker", "writable"), "left", |pod| {
         own_volume(pod);
         mounted(pod);
         if let Some(ours) = pod["spec"]["volumes"].as_array_mut().and_then(|volumes| volumes.last_mut()) {
@@ -219,6 +238,7 @@ async fn node_agent_states_what_pods_run() -> Result<()> {
     sandbox.kubectl(&["delete", "pod", "left", "--wait", "--grace-period=1"]).await?;
 
     begin(&cluster, &sidecar).await?;
+    let pods = Pods { cluster: &cluster, program: &program };
     let account = format!("--as=system:serviceaccount:{AGENT}:sealane-agent");
     cluster.kubectl(&["auth", "can-i", "get", "nodes", "--subresource=pods", &account]).await?;
     let proxy = cluster.kubectl(&["auth", "can-i", "get", "nodes", "--subresource=proxy", &account]).await;
@@ -226,17 +246,17 @@ async fn node_agent_states_what_pods_run() -> Result<()> {
 
     sandbox.apply(declared()).await?;
     sandbox.apply(vec![policy(&sandbox, &[&sidecar, &program]).await?]).await?;
-    sandbox.apply(pod(&cluster, &Workload::new("right", "node2", RECEIVER), "right", |_| {})).await?;
-    sandbox.apply(pod(&cluster, &Workload::new("left", "node1", SENDER), "left", |_| {})).await?;
+    sandbox.apply(pods.of(&Workload::new("right", "node2", RECEIVER), "right", |_| {})).await?;
+    sandbox.apply(pods.of(&Workload::new("left", "node1", SENDER), "left", |_| {})).await?;
     let log = sandbox.finish("right").await?;
     ensure!(log.contains("took 100 tensors"), "{log}");
     sandbox.finish("left").await?;
 
-    attackers_are_refused(&sandbox).await?;
+    attackers_are_refused(&sandbox, &pods).await?;
 
     // A pod of the Peer, whose program stays: it is verified, and only as what it is.
     let idle = named("left-idle", Workload::new("left", "node1", SLEEP));
-    sandbox.apply(pod(&cluster, &idle, "left", |_| {})).await?;
+    sandbox.apply(pods.of(&idle, "left", |_| {})).await?;
     sandbox.kubectl(&["delete", "pod", "left", "right", "--wait", "--grace-period=1"]).await?;
     sandbox.condition("peer/left", "EvidenceVerified", "True").await?;
     let peer = sandbox.read("peer/left").await?;
@@ -247,5 +267,5 @@ async fn node_agent_states_what_pods_run() -> Result<()> {
     // Without the agent no kubelet could take the pods' volumes away, and they would never end.
     sandbox.kubectl(&["delete", "pods", "--all", "--grace-period=1", "--timeout=120s"]).await?;
     sandbox.remove().await?;
-    release(&cluster, &["agent.enabled=false".to_owned()]).await
+    release(&cluster, &["agent.enabled=false".to_owned(), "simulation.image.digest=".to_owned()]).await
 }

@@ -1,0 +1,47 @@
+//! What the agent reads of a container that the runtime has.
+
+use std::collections::BTreeSet;
+
+use sealane_sidecar_api::cri;
+use sealane_types::Digest;
+
+/// The kubelet's labels on each container that it makes (pkg/kubelet/types/labels.go); no pod can set others.
+const POD_NAMESPACE: &str = "io.kubernetes.pod.namespace";
+const POD_NAME: &str = "io.kubernetes.pod.name";
+pub(super) const POD_UID: &str = "io.kubernetes.pod.uid";
+
+/// A container of a pod, whether it is to run, runs or has ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::agent) struct PodContainer {
+    /// As in its cgroup.
+    pub(in crate::agent) id: String,
+    pub(in crate::agent) namespace: String,
+    pub(in crate::agent) pod: String,
+    pub(in crate::agent) name: String,
+    pub(in crate::agent) running: bool,
+    /// Of each manifest under which its image was pulled: a list of platforms has another one than the list's entry.
+    pub(in crate::agent) digests: BTreeSet<Digest>,
+}
+
+impl PodContainer {
+    /// `container`, whose image is known under `digests`; nothing if it is of another pod than the one with `uid`.
+    pub(super) fn new(container: cri::Container, uid: &str, digests: BTreeSet<Digest>) -> Option<Self> {
+        let running = container.state() == cri::ContainerState::ContainerRunning;
+        let cri::Container { id, metadata, labels, .. } = container;
+        let label = |key: &str| labels.get(key).cloned().unwrap_or_default();
+        let name = metadata.unwrap_or_default().name;
+        let (namespace, pod) = (label(POD_NAMESPACE), label(POD_NAME));
+        (label(POD_UID) == uid).then_some(Self { id, namespace, pod, name, running, digests })
+    }
+}
+
+/// The filter for containers of the pod with `uid`.
+pub(super) fn of_pod(uid: &str) -> cri::ContainerFilter {
+    cri::ContainerFilter { label_selector: [(POD_UID.to_owned(), uid.to_owned())].into() }
+}
+
+/// Digests of an image by the names under which it was pulled. One that was built or loaded on the node has none.
+pub(super) fn digests(image: Option<cri::Image>) -> BTreeSet<Digest> {
+    let names = image.unwrap_or_default().repo_digests;
+    names.iter().filter_map(|name| name.rsplit_once("@sha256:")?.1.parse().ok()).collect()
+}
