@@ -38,7 +38,7 @@ pub(crate) use config::{AgentArguments, Config};
 use csi::{Driver, Places};
 use kubelet::Kubelet;
 use quoter::Quoter;
-use runtime::Runtime;
+use runtime::{AskRuntime, Runtime};
 use socket::{Desk, Served};
 use volumes::Volumes;
 
@@ -64,7 +64,8 @@ async fn serve(config: Config, platforms: &Platforms) -> anyhow::Result<()> {
     let platform = platforms.open(provider, &input).context("the node's platform")?;
     let kubelet = Arc::new(Kubelet::new(kubelet)?);
     let runtime = Arc::new(Runtime::new(&runtime)?);
-    let desk = Desk::new(kubelet, runtime, Quoter::new(platform), sidecars, PathBuf::from(PROC));
+    let asked = Arc::clone(&runtime) as Arc<dyn AskRuntime>;
+    let desk = Desk::new(kubelet, asked, Quoter::new(platform), sidecars, PathBuf::from(PROC));
     let desk = Arc::new(desk);
     let volumes = Arc::new(Volumes::new(kubelet_directory.join("pods"), Served::stop));
     let again = volumes
@@ -76,6 +77,7 @@ async fn serve(config: Config, platforms: &Platforms) -> anyhow::Result<()> {
     tokio::select! {
         served = driver.serve() => served.context("the kubelet cannot be served"),
         () = registration(&mut answers) => anyhow::bail!("the kubelet refused the driver; the log says why"),
+        () = runtime.gone() => anyhow::bail!("the container runtime's socket is gone; a new one is seen after a restart"),
         () = signals.stop() => {
             tracing::info!("stopped");
             Ok(())

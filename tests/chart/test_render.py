@@ -315,6 +315,7 @@ def test_injected_sidecars_get_what_the_chart_adds_to_their_environment() -> Non
 def test_nodes_of_several_platforms_have_an_agent_each() -> None:
     groups = [
         "agent.groups[0].name=snp", "agent.groups[0].provider=SevGuest", "agent.groups[0].nodeSelector.tee=snp",
+        "agent.groups[0].runtimeSocket=/run/crio/crio.sock",
         "agent.groups[1].name=tdx", "agent.groups[1].provider=ConfigfsTsm", "agent.groups[1].nodeSelector.tee=tdx",
     ]
     documents = agent(*groups)
@@ -322,6 +323,8 @@ def test_nodes_of_several_platforms_have_an_agent_each() -> None:
     assert set(agents) == {"sealane-agent-snp", "sealane-agent-tdx"}
     for group, provider in (("snp", "SevGuest"), ("tdx", "ConfigfsTsm")):
         spec = agents[f"sealane-agent-{group}"]
+        runtime = {"snp": "/run/crio/crio.sock", "tdx": "/run/containerd/containerd.sock"}[group]
+        assert runtime in json.dumps(spec["template"]["spec"]["containers"][0]["env"])
         pod = spec["template"]["spec"]
         assert pod["nodeSelector"] == {"kubernetes.io/os": "linux", "tee": group}
         told = {one["name"]: one.get("value") for one in pod["containers"][0]["env"]}
@@ -478,8 +481,9 @@ def test_the_node_agent_answers_the_injected_sidecar_and_those_that_are_listed()
     (daemons,) = of_kind(agent("agent.runtimeSocket=/run/crio/crio.sock"), "DaemonSet")
     pod = daemons["spec"]["template"]["spec"]
     assert "/run/crio/crio.sock" in json.dumps(pod["containers"][0]["env"])
-    (folder,) = [volume["hostPath"]["path"] for volume in pod["volumes"] if volume["name"] == "runtime"]
-    assert folder == "/run/crio"
+    (socket,) = [volume["hostPath"] for volume in pod["volumes"] if volume["name"] == "runtime"]
+    assert socket == {"path": "/run/crio/crio.sock", "type": "Socket"}
+    assert agent("agent.runtimeSocket=null") == agent(), "values of an older release lack it"
 
 
 def test_the_node_agent_has_no_more_than_it_needs() -> None:
@@ -494,10 +498,10 @@ def test_the_node_agent_has_no_more_than_it_needs() -> None:
     assert "hostIPC" not in pod and "ports" not in container
     assert {volume["hostPath"]["path"] for volume in pod["volumes"]} == {
         "/var/lib/kubelet/pods", "/var/lib/kubelet/plugins/csi.sealane.dev", "/var/lib/kubelet/plugins_registry",
-        "/run/containerd", "/sys/kernel/config",
+        "/run/containerd/containerd.sock", "/sys/kernel/config",
     }
     (runtime,) = [mount for mount in container["volumeMounts"] if mount["name"] == "runtime"]
-    assert runtime == {"name": "runtime", "mountPath": "/run/containerd", "readOnly": True}
+    assert runtime == {"name": "runtime", "mountPath": "/run/containerd/containerd.sock", "readOnly": True}
     assert all("mountPropagation" not in mount for mount in container["volumeMounts"])
     (device,) = of_kind(agent("agent.provider=SevGuest"), "DaemonSet")
     assert device["spec"]["template"]["spec"]["containers"][0]["securityContext"]["privileged"] is True

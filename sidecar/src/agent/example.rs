@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::kubelet::pod::Pod;
-use super::runtime::container::PodContainer;
+use super::runtime::container::{ImageDigests, PodContainer};
 
 pub(super) const UID: &str = "6f1c8c0e-9d5e-4a51-8d6f-2f4f6e0c8a11";
 pub(super) const OTHER_UID: &str = "00000000-9d5e-4a51-8d6f-2f4f6e0c8a11";
@@ -34,7 +34,7 @@ pub(super) fn read(pod: Value) -> Pod {
     serde_json::from_value(pod).unwrap()
 }
 
-/// A container of the pod that runs.
+/// A container of the pod that runs, whose image has the digest `image`.
 pub(super) fn running(name: &str, container: char, image: char) -> PodContainer {
     PodContainer {
         id: id(container),
@@ -42,8 +42,18 @@ pub(super) fn running(name: &str, container: char, image: char) -> PodContainer 
         pod: "embedder-0".to_owned(),
         name: name.to_owned(),
         running: true,
-        digests: [id(image).parse().unwrap()].into(),
+        image: image_name(image),
     }
+}
+
+/// The runtime's name for the image with a digest.
+fn image_name(image: char) -> String {
+    format!("sha256:{image}0")
+}
+
+/// What the runtime knows of images, each under a digest.
+pub(super) fn images() -> ImageDigests {
+    ('a'..='f').map(|image| (image_name(image), [id(image).parse().unwrap()].into())).collect()
 }
 
 pub(super) fn containers() -> Vec<PodContainer> {

@@ -29,8 +29,10 @@ pub(super) enum Refusal {
     ImageByTag(String),
     #[error("container `{container}` runs, or ran, another image than {image}, which the pod asks for")]
     OtherImage { container: String, image: Digest },
-    #[error("container `{0}` is in the pod, which does not ask for it")]
-    UndeclaredContainer(String),
+    #[error(
+        "the container runtime knows no digest of the image of container `{0}`: it was loaded on the node, or is there no more"
+    )]
+    UnknownImage(String),
     #[error("the kubelet and the container runtime know the pod by different names")]
     OtherNames,
     #[error("the workload cannot be stated")]
@@ -45,6 +47,9 @@ pub(super) enum Refusal {
     UnknownPod,
     #[error("the container runtime does not list the caller's container as running")]
     UnknownContainer,
+    // The kubelet's list is up to a second older.
+    #[error("container `{0}` is in the pod, which does not ask for it")]
+    UndeclaredContainer(String),
     #[error("too many questions from this pod")]
     TooOften,
     #[error("too many questions on this node")]
@@ -66,6 +71,7 @@ impl Refusal {
             self,
             Self::UnknownPod
                 | Self::UnknownContainer
+                | Self::UndeclaredContainer(_)
                 | Self::TooOften
                 | Self::Busy
                 | Self::Kubelet(_)

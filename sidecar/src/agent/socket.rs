@@ -12,11 +12,11 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
 use super::caller::Caller;
-use super::identity::{Identity, identify};
+use super::identity::{Claim, Identity};
 use super::kubelet::ListPods;
 use super::quoter::Quoter;
 use super::refusal::Refusal;
-use super::runtime::ListContainers;
+use super::runtime::AskRuntime;
 use crate::evidence::node_message::{Answer, MessageError, Question, QuoteQuestion, send};
 use crate::rate::{RateLimit, SharedBucket};
 
@@ -33,7 +33,7 @@ const POD_CONNECTIONS: usize = 4;
 #[derive(Debug)]
 pub(super) struct Desk {
     pub(super) kubelet: Arc<dyn ListPods>,
-    pub(super) runtime: Arc<dyn ListContainers>,
+    pub(super) runtime: Arc<dyn AskRuntime>,
     pub(super) quoter: Quoter,
     /// Digests of the images that the operator injects.
     pub(super) sidecars: BTreeSet<Digest>,
@@ -45,7 +45,7 @@ pub(super) struct Desk {
 impl Desk {
     pub(super) fn new(
         kubelet: Arc<dyn ListPods>,
-        runtime: Arc<dyn ListContainers>,
+        runtime: Arc<dyn AskRuntime>,
         quoter: Quoter,
         sidecars: BTreeSet<Digest>,
         proc: PathBuf,
@@ -60,7 +60,10 @@ impl Desk {
             return Err(Refusal::OtherPod);
         }
         let (pods, containers) = tokio::join!(self.kubelet.pods(), self.runtime.containers(pod_uid));
-        let identity = identify(&container, &pods?, &containers?, &self.sidecars)?;
+        let containers = containers?;
+        let claim = Claim::of(&container, &pods?, &containers, &self.sidecars)?;
+        // Asked for pods with a sidecar alone: images are many.
+        let identity = claim.confirmed(&containers, &self.runtime.images(&containers).await?)?;
         // What was looked up is about the process that waits for the answer, not about one that had its number.
         caller.lives()?;
         Ok(identity)

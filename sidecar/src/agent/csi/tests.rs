@@ -15,8 +15,8 @@ use super::*;
 use crate::agent::kubelet::pod::Pod;
 use crate::agent::kubelet::{KubeletError, ListPods};
 use crate::agent::quoter::Quoter;
-use crate::agent::runtime::container::PodContainer;
-use crate::agent::runtime::{ListContainers, RuntimeError};
+use crate::agent::runtime::container::{ImageDigests, PodContainer};
+use crate::agent::runtime::{AskRuntime, RuntimeError};
 use crate::evidence::{Provider, ProviderError, Quote, QuoteRequest};
 
 const UID: &str = "6f1c8c0e-9d5e-4a51-8d6f-2f4f6e0c8a11";
@@ -40,9 +40,13 @@ impl ListPods for Nothing {
     }
 }
 
-impl ListContainers for Nothing {
+impl AskRuntime for Nothing {
     fn containers<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Vec<PodContainer>, RuntimeError>> {
         async { Ok(Vec::new()) }.boxed()
+    }
+
+    fn images<'a>(&'a self, _: &'a [PodContainer]) -> BoxFuture<'a, Result<ImageDigests, RuntimeError>> {
+        async { Ok(ImageDigests::new()) }.boxed()
     }
 }
 

@@ -1,6 +1,6 @@
 //! What the agent reads of a container that the runtime has.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use sealane_sidecar_api::cri;
 use sealane_types::Digest;
@@ -8,7 +8,11 @@ use sealane_types::Digest;
 /// The kubelet's labels on each container that it makes (pkg/kubelet/types/labels.go); no pod can set others.
 const POD_NAMESPACE: &str = "io.kubernetes.pod.namespace";
 const POD_NAME: &str = "io.kubernetes.pod.name";
-pub(super) const POD_UID: &str = "io.kubernetes.pod.uid";
+const POD_UID: &str = "io.kubernetes.pod.uid";
+
+/// Names of images in the runtime, with the digests of the manifests under which each was pulled: a list of platforms has
+/// another one than the list's entry.
+pub(in crate::agent) type ImageDigests = BTreeMap<String, BTreeSet<Digest>>;
 
 /// A container of a pod, whether it is to run, runs or has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,19 +23,19 @@ pub(in crate::agent) struct PodContainer {
     pub(in crate::agent) pod: String,
     pub(in crate::agent) name: String,
     pub(in crate::agent) running: bool,
-    /// Of each manifest under which its image was pulled: a list of platforms has another one than the list's entry.
-    pub(in crate::agent) digests: BTreeSet<Digest>,
+    /// The runtime's name for its image.
+    pub(in crate::agent) image: String,
 }
 
 impl PodContainer {
-    /// `container`, whose image is known under `digests`; nothing if it is of another pod than the one with `uid`.
-    pub(super) fn new(container: cri::Container, uid: &str, digests: BTreeSet<Digest>) -> Option<Self> {
+    /// `container`, if it is of the pod with `uid`.
+    pub(super) fn new(container: cri::Container, uid: &str) -> Option<Self> {
         let running = container.state() == cri::ContainerState::ContainerRunning;
-        let cri::Container { id, metadata, labels, .. } = container;
+        let cri::Container { id, metadata, labels, image_ref: image, .. } = container;
         let label = |key: &str| labels.get(key).cloned().unwrap_or_default();
         let name = metadata.unwrap_or_default().name;
         let (namespace, pod) = (label(POD_NAMESPACE), label(POD_NAME));
-        (label(POD_UID) == uid).then_some(Self { id, namespace, pod, name, running, digests })
+        (label(POD_UID) == uid).then_some(Self { id, namespace, pod, name, running, image })
     }
 }
 

@@ -17,7 +17,7 @@ use tonic::transport::Server;
 use tonic::{Request, Response, Status};
 
 use super::*;
-use crate::agent::example::{OTHER_UID, UID, id, running};
+use crate::agent::example::{OTHER_UID, UID, containers, id, running};
 
 /// Longest wait for anything; generous, because machines that run tests are busy.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -109,54 +109,51 @@ fn listed(name: &str, container: char, image: &str, uid: &str) -> Container {
     }
 }
 
-fn pulled(image: &str, digests: &[char]) -> (String, Vec<String>) {
-    let names = digests.iter().map(|digest| format!("registry.example/x@sha256:{}", id(*digest)));
-    (image.to_owned(), names.collect())
+fn pulled(image: &str, digest: char) -> (String, Vec<String>) {
+    (image.to_owned(), vec![format!("registry.example/x@sha256:{}", id(digest))])
 }
 
 fn pair() -> Fake {
     Fake {
-        containers: vec![
-            listed("sealane", '1', "sha256:c0", UID),
-            listed("app", '2', &format!("registry.example/app@sha256:{}", id('b')), UID),
-        ],
-        images: [
-            pulled("sha256:c0", &['a']),
-            pulled(&format!("registry.example/app@sha256:{}", id('b')), &['b']),
-        ]
-        .into(),
+        containers: vec![listed("sealane", '1', "sha256:a0", UID), listed("app", '2', "sha256:b0", UID)],
+        images: [pulled("sha256:a0", 'a'), pulled("sha256:b0", 'b')].into(),
         silent: false,
     }
 }
 
 #[tokio::test]
 async fn containers_are_listed_with_the_digests_of_their_images() {
-    let serving = Serving::start(pair());
-    let found = serving.runtime().containers(UID).await.unwrap();
-    assert_eq!(found, [running("sealane", '1', 'a'), running("app", '2', 'b')]);
+    let mut fake = pair();
+    fake.containers[1].state = ContainerState::ContainerExited.into();
+    fake.images.get_mut("sha256:a0").unwrap().extend(["garbage".to_owned(), "x@sha256:00".to_owned()]);
+    fake.images.get_mut("sha256:a0").unwrap().push(format!("x@sha256:{}", id('c')));
+    let serving = Serving::start(fake);
+    let runtime = serving.runtime();
+    let found = runtime.containers(UID).await.unwrap();
+    let ended = PodContainer { running: false, ..running("app", '2', 'b') };
+    assert_eq!(found, [running("sealane", '1', 'a'), ended]);
+    let known = runtime.images(&found).await.unwrap();
+    let digest = |digit: char| id(digit).parse().unwrap();
+    let expected = [("sha256:a0", vec![digest('a'), digest('c')]), ("sha256:b0", vec![digest('b')])];
+    let expected = expected.map(|(name, digests)| (name.to_owned(), digests.into_iter().collect()));
+    assert_eq!(known, ImageDigests::from(expected));
 }
 
 #[tokio::test]
-async fn states_and_images_are_read_as_runtimes_write_them() {
+async fn an_image_that_is_not_there_has_no_digest() {
     let mut fake = pair();
-    fake.containers[1].state = ContainerState::ContainerExited.into();
-    fake.images.extend([pulled("sha256:c0", &['a', 'c'])]);
-    fake.images.get_mut("sha256:c0").unwrap().extend(["garbage".to_owned(), "x@sha256:00".to_owned()]);
-    let found = Serving::start(fake.clone()).runtime().containers(UID).await.unwrap();
-    let expected: BTreeSet<Digest> = ['a', 'c'].map(|digest| id(digest).parse().unwrap()).into();
-    assert_eq!(found[0].digests, expected);
-    assert!(found[0].running && !found[1].running);
-    // An image that was taken away, or never pulled.
-    fake.images.clear();
-    let found = Serving::start(fake).runtime().containers(UID).await.unwrap();
-    assert!(found.iter().all(|container| container.digests.is_empty()));
+    fake.images.remove("sha256:b0");
+    let serving = Serving::start(fake);
+    let known = serving.runtime().images(&containers()).await.unwrap();
+    assert_eq!(known["sha256:b0"], BTreeSet::new());
+    assert_eq!(known["sha256:a0"].len(), 1);
 }
 
 #[tokio::test]
 async fn containers_of_other_pods_are_left_out_even_if_they_are_listed() {
     let mut fake = pair();
-    fake.containers.push(listed("stranger", '3', "sha256:c0", OTHER_UID));
-    fake.containers.push(Container { labels: HashMap::new(), ..listed("bare", '4', "sha256:c0", UID) });
+    fake.containers.push(listed("stranger", '3', "sha256:a0", OTHER_UID));
+    fake.containers.push(Container { labels: HashMap::new(), ..listed("bare", '4', "sha256:a0", UID) });
     let found = Serving::start(fake).runtime().containers(UID).await.unwrap();
     assert_eq!(found.len(), 2);
 }
@@ -169,7 +166,7 @@ async fn hostile_and_silent_runtimes_are_refused() {
     let mut endless = pair();
     endless.containers[0].image_ref = "x".repeat(MESSAGE_BYTES_MAX);
     let refused = Serving::start(endless).runtime().containers(UID).await.unwrap_err();
-    assert!(matches!(refused, RuntimeError::Call(..)), "{refused}");
+    assert!(matches!(refused, RuntimeError::Call), "{refused}");
     let silent = Serving::start(Fake { silent: true, ..Fake::default() });
     let impatient = Runtime { deadline: Duration::from_millis(1), ..silent.runtime() };
     assert!(matches!(impatient.containers(UID).await, Err(RuntimeError::TimedOut)));
@@ -190,9 +187,31 @@ async fn a_runtime_that_starts_again_is_asked_again() {
 }
 
 #[tokio::test]
-async fn a_socket_that_nobody_serves_is_named() {
-    let refused = Runtime::new(Path::new("/nowhere/cri.sock")).unwrap().containers(UID).await.unwrap_err();
-    assert!(refused.to_string().contains("/nowhere/cri.sock"), "{refused}");
+async fn a_pod_waits_for_those_before_it() {
+    let serving = Serving::start(Fake { silent: true, ..Fake::default() });
+    let runtime = serving.runtime();
+    let taken = runtime.places.acquire_many(PODS_AT_ONCE_MAX as u32).await.unwrap();
+    let impatient = Runtime { deadline: Duration::from_millis(1), ..serving.runtime() };
+    let _all = impatient.places.acquire_many(PODS_AT_ONCE_MAX as u32).await.unwrap();
+    assert!(matches!(impatient.in_turn(async { Ok(()) }).await, Err(RuntimeError::TimedOut)));
+    drop(taken);
+    runtime.in_turn(async { Ok(()) }).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_socket_at_which_nobody_listens_any_more_is_noticed() {
+    let mut serving = Serving::start(pair());
+    let runtime = Runtime { look: Duration::from_millis(1), ..serving.runtime() };
+    runtime.containers(UID).await.unwrap();
+    let mut gone = Box::pin(runtime.gone());
+    assert!(futures::poll!(&mut gone).is_pending());
+    serving.stop.notify_one();
+    (&mut serving.server).await.unwrap();
+    tokio::time::timeout(LIMIT, gone).await.unwrap();
+}
+
+#[test]
+fn a_socket_has_an_absolute_path() {
     for path in ["", "cri.sock", "/run/my runtime.sock"] {
         assert!(matches!(Runtime::new(Path::new(path)), Err(RuntimeError::Path(_))), "{path}");
     }

@@ -7,15 +7,15 @@ use futures::future::{BoxFuture, FutureExt as _};
 use sealane_attestation::binding::{ReportSubject, report_data};
 use sealane_attestation::{Evidence, Format};
 use sealane_types::Platform;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 
 use super::*;
-use crate::agent::example::{OTHER_UID, UID, containers, id, pod, read, running};
+use crate::agent::example::{OTHER_UID, UID, containers, declared, id, images, pod, read, running};
 use crate::agent::kubelet::KubeletError;
 use crate::agent::kubelet::pod::Pod;
 use crate::agent::runtime::RuntimeError;
-use crate::agent::runtime::container::PodContainer;
+use crate::agent::runtime::container::{ImageDigests, PodContainer};
 use crate::evidence::{Provider, ProviderError, Quote, QuoteRequest};
 
 const QUESTION: QuoteQuestion = QuoteQuestion {
@@ -49,23 +49,31 @@ impl Provider for Plain {
     }
 }
 
-/// What kubelet and runtime say.
+/// What kubelet and runtime say; nothing where they do not answer.
 #[derive(Debug)]
 struct Listed {
-    pods: Arc<Vec<Pod>>,
-    containers: Mutex<Vec<PodContainer>>,
+    pods: Mutex<Option<Arc<Vec<Pod>>>>,
+    containers: Mutex<Option<Vec<PodContainer>>>,
+    /// How often images were asked for.
+    images: AtomicUsize,
 }
 
 impl ListPods for Listed {
     fn pods(&self) -> BoxFuture<'_, Result<Arc<Vec<Pod>>, KubeletError>> {
-        async { Ok(Arc::clone(&self.pods)) }.boxed()
+        let pods = self.pods.lock().unwrap().clone().ok_or(KubeletError::TimedOut);
+        async { pods }.boxed()
     }
 }
 
-impl ListContainers for Listed {
+impl AskRuntime for Listed {
     fn containers<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Vec<PodContainer>, RuntimeError>> {
-        let containers = self.containers.lock().unwrap().clone();
-        async { Ok(containers) }.boxed()
+        let containers = self.containers.lock().unwrap().clone().ok_or(RuntimeError::Call);
+        async { containers }.boxed()
+    }
+
+    fn images<'a>(&'a self, _: &'a [PodContainer]) -> BoxFuture<'a, Result<ImageDigests, RuntimeError>> {
+        self.images.fetch_add(1, Ordering::SeqCst);
+        async { Ok(images()) }.boxed()
     }
 }
 
@@ -83,12 +91,15 @@ impl Node {
         let own = folder.path().join(std::process::id().to_string());
         std::fs::create_dir(&own).unwrap();
         std::fs::write(own.join("cgroup"), format!("0::/kubepods/pod{UID}/{}\n", id(container))).unwrap();
-        let pods = Arc::new(vec![read(pod)]);
-        let listed = Arc::new(Listed { pods, containers: Mutex::new(containers()) });
+        let listed = Arc::new(Listed {
+            pods: Mutex::new(Some(Arc::new(vec![read(pod)]))),
+            containers: Mutex::new(Some(containers())),
+            images: AtomicUsize::new(0),
+        });
         let platform = Arc::new(Plain::default());
         let desk = Desk::new(
             Arc::clone(&listed) as Arc<dyn ListPods>,
-            Arc::clone(&listed) as Arc<dyn ListContainers>,
+            Arc::clone(&listed) as Arc<dyn AskRuntime>,
             Quoter::new(Arc::clone(&platform) as Arc<dyn Provider>),
             [id('a').parse().unwrap()].into(),
             folder.path().to_owned(),
@@ -136,6 +147,11 @@ fn assert_refused(answer: &Answer, why: &str) {
     assert!(matches!(answer, Answer::Refused(words) if words.contains(why)), "{answer:?}");
 }
 
+#[track_caller]
+fn assert_not_yet(answer: &Answer, why: &str) {
+    assert!(matches!(answer, Answer::NotYet(words) if words.contains(why)), "{answer:?}");
+}
+
 #[tokio::test]
 async fn a_sidecar_gets_evidence_of_its_own_pod() {
     let node = Node::new(pod(), '1');
@@ -180,7 +196,7 @@ async fn another_container_is_refused() {
 #[tokio::test]
 async fn another_image_is_refused() {
     let node = Node::new(pod(), '1');
-    *node.listed.containers.lock().unwrap() = vec![running("sealane", '1', 'c')];
+    *node.listed.containers.lock().unwrap() = Some(vec![running("sealane", '1', 'c')]);
     assert_refused(&quote(&node.socket(UID)).await, "container `sealane` runs, or ran, another image");
 }
 
@@ -202,9 +218,26 @@ async fn a_process_of_the_node_is_refused() {
 #[tokio::test]
 async fn what_cannot_be_known_now_is_not_yet() {
     let node = Node::new(pod(), '1');
-    node.listed.containers.lock().unwrap().clear();
-    let answer = quote(&node.socket(UID)).await;
-    assert!(matches!(&answer, Answer::NotYet(words) if words.contains("as running")), "{answer:?}");
+    let path = node.socket(UID);
+    *node.listed.containers.lock().unwrap() = Some(Vec::new());
+    assert_not_yet(&quote(&path).await, "as running");
+    *node.listed.containers.lock().unwrap() = None;
+    assert_not_yet(&quote(&path).await, "the container runtime could not be asked");
+    *node.listed.containers.lock().unwrap() = Some(containers());
+    *node.listed.pods.lock().unwrap() = None;
+    assert_not_yet(&quote(&path).await, "the kubelet could not be asked");
+}
+
+/// A pod may have many containers, each with an image of its own.
+#[tokio::test]
+async fn images_are_asked_for_on_behalf_of_sidecars_alone() {
+    let node = Node::new(pod(), '2');
+    assert_refused(&quote(&node.socket(UID)).await, "container `app` asked");
+    let mut other = pod();
+    other["spec"]["initContainers"] = json!([declared("sealane", 'c')]);
+    let stranger = Node::new(other, '1');
+    assert_refused(&quote(&stranger.socket(UID)).await, "sidecarDigests");
+    assert_eq!([&node, &stranger].map(|node| node.listed.images.load(Ordering::SeqCst)), [0, 0]);
 }
 
 #[tokio::test]
@@ -223,11 +256,7 @@ async fn one_pod_is_held_to_its_rate_and_takes_nothing_from_others() {
     for _ in 0..2 {
         assert!(matches!(quote(&greedy).await, Answer::Quote(_)));
     }
-    let slowed = quote(&greedy).await;
-    assert!(
-        matches!(&slowed, Answer::NotYet(words) if words.contains("too many questions from this pod")),
-        "{slowed:?}"
-    );
+    assert_not_yet(&quote(&greedy).await, "too many questions from this pod");
     let other = node.socket(OTHER_UID);
     assert_refused(&quote(&other).await, "another pod");
 }
@@ -243,11 +272,7 @@ async fn callers_that_are_refused_take_nothing_of_the_nodes_rate() {
     }
     let path = node.socket(UID);
     assert!(matches!(quote(&path).await, Answer::Quote(_)));
-    let busy = quote(&path).await;
-    assert!(
-        matches!(&busy, Answer::NotYet(words) if words.contains("too many questions on this node")),
-        "{busy:?}"
-    );
+    assert_not_yet(&quote(&path).await, "too many questions on this node");
 }
 
 #[tokio::test]
