@@ -62,6 +62,8 @@ pub struct Config {
     /// Where spans go; none are made without.
     pub traces: Option<Traces>,
     pub collateral: CollateralSources,
+    /// A directory for this process alone, in which what it saw survives a restart. None: it is forgotten.
+    pub state: Option<PathBuf>,
 }
 
 /// Where collateral comes from.
@@ -71,8 +73,6 @@ pub struct CollateralSources {
     pub directory: Option<PathBuf>,
     /// None: no service is asked.
     pub fetch: Option<Sources>,
-    /// A directory in which what was seen survives a restart. None: it is forgotten with the process.
-    pub state: Option<PathBuf>,
 }
 
 /// An OTLP collector.

@@ -4,6 +4,7 @@ pub(crate) mod endpoint;
 pub(crate) mod gate;
 pub(crate) mod listen;
 pub(crate) mod ports;
+pub(crate) mod reset_key;
 pub(crate) mod tcp;
 pub mod udp;
 pub mod xdp;

@@ -34,6 +34,7 @@ use crate::handoff::{LaneError, Lanes, Sessions, lanes};
 use crate::link::endpoint::Endpoint;
 use crate::link::gate::Gate;
 use crate::link::ports::Ports;
+use crate::link::reset_key;
 use crate::link::udp::Socket;
 use crate::metrics::{self, Metrics};
 use crate::policy::PolicyKeeper;
@@ -158,7 +159,7 @@ impl Node {
         let metrics = Arc::new(Metrics::new(clock.unix()));
         let collateral = keeper(config, &platforms, &clock, &metrics);
         let (peer, own_peer) = watch::channel(None);
-        let (address, listener, endpoint) = listen(ports)?;
+        let (address, listener, endpoint) = listen(ports, config.state.as_deref())?;
         let context = Arc::new(Context {
             pod: config.pod.clone(),
             static_key,
@@ -351,7 +352,7 @@ fn keeper(
         fetcher.inspect_err(|error| tracing::error!("no service is asked for collateral: {error}")).ok()
     });
     let keeper = CollateralKeeper::new(roots, Arc::clone(clock), fetcher, metrics.collateral.clone());
-    Arc::new(match &config.collateral.state {
+    Arc::new(match &config.state {
         Some(directory) => keeper.remembering(directory.clone()),
         None => keeper,
     })
@@ -367,12 +368,17 @@ pub fn open_ports(config: &Config) -> Result<Ports, NodeError> {
 }
 
 /// Takes the open data port into the runtime.
-fn listen(ports: Ports) -> Result<(SocketAddr, TcpListener, Arc<Endpoint>), NodeError> {
+fn listen(ports: Ports, state: Option<&Path>) -> Result<(SocketAddr, TcpListener, Arc<Endpoint>), NodeError> {
     let Ports { address, listener, socket, device } = ports;
     let refused = |source| NodeError::Listen { address, source };
     let listener = TcpListener::from_std(listener).map_err(refused)?;
     let socket = Socket::new(socket).map_err(refused)?;
-    let endpoint = Endpoint::new(socket, device, Greeter::new(&mut SystemRandom)?);
+    let greeter = Greeter::new(&mut SystemRandom)?;
+    let greeter = match state {
+        Some(directory) => greeter.with_resets(reset_key::of(directory, address.port(), &mut SystemRandom)?),
+        None => greeter,
+    };
+    let endpoint = Endpoint::new(socket, device, greeter);
     Ok((address, listener, Arc::new(endpoint)))
 }
 

@@ -82,8 +82,8 @@ def encode_part(part: dict) -> bytes:
             return b"\x02" + struct.pack(">Q", part["offset"]) + unhex(part["bytes"])
         case "ping":
             return b"\x03"
-        case "challenge" | "response" as name:
-            return {"challenge": b"\x04", "response": b"\x05"}[name] + unhex(part["token"])
+        case "challenge" | "response" | "reset" as name:
+            return {"challenge": b"\x04", "response": b"\x05", "reset": b"\x06"}[name] + unhex(part["token"])
     raise AssertionError(part)
 
 
@@ -120,6 +120,9 @@ def read_parts(data: bytes) -> list[dict]:
             case 4 | 5:
                 token, rest = take(rest, "8s")
                 part = {"type": "challenge" if kind == 4 else "response", "token": token.hex()}
+            case 6:
+                token, rest = take(rest, "16s")
+                part = {"type": "reset", "token": token.hex()}
             case _:
                 raise Malformed
         parts.append(part)
@@ -135,7 +138,7 @@ def test_parts(case):
 
 def test_every_part_has_a_vector():
     kinds = {part["type"] for case in PACKETS["parts"] for part in case["parts"]}
-    assert kinds == {"pad", "acknowledge", "bytes", "ping", "challenge", "response"}
+    assert kinds == {"pad", "acknowledge", "bytes", "ping", "challenge", "response", "reset"}
 
 
 @pytest.mark.parametrize("case", PACKETS["malformedParts"], ids=lambda case: case["why"])
@@ -198,8 +201,8 @@ def encode_clear(datagram: dict) -> bytes:
         case "flight":
             numbers = struct.pack(">BHH", datagram["index"], datagram["length"], datagram["offset"])
             return b"\x82\x01" + field("to") + field("from") + numbers + field("cookie") + field("bytes")
-        case "unknown":
-            return b"\x83\x01" + field("id")
+        case "reset":
+            return b"\x83\x01" + field("id") + field("token")
     raise AssertionError(datagram)
 
 
@@ -231,9 +234,9 @@ def read_clear(data: bytes) -> dict:
         case 0x82:
             return read_flight(rest)
         case 0x83:
-            name, rest = take(rest, "8s")
+            name, token, rest = take(rest, "8s16s")
             need(not rest)
-            return {"type": "unknown", "id": name.hex()}
+            return {"type": "reset", "id": name.hex(), "token": token.hex()}
     raise Malformed
 
 
@@ -252,7 +255,7 @@ def test_malformed_clear_datagrams(case):
 def test_every_flight_has_a_vector():
     datagrams = [case["datagram"] for case in PACKETS["clear"]]
     assert {datagram["index"] for datagram in datagrams if datagram["type"] == "flight"} == {0, 1, 2}
-    assert {datagram["type"] for datagram in datagrams} == {"ask", "cookie", "flight", "unknown"}
+    assert {datagram["type"] for datagram in datagrams} == {"ask", "cookie", "flight", "reset"}
 
 
 @pytest.mark.parametrize("case", PACKETS["cookies"]["cases"], ids=lambda case: f"{case['address']}-{case['micros']}")
@@ -262,3 +265,10 @@ def test_cookies(case):
     time = struct.pack(">I", case["micros"] // 1_000 % 2**32)
     said = time + packed + struct.pack(">H", case["port"]) + unhex(case["initiator"])
     assert (time + hmac_sha256(unhex(PACKETS["cookies"]["key"]), said)[:16]).hex() == case["cookie"]
+
+
+@pytest.mark.parametrize("case", PACKETS["resets"]["cases"], ids=lambda case: case["id"])
+def test_tokens_that_end_connections(case):
+    resets = PACKETS["resets"]
+    said = b"sealane/v1 reset" + struct.pack(">H", resets["port"]) + unhex(case["id"])
+    assert hmac_sha256(unhex(resets["key"]), said)[:16].hex() == case["token"]

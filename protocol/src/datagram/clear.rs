@@ -4,20 +4,21 @@
 //! ask         80 ‖ u8 1 ‖ initiator's id (8) ‖ zeros up to 1,200 bytes
 //! cookie      81 ‖ u8 1 ‖ initiator's id (8) ‖ cookie (20)
 //! flight      82 ‖ u8 1 ‖ to (8) ‖ from (8) ‖ u8 index ‖ u16 length of the flight ‖ u16 offset ‖ cookie (20) ‖ bytes
-//! unknown     83 ‖ u8 1 ‖ id (8)
+//! reset       83 ‖ u8 1 ‖ id (8) ‖ token (16)
 //! ```
 //!
 //! The cookie stands in flight 0 alone, whose `to` is zeros: the responder's id is told by its answer.
 
 use super::cookie::{COOKIE_BYTES, Cookie};
 use super::pieces::put;
+use super::reset::ResetToken;
 use crate::limits::{DATAGRAM_BYTES_MIN, FLIGHT_BYTES_MAX};
 use crate::record::ConnectionId;
 
 const ASK: u8 = 0x80;
 const COOKIE: u8 = 0x81;
 const FLIGHT: u8 = 0x82;
-const UNKNOWN: u8 = 0x83;
+const RESET: u8 = 0x83;
 /// Of the form of these datagrams; what the two sides speak is negotiated inside.
 const FORM: u8 = 1;
 /// Bytes of a flight without a cookie that stand before its part of the handshake.
@@ -32,7 +33,7 @@ pub(crate) enum Clear<'a> {
     Ask { from: ConnectionId },
     Cookie { to: ConnectionId, cookie: Cookie },
     Flight(FlightPart<'a>),
-    Unknown { id: ConnectionId },
+    Reset { id: ConnectionId, token: ResetToken },
 }
 
 /// A piece of what one side says at once.
@@ -61,7 +62,7 @@ impl<'a> Clear<'a> {
             }
             [COOKIE, FORM] => Some(Self::Cookie { to: first, cookie: Cookie(rest.try_into().ok()?) }),
             [FLIGHT, FORM] => FlightPart::parse(first, rest).map(Self::Flight),
-            [UNKNOWN, FORM] if rest.is_empty() => Some(Self::Unknown { id: first }),
+            [RESET, FORM] => Some(Self::Reset { id: first, token: ResetToken(rest.try_into().ok()?) }),
             _ => None,
         }
     }
@@ -76,7 +77,7 @@ impl<'a> Clear<'a> {
                 Some(DATAGRAM_BYTES_MIN)
             }
             Self::Cookie { to, cookie } => put(space, &[&[COOKIE, FORM], &to.0, &cookie.0]),
-            Self::Unknown { id } => put(space, &[&[UNKNOWN, FORM], &id.0]),
+            Self::Reset { id, token } => put(space, &[&[RESET, FORM], &id.0, &token.0]),
             Self::Flight(part) => {
                 let FlightPart { to, from, index, length, offset, cookie, bytes } = part;
                 let cookie = cookie.as_ref().map_or(&[][..], |cookie| &cookie.0);
@@ -118,9 +119,11 @@ impl<'a> FlightPart<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::datagram::reset::RESET_TOKEN_BYTES;
 
     const A: ConnectionId = ConnectionId([1; 8]);
     const B: ConnectionId = ConnectionId([2; 8]);
+    const TOKEN: ResetToken = ResetToken([4; RESET_TOKEN_BYTES]);
 
     fn flight(index: u8, bytes: &[u8]) -> FlightPart<'_> {
         let cookie = (index == 0).then_some(Cookie([9; COOKIE_BYTES]));
@@ -135,14 +138,17 @@ mod tests {
         for clear in [
             Clear::Ask { from: A },
             Clear::Cookie { to: A, cookie: Cookie([3; COOKIE_BYTES]) },
-            Clear::Unknown { id: B },
+            Clear::Reset { id: B, token: TOKEN },
             Clear::Flight(flight(0, &longest[..FlightPart::room(0)])),
             Clear::Flight(flight(2, &longest[..FlightPart::room(2)])),
         ] {
             let length = clear.put(&mut space).unwrap();
             assert_eq!(Clear::parse(&space[..length]), Some(clear));
             let shorter = Clear::parse(&space[..length - 1]);
-            assert!(!matches!(shorter, Some(Clear::Ask { .. } | Clear::Cookie { .. })), "{shorter:?}");
+            assert!(
+                !matches!(shorter, Some(Clear::Ask { .. } | Clear::Cookie { .. } | Clear::Reset { .. })),
+                "{shorter:?}"
+            );
         }
         assert_eq!(Clear::Flight(flight(0, &longest)).put(&mut space), None);
     }
@@ -176,7 +182,7 @@ mod tests {
     #[test]
     fn another_form_is_not_understood() {
         let mut space = [0; 64];
-        let length = Clear::Unknown { id: A }.put(&mut space).unwrap();
+        let length = Clear::Reset { id: A, token: TOKEN }.put(&mut space).unwrap();
         space[1] = 2;
         assert_eq!(Clear::parse(&space[..length]), None);
         assert_eq!(Clear::parse(&[]), None);

@@ -4,19 +4,20 @@ use std::net::SocketAddr;
 
 use super::clear::Clear;
 use super::figures::PathFigures;
-use super::greeter::Beginning;
-use super::opening::{Heard, Opening};
+use super::greeter::{Beginning, Greeter};
+use super::opening::Opening;
 use super::part::{self, BYTES_OVERHEAD, Part, Writer};
-use super::path::{Path, Response};
+use super::path::Path;
 use super::recoverer::{Recoverer, Tuning};
+use super::reset::Resets;
 use super::sequence::Sequence;
 use super::token::Tokens;
 use super::transmit::Transmit;
 use crate::Moment;
 use crate::connection::{Connection, Fail, Sink, StartError};
 use crate::keys::Random;
-use crate::limits::{DATAGRAM_BYTES_MIN, TAG_BYTES};
-use crate::record::{ConnectionId, OpenError, OpenedPacket, PACKET_HEADER_BYTES, PacketNumber, addressee};
+use crate::limits::DATAGRAM_BYTES_MIN;
+use crate::record::{ConnectionId, OpenError, OpenedPacket, PacketNumber, addressee};
 use crate::recovery::{Content, Received};
 use crate::size::wide;
 
@@ -30,8 +31,7 @@ pub struct Engine {
     recoverer: Recoverer,
     received: Received,
     sequence: Sequence,
-    /// The answer to a challenge.
-    response: Option<Box<Response>>,
+    resets: Resets,
     /// Whether the path had no room for what there may be to say.
     held: bool,
     tokens: Tokens,
@@ -85,10 +85,18 @@ impl Engine {
             recoverer: Recoverer::new(tuning),
             received: Received::default(),
             sequence: Sequence::new(),
-            response: None,
+            resets: Resets::default(),
             held: false,
             tokens,
         })
+    }
+
+    /// Lets `greeter` end the connection when it gets its packets: the remote is told the token. Only the greeter of the port
+    /// on which this engine hears may, or others would learn the token from it while the connection lives.
+    #[must_use]
+    pub fn ended_by(mut self, greeter: &Greeter) -> Self {
+        self.resets.tell(greeter.reset_token(self.own));
+        self
     }
 
     /// How this side calls the connection: datagrams that name it are for this engine.
@@ -151,24 +159,23 @@ impl Engine {
         let Some(clear) = Clear::parse(datagram).filter(|_| from == self.path.remote()) else {
             return Ok(());
         };
-        let (heard, trip) = self.opening.handle(&clear, now);
+        if let Clear::Reset { id, token } = clear {
+            // It repeats the id that this side's packets name: the remote's.
+            if Some(id) == self.remote && self.resets.ends(token) {
+                connection.handle_cut();
+            }
+            return Ok(());
+        }
+        let (flight, trip) = self.opening.handle(&clear, now);
         if let Some(micros) = trip {
             self.recoverer.on_handshake_trip(micros);
         }
-        match heard {
-            Heard::Nothing => Ok(()),
-            Heard::Unknown => {
-                connection.handle_cut();
-                Ok(())
-            }
-            Heard::Flight(flight) if !connection.is_keyed() => {
-                self.remote = self.opening.remote();
-                connection.handle_flight(now, &flight)?;
-                self.say(connection, now);
-                Ok(())
-            }
-            Heard::Flight(_) => Ok(()),
+        if let Some(flight) = flight.filter(|_| !connection.is_keyed()) {
+            self.remote = self.opening.remote();
+            connection.handle_flight(now, &flight)?;
+            self.say(connection, now);
         }
+        Ok(())
     }
 
     fn on_packet(
@@ -204,6 +211,7 @@ impl Engine {
                 }
                 Part::Acknowledge(told) => {
                     self.received.on_acknowledged(told.ranges());
+                    self.resets.on_acknowledged(told.ranges());
                     self.sequence.on_room(told.through);
                     let never_sent = |_| Fail::Order("a packet was acknowledged that was never sent");
                     let outgoing = self.sequence.outgoing();
@@ -220,10 +228,13 @@ impl Engine {
                     }
                 }
                 Part::Ping => asks = true,
+                Part::Reset(token) => {
+                    asks = true;
+                    self.resets.on_heard(token)?;
+                }
                 Part::Challenge(token) => {
                     asks = true;
-                    let bytes = length.min(DATAGRAM_BYTES_MIN);
-                    self.response = Some(Box::new(Response { to: from, token, bytes }));
+                    self.path.on_challenge(from, token, length);
                 }
                 Part::Response(token) => {
                     asks = true;
@@ -279,7 +290,7 @@ impl Engine {
             self.say(connection, now);
         }
         if let Some(bytes) = self.opening.poll_transmit(now, space) {
-            return Some(Transmit { to: self.path.remote(), bytes, segment: bytes });
+            return Some(Transmit::one(self.path.remote(), bytes));
         }
         self.remote?;
         connection.packet_keys().sealer?;
@@ -346,14 +357,17 @@ impl Engine {
         if next.is_none() && !pings && !acknowledges {
             return None;
         }
-        let (plaintext, _) = space.split_last_chunk_mut::<TAG_BYTES>()?;
-        let mut writer = Writer::new(plaintext.get_mut(PACKET_HEADER_BYTES..)?);
+        let mut writer = Writer::of_packet(space)?;
         if acknowledges {
             self.put_acknowledgement(connection, now, &mut writer);
         }
+        let reset = self.resets.untold().filter(|_| next.is_some() || pings);
+        if let Some(token) = reset {
+            writer.reset(token);
+        }
         let content = match next {
             Some(range) => {
-                // An acknowledgement before them leaves less room.
+                // What stands before them leaves less room.
                 let left = wide(writer.room_for_bytes());
                 let range = range.start..range.end.min(range.start.saturating_add(left));
                 let length = usize::try_from(range.end.saturating_sub(range.start)).ok()?;
@@ -370,8 +384,11 @@ impl Engine {
             }
             None => None,
         };
-        let length = writer.used().saturating_add(PACKET_HEADER_BYTES).saturating_add(TAG_BYTES);
+        let length = writer.packet_bytes();
         let number = self.seal(connection, now, space.get_mut(..length)?, content)?;
+        if reset.is_some() {
+            self.resets.on_told(number);
+        }
         if acknowledges {
             self.received.reported(number.0);
         }
@@ -397,30 +414,16 @@ impl Engine {
         let size = self.recoverer.mtu_probe(now)?;
         let packet = space.get_mut(..size)?;
         self.put_padded(connection, now, packet, |writer| writer.ping(), true)?;
-        Some(Transmit { to: self.path.remote(), bytes: size, segment: size })
+        Some(Transmit::one(self.path.remote(), size))
     }
 
     /// Packets that find out, or say, whether an address receives.
     fn put_path(&mut self, connection: &mut Connection, now: Moment, space: &mut [u8]) -> Option<Transmit> {
         let space = space.get_mut(..DATAGRAM_BYTES_MIN)?;
-        let response = self.response.take().map(|response| *response);
-        let (to, size, token) = match response {
-            Some(Response { to, token, bytes }) => {
-                self.path.spend(to, wide(bytes));
-                (to, bytes, token)
-            }
-            None => {
-                let wait_micros = self.recoverer.wait_micros();
-                let (to, token, size) = self.path.challenge(now, wide(DATAGRAM_BYTES_MIN), wait_micros)?;
-                (to, usize::try_from(size).ok()?, token)
-            }
-        };
-        let part = |writer: &mut Writer<'_>| match response {
-            Some(_) => writer.response(token),
-            None => writer.challenge(token),
-        };
-        self.put_padded(connection, now, space.get_mut(..size)?, part, false)?;
-        Some(Transmit { to, bytes: size, segment: size })
+        let packet = self.path.next_packet(now, self.recoverer.wait_micros())?;
+        let place = space.get_mut(..packet.bytes)?;
+        self.put_padded(connection, now, place, |writer| packet.write(writer), false)?;
+        Some(Transmit::one(packet.to, packet.bytes))
     }
 
     fn put_padded(
@@ -431,8 +434,7 @@ impl Engine {
         part: impl FnOnce(&mut Writer<'_>),
         probe: bool,
     ) -> Option<()> {
-        let (plaintext, _) = packet.split_last_chunk_mut::<TAG_BYTES>()?;
-        let mut writer = Writer::new(plaintext.get_mut(PACKET_HEADER_BYTES..)?);
+        let mut writer = Writer::of_packet(packet)?;
         part(&mut writer);
         writer.pad();
         self.seal(connection, now, packet, Some(Content { probe, ..Content::default() })).map(drop)

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use super::clear::{Clear, NOBODY};
 use super::cookie::Cookies;
+use super::reset::{ResetKey, ResetToken};
 use crate::Moment;
 use crate::keys::{Random, RandomFailed};
 use crate::record::{ConnectionId, addressee};
@@ -30,8 +31,8 @@ pub fn route(datagram: &[u8]) -> Option<Route> {
         Clear::Flight(part) if part.to == NOBODY => Route::Opening(part.from),
         Clear::Flight(part) => Route::To(part.to),
         Clear::Cookie { to, .. } => Route::To(to),
-        // What it does not know is how it was called itself.
-        Clear::Unknown { id } => Route::Opening(id),
+        // It repeats the id under which its sender was called.
+        Clear::Reset { id, .. } => Route::Opening(id),
     })
 }
 
@@ -68,25 +69,42 @@ pub enum Greeting {
 
 /// Greets strangers, and keeps nothing of them.
 #[derive(Debug)]
-pub struct Greeter(Cookies);
+pub struct Greeter {
+    cookies: Cookies,
+    resets: ResetKey,
+}
 
 impl Greeter {
+    /// Ends connections that began in this process; [`Self::with_resets`] those before it too.
+    ///
     /// # Errors
     /// [`RandomFailed`] when `random` gives nothing.
     pub fn new(random: &mut dyn Random) -> Result<Self, RandomFailed> {
-        Cookies::new(random).map(Self)
+        Ok(Self { cookies: Cookies::new(random)?, resets: ResetKey::random(random)? })
+    }
+
+    /// The same with a key that outlives the process.
+    #[must_use]
+    pub fn with_resets(self, resets: ResetKey) -> Self {
+        Self { resets, ..self }
+    }
+
+    /// What ends the connection that this port calls `id`.
+    pub(super) fn reset_token(&self, id: ConnectionId) -> ResetToken {
+        self.resets.token(id)
     }
 
     /// Looks at a datagram that belongs to no connection. An answer is put into `space`.
     pub fn greet(&self, now: Moment, source: SocketAddr, datagram: &[u8], space: &mut [u8]) -> Greeting {
         let answer = match (addressee(datagram), Clear::parse(datagram)) {
             // Of a connection that this process does not know any more, or never knew.
-            (Some(id), _) => Clear::Unknown { id },
+            (Some(id), _) => Clear::Reset { id, token: self.reset_token(id) },
             (None, Some(Clear::Ask { from })) => {
-                Clear::Cookie { to: from, cookie: self.0.make(source, from, now) }
+                Clear::Cookie { to: from, cookie: self.cookies.make(source, from, now) }
             }
             (None, Some(Clear::Flight(part))) => {
-                let good = part.cookie.is_some_and(|cookie| self.0.is_good(cookie, source, part.from, now));
+                let good =
+                    part.cookie.is_some_and(|cookie| self.cookies.is_good(cookie, source, part.from, now));
                 return match good {
                     true => Greeting::Begin(Beginning { source, id: part.from }),
                     false => Greeting::Ignore,

@@ -7,6 +7,7 @@
 //! 03 ping
 //! 04 challenge     8 bytes
 //! 05 response      8 bytes
+//! 06 reset         16 bytes
 //! ```
 //!
 //! An acknowledgement names packets from the newest down: `before` more that arrived right before it, then in turn how many
@@ -15,6 +16,7 @@
 use std::ops::Range;
 
 use super::pieces;
+use super::reset::{RESET_TOKEN_BYTES, ResetToken};
 use crate::limits::{ACKNOWLEDGED_RUNS_MAX, TAG_BYTES};
 use crate::record::PACKET_HEADER_BYTES;
 
@@ -24,6 +26,7 @@ const BYTES: u8 = 2;
 const PING: u8 = 3;
 const CHALLENGE: u8 = 4;
 const RESPONSE: u8 = 5;
+const RESET: u8 = 6;
 
 /// What a packet with bytes of the stream has beside them.
 pub(crate) const BYTES_OVERHEAD: usize = PACKET_HEADER_BYTES + PART_BYTES_HEAD + TAG_BYTES;
@@ -42,6 +45,7 @@ pub(crate) enum Part<'a> {
     Ping,
     Challenge([u8; 8]),
     Response([u8; 8]),
+    Reset(ResetToken),
 }
 
 /// Packets that arrived, and what may be sent.
@@ -109,6 +113,10 @@ pub(crate) fn next(plaintext: &[u8]) -> Result<Option<(Part<'_>, &[u8])>, Malfor
             let part = if *kind == CHALLENGE { Part::Challenge(*token) } else { Part::Response(*token) };
             Ok(Some((part, after)))
         }
+        RESET => {
+            let (token, after) = rest.split_first_chunk::<RESET_TOKEN_BYTES>().ok_or(Malformed)?;
+            Ok(Some((Part::Reset(ResetToken(*token)), after)))
+        }
         _ => Err(Malformed),
     }
 }
@@ -146,6 +154,18 @@ impl<'a> Writer<'a> {
         Self { space, used: 0 }
     }
 
+    /// Into the plaintext of a packet that fills `packet` at most.
+    pub(super) fn of_packet(packet: &'a mut [u8]) -> Option<Self> {
+        let (plaintext, _) = packet.split_last_chunk_mut::<TAG_BYTES>()?;
+        Some(Self::new(plaintext.get_mut(PACKET_HEADER_BYTES..)?))
+    }
+
+    /// Bytes of the packet around what was written.
+    pub(super) const fn packet_bytes(&self) -> usize {
+        self.used.saturating_add(PACKET_HEADER_BYTES).saturating_add(TAG_BYTES)
+    }
+
+    #[cfg(test)]
     pub(crate) const fn used(&self) -> usize {
         self.used
     }
@@ -160,6 +180,11 @@ impl<'a> Writer<'a> {
 
     pub(crate) fn response(&mut self, token: [u8; 8]) {
         self.put(&[&[RESPONSE], &token]);
+    }
+
+    /// What ends the connection once the writer's side has lost it.
+    pub(crate) fn reset(&mut self, token: ResetToken) {
+        self.put(&[&[RESET], &token.0]);
     }
 
     /// Fills the rest with padding.
@@ -263,12 +288,14 @@ mod tests {
         writer.ping();
         writer.challenge([1; 8]);
         writer.response([2; 8]);
+        writer.reset(ResetToken([3; RESET_TOKEN_BYTES]));
         writer.bytes(7, 3).copy_from_slice(b"abc");
         let used = writer.used();
         let expected = [
             Part::Ping,
             Part::Challenge([1; 8]),
             Part::Response([2; 8]),
+            Part::Reset(ResetToken([3; RESET_TOKEN_BYTES])),
             Part::Bytes { offset: 7, bytes: b"abc" },
         ];
         assert_eq!(all(&space[..used]).unwrap(), expected);
@@ -283,7 +310,8 @@ mod tests {
     #[test]
     fn what_no_sender_writes_is_refused() {
         for bytes in [
-            &[6][..],
+            &[7][..],
+            &[RESET, 1],
             &[BYTES],
             &[BYTES, 0, 0, 0, 0, 0, 0, 0, 0],
             &[BYTES, 255, 255, 255, 255, 255, 255, 255, 255, 1],

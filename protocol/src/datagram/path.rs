@@ -2,9 +2,11 @@
 
 use std::net::SocketAddr;
 
+use super::part::Writer;
 use super::token::Token;
 use crate::Moment;
-use crate::limits::PATH_TRIES_MAX;
+use crate::limits::{DATAGRAM_BYTES_MIN, PATH_TRIES_MAX};
+use crate::size::wide;
 
 /// What goes to an address that was not shown to receive, for what came from it (RFC 9000 §8.1).
 const AMPLIFICATION_MAX: u64 = 3;
@@ -18,6 +20,8 @@ pub(super) struct Path {
     remote: SocketAddr,
     /// Packets come from there; whether it receives is not known.
     candidate: Option<Box<Candidate>>,
+    /// What is said to whoever asked whether this side receives.
+    answer: Option<Box<PathPacket>>,
 }
 
 #[derive(Debug)]
@@ -30,18 +34,25 @@ struct Candidate {
     due: Moment,
 }
 
-/// What is said to whoever asks whether this side receives, no longer than the question: it may come from where
-/// somebody else is (RFC 9000 §8.2.2).
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Response {
+/// A packet that finds out, or says, whether an address receives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct PathPacket {
     pub(super) to: SocketAddr,
-    pub(super) token: Token,
+    /// How long it is, padding included.
     pub(super) bytes: usize,
+    token: Token,
+    answers: bool,
+}
+
+impl PathPacket {
+    pub(super) fn write(&self, writer: &mut Writer<'_>) {
+        if self.answers { writer.response(self.token) } else { writer.challenge(self.token) }
+    }
 }
 
 impl Path {
     pub(super) const fn new(remote: SocketAddr) -> Self {
-        Self { remote, candidate: None }
+        Self { remote, candidate: None, answer: None }
     }
 
     pub(super) const fn remote(&self) -> SocketAddr {
@@ -70,8 +81,25 @@ impl Path {
         self.candidate = Some(Box::new(Candidate { address, token, allowance, tries: 0, due: now }));
     }
 
+    /// `asker` wants to know whether this side receives, in a packet of `bytes`. It hears no more than it said: it may be
+    /// where somebody else is (RFC 9000 §8.2.2).
+    pub(super) fn on_challenge(&mut self, asker: SocketAddr, token: Token, bytes: usize) {
+        let bytes = bytes.min(DATAGRAM_BYTES_MIN);
+        self.answer = Some(Box::new(PathPacket { to: asker, bytes, token, answers: true }));
+    }
+
+    /// What goes out next: an answer, or a question that is asked again after `wait_micros`.
+    pub(super) fn next_packet(&mut self, now: Moment, wait_micros: u64) -> Option<PathPacket> {
+        if let Some(answer) = self.answer.take() {
+            self.spend(answer.to, wide(answer.bytes));
+            return Some(*answer);
+        }
+        let (to, token, bytes) = self.challenge(now, wide(DATAGRAM_BYTES_MIN), wait_micros)?;
+        Some(PathPacket { to, bytes: usize::try_from(bytes).ok()?, token, answers: false })
+    }
+
     /// Something that was asked for goes to `address`, whoever is there.
-    pub(super) fn spend(&mut self, address: SocketAddr, bytes: u64) {
+    fn spend(&mut self, address: SocketAddr, bytes: u64) {
         if let Some(candidate) = self.candidate.as_mut().filter(|candidate| candidate.address == address) {
             candidate.allowance = candidate.allowance.saturating_sub(bytes);
         }
@@ -79,7 +107,7 @@ impl Path {
 
     /// What to send, and where, to find out, and how long it may be: `bytes_max` at most, and as little as what came from
     /// there permits.
-    pub(super) fn challenge(
+    fn challenge(
         &mut self,
         now: Moment,
         bytes_max: u64,

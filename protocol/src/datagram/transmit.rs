@@ -11,3 +11,10 @@ pub struct Transmit {
     /// Bytes of each, the last one may have fewer.
     pub segment: usize,
 }
+
+impl Transmit {
+    /// A single datagram.
+    pub(super) const fn one(to: SocketAddr, bytes: usize) -> Self {
+        Self { to, bytes, segment: bytes }
+    }
+}

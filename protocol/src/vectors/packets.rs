@@ -12,6 +12,7 @@ use crate::datagram::ConnectionId;
 use crate::datagram::clear::{Clear, FlightPart, NOBODY};
 use crate::datagram::cookie::{COOKIE_BYTES, Cookie, Cookies};
 use crate::datagram::part::{Part, Writer, next};
+use crate::datagram::reset::{ResetKey, ResetToken};
 use crate::handshake::Suite;
 use crate::keys::{Label, Random, RandomFailed, Root, Secret, Split};
 use crate::limits::{DATAGRAM_BYTES_MIN, TAG_BYTES};
@@ -42,6 +43,7 @@ enum Said {
     Ping,
     Challenge([u8; 8]),
     Response([u8; 8]),
+    Reset(ResetToken),
     Pad(usize),
 }
 
@@ -62,6 +64,7 @@ impl Said {
             Self::Ping => writer.ping(),
             Self::Challenge(token) => writer.challenge(*token),
             Self::Response(token) => writer.response(*token),
+            Self::Reset(token) => writer.reset(*token),
             Self::Pad(_) => writer.pad(),
         }
         let used = writer.used();
@@ -77,6 +80,7 @@ impl Said {
             (Self::Bytes(at, said), Part::Bytes { offset, bytes }) => at == offset && said == bytes,
             (Self::Challenge(said), Part::Challenge(token)) => said == token,
             (Self::Response(said), Part::Response(token)) => said == token,
+            (Self::Reset(said), Part::Reset(token)) => said == token,
             (Self::Ping, Part::Ping) => true,
             _ => false,
         }
@@ -93,6 +97,7 @@ impl Said {
             Self::Ping => json!({ "type": "ping" }),
             Self::Challenge(token) => json!({ "type": "challenge", "token": hex::encode(token) }),
             Self::Response(token) => json!({ "type": "response", "token": hex::encode(token) }),
+            Self::Reset(token) => json!({ "type": "reset", "token": hex::encode(token.0) }),
             Self::Pad(length) => json!({ "type": "pad", "length": length }),
         }
     }
@@ -232,6 +237,7 @@ fn parts() -> Vec<Value> {
         vec![Said::Bytes(u64::MAX - 8, READY)],
         vec![Said::Ping, Said::Ping],
         vec![Said::Challenge([0xc1; 8]), Said::Response([0xc2; 8]), acknowledge(&[(2, 2)])],
+        vec![Said::Reset(reset_key().token(RESPONDER)), Said::Bytes(0, READY)],
         vec![Said::Pad(1)],
         vec![Said::Ping, Said::Pad(40)],
         vec![],
@@ -246,7 +252,8 @@ fn malformed_parts() -> Vec<Value> {
         format!("01{newest:0>16}000000fa0000000000020008{before:0>8}{runs}")
     };
     let cases = [
-        ("an unknown kind", "06".to_owned()),
+        ("an unknown kind", "07".to_owned()),
+        ("a token that is cut short", "060101010101010101".to_owned()),
         ("an unknown kind behind another part", "0307".to_owned()),
         ("padding that is not zero", "000001".to_owned()),
         ("bytes without an offset", "0200000000000000".to_owned()),
@@ -315,7 +322,9 @@ fn clear() -> Vec<Value> {
                 "cookie": part.cookie.map(|cookie| hex::encode(cookie.0)),
                 "bytes": hex::encode(part.bytes),
             }),
-            Clear::Unknown { id } => json!({ "type": "unknown", "id": hex::encode(id.0) }),
+            Clear::Reset { id, token } => {
+                json!({ "type": "reset", "id": hex::encode(id.0), "token": hex::encode(token.0) })
+            }
         };
         json!({ "datagram": fields, "encoded": hex::encode(encoded(&clear)) })
     };
@@ -327,14 +336,14 @@ fn clear() -> Vec<Value> {
         case(Clear::Flight(FlightPart { length: 6, ..flight(1, 0, &[2, 0, 0, 2, 0, 7]) })),
         case(Clear::Flight(flight(1, 1_157, b"a piece in the middle"))),
         case(Clear::Flight(FlightPart { length: 4_096, ..flight(2, 4_095, b"!") })),
-        case(Clear::Unknown { id: RESPONDER }),
+        case(Clear::Reset { id: RESPONDER, token: reset_key().token(RESPONDER) }),
     ]
 }
 
 fn malformed_clear() -> Vec<Value> {
     let ask = encoded(&Clear::Ask { from: INITIATOR });
     let cookie = encoded(&Clear::Cookie { to: INITIATOR, cookie: COOKIE });
-    let unknown = encoded(&Clear::Unknown { id: RESPONDER });
+    let reset = encoded(&Clear::Reset { id: RESPONDER, token: reset_key().token(RESPONDER) });
     let [first, second] = [flight(0, 0, b"flight"), flight(1, 0, b"flight")];
     let piece = |part| {
         let mut space = [0; DATAGRAM_BYTES_MIN];
@@ -348,15 +357,15 @@ fn malformed_clear() -> Vec<Value> {
     };
     let cases = [
         ("nothing", vec![]),
-        ("an unknown kind", changed(&unknown, 0, 0x84)),
-        ("another form", changed(&unknown, 1, 2)),
+        ("an unknown kind", changed(&reset, 0, 0x84)),
+        ("another form", changed(&reset, 1, 2)),
         ("ask that is too short", ask[..DATAGRAM_BYTES_MIN - 1].to_vec()),
         ("ask that is too long", [&ask[..], &[0]].concat()),
         ("ask that is not zeros to its end", changed(&ask, DATAGRAM_BYTES_MIN - 1, 1)),
         ("cookie that is too short", cookie[..cookie.len() - 1].to_vec()),
         ("cookie that is too long", [&cookie[..], &[0]].concat()),
-        ("unknown without the whole id", unknown[..unknown.len() - 1].to_vec()),
-        ("unknown that is too long", [&unknown[..], &[0]].concat()),
+        ("reset without its whole token", reset[..reset.len() - 1].to_vec()),
+        ("reset that is too long", [&reset[..], &[0]].concat()),
         ("flight 0 without its whole cookie", piece(first)[..42].to_vec()),
         ("flight 0 to somebody", piece(FlightPart { to: RESPONDER, ..first })),
         ("flight without bytes", piece(FlightPart { bytes: b"", ..second })),
@@ -404,6 +413,19 @@ fn cookies() -> Value {
     json!({ "key": "5c".repeat(32), "cases": cases.map(case) })
 }
 
+const RESET_PORT: u16 = 14_710;
+
+fn reset_key() -> ResetKey {
+    ResetKey::new(&Secret::take(&mut [0x6c; 32]), RESET_PORT)
+}
+
+fn resets() -> Value {
+    let case =
+        |id: ConnectionId| json!({ "id": hex::encode(id.0), "token": hex::encode(reset_key().token(id).0) });
+    let cases = [INITIATOR, RESPONDER].map(case);
+    json!({ "key": "6c".repeat(32), "port": RESET_PORT, "cases": cases })
+}
+
 #[test]
 fn datagrams() {
     let cases: Vec<_> = Suite::offer(Cipher::ALL, true).into_iter().map(case).collect();
@@ -414,6 +436,7 @@ fn datagrams() {
         "clear": clear(),
         "malformedClear": malformed_clear(),
         "cookies": cookies(),
+        "resets": resets(),
     });
     check("packets.json", &computed);
 }

@@ -48,6 +48,7 @@ pub fn parse(lookup: Lookup<'_>) -> Result<Config, ConfigError> {
         platform: platform(lookup, initdata)?,
         traces: traces(lookup)?,
         collateral: collateral(lookup)?,
+        state: lookup("SEALANE_STATE").filter(|value| !value.is_empty()).map(PathBuf::from),
     })
 }
 
@@ -95,11 +96,7 @@ fn collateral(lookup: Lookup<'_>) -> Result<CollateralSources, ConfigError> {
             });
         }
     };
-    Ok(CollateralSources {
-        directory: set("SEALANE_COLLATERAL").map(PathBuf::from),
-        fetch,
-        state: set("SEALANE_STATE").map(PathBuf::from),
-    })
+    Ok(CollateralSources { directory: set("SEALANE_COLLATERAL").map(PathBuf::from), fetch })
 }
 
 fn required(lookup: Lookup<'_>, name: &'static str) -> Result<String, ConfigError> {

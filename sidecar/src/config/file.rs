@@ -64,6 +64,8 @@ struct File {
     /// Where evidence of hardware finds what it is judged by.
     #[serde(default)]
     collateral: FileCollateral,
+    /// A directory for this process alone, in which what it saw survives a restart.
+    state: Option<PathBuf>,
     #[serde(default)]
     sessions: Vec<FileSession>,
 }
@@ -75,8 +77,6 @@ struct FileCollateral {
     directory: Option<PathBuf>,
     /// Ask the vendors' services too.
     fetch: Option<FileFetch>,
-    /// A directory for this process alone, in which what it saw survives a restart.
-    state: Option<PathBuf>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -177,9 +177,9 @@ pub fn parse(bytes: &[u8], path: &Path, read: Read<'_>) -> Result<Config, Config
     };
     let key_file = key_file(file.provider, file.key_file.as_deref().map(beside))?;
     let directory = file.collateral.directory.as_deref().map(beside);
-    let state = file.collateral.state.as_deref().map(beside);
+    let state = file.state.as_deref().map(beside);
     let fetch = file.collateral.fetch.map(|fetch| sources(fetch, &beside, read)).transpose()?;
-    let collateral = CollateralSources { directory, fetch, state };
+    let collateral = CollateralSources { directory, fetch };
     let sessions = sessions(file.sessions)?;
     Ok(Config {
         pod,
@@ -198,6 +198,7 @@ pub fn parse(bytes: &[u8], path: &Path, read: Read<'_>) -> Result<Config, Config
         roots,
         traces: None,
         collateral,
+        state,
         fixed: Some(Desired {
             generation: 1,
             peer: Some(file.peer),

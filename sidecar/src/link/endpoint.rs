@@ -73,6 +73,11 @@ impl Endpoint {
         self.device.as_ref().map_err(String::as_str)
     }
 
+    /// Who answers whatever is for no connection.
+    pub(crate) const fn greeter(&self) -> &Greeter {
+        &self.greeter
+    }
+
     /// All that have to be looked at.
     pub(crate) fn inlets(&self) -> impl Iterator<Item = Inlet> + use<> {
         let queues = self.device.as_ref().map_or(0, |xdp| xdp.queues());

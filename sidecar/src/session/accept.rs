@@ -83,6 +83,7 @@ impl Acceptor {
             let begun = self.gate(source).and_then(|admission| Begun::new(&self.context, admission));
             let Some(begun) = begun else { return };
             let Ok(engine) = Engine::accept(&beginning, tuning(source), &mut SystemRandom) else { return };
+            let engine = engine.ended_by(endpoint.greeter());
             // At once, so that the rest of its flight finds it.
             let subscription = endpoint.subscribe(&beginning, engine.id(), first);
             let wire = Wire::Datagrams(Box::new(Datagrams::accepted(engine, subscription, endpoint)));

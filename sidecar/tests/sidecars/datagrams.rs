@@ -2,14 +2,21 @@
 //! is what is different.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
 
 use sealane_sidecar::desired::Desired;
 use sealane_sidecar::handoff::LaneFailure;
 use sealane_types::{Carrier, Reason};
 use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::net::UdpSocket;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
 
 use crate::client::{Receiver, cross, parcel, passing_on, sender};
-use crate::support::{Plan, Sidecar, document, signed, tell, until, within};
+use crate::device::metric;
+use crate::support::{Plan, Sidecar, document, loopback, signed, tell, until, within};
 use crate::trust::refused_for;
 
 const UDP: Option<Carrier> = Some(Carrier::Udp);
@@ -80,11 +87,33 @@ async fn of_a_path_that_the_kernel_looks_after_nothing_is_told() {
     assert_eq!((paths(&from), paths(&to)), (BTreeMap::new(), BTreeMap::new()));
 }
 
-/// A sidecar that comes back tells old packets that it knows nothing of them. How long it took is told: nobody waits for the
-/// 20 s of silence that end any connection.
+/// Whose policy lists no other carrier, and whose receiver remembers, in `state`, how it ends connections.
+fn remembering(state: &TempDir) -> (Sidecar, Sidecar) {
+    let chain = signed(&listing(1, &["Udp"]), &[1, 2]);
+    let state = Some(state.path().to_owned());
+    let receiver = Plan { carrier: UDP, chain: chain.clone(), state, ..Plan::receiver() }.start();
+    let sender = Plan { carrier: UDP, chain, ..Plan::sender(&[receiver.address]) }.start();
+    (sender, receiver)
+}
+
+/// What a sidecar's data port answers to a packet that is for no connection of its own.
+async fn answer_to_a_stranger(sidecar: &Sidecar) -> Vec<u8> {
+    let stranger = UdpSocket::bind(loopback()).await.unwrap();
+    let mut answer = [0; 64];
+    let length = within("an answer", async {
+        stranger.send_to(&[&[0x40][..], &[7; 8], &[0; 40]].concat(), sidecar.address).await.unwrap();
+        stranger.recv(&mut answer).await.unwrap()
+    });
+    let length = length.await;
+    answer[..length].to_vec()
+}
+
+/// A sidecar that comes back ends the connections of old packets. How long it took is told: nobody waits for the 20 s of
+/// silence that end any connection.
 #[tokio::test]
 async fn a_restarted_receiver_is_found_again() {
-    let (from, to) = pair();
+    let state = tempfile::tempdir().unwrap();
+    let (from, to) = remembering(&state);
     let (lane, events) = sender(&from.lanes).await;
     let _events = passing_on(events);
     let mut receiver = Receiver::open(&to.lanes, 8 << 20).await;
@@ -92,12 +121,80 @@ async fn a_restarted_receiver_is_found_again() {
     assert_eq!(receiver.next_taken().await, 0);
     within("taken", lane.flush()).await.unwrap();
     drop(receiver);
+    let answer = answer_to_a_stranger(&to).await;
     let began = std::time::Instant::now();
     let to = to.kill().start();
+    assert_eq!(answer_to_a_stranger(&to).await, answer, "it ends what its predecessor began");
     let mut receiver = Receiver::open(&to.lanes, 8 << 20).await;
     lane.offer(parcel(1, 1000)).await.unwrap();
     assert_eq!(receiver.next_taken().await, 1);
     tell(&format!("from the end of a receiver to a tensor at the next one: {:?}", began.elapsed()));
+}
+
+/// Carries datagrams of one connection from whoever dials `near` to `far` and back, and keeps the last packet that came back.
+struct Tap {
+    far: Arc<UdpSocket>,
+    back: watch::Receiver<Vec<u8>>,
+    _tasks: JoinSet<()>,
+}
+
+impl Tap {
+    async fn between(near: UdpSocket, far: SocketAddr) -> Self {
+        let (near, beyond) = (Arc::new(near), Arc::new(UdpSocket::bind(loopback()).await.unwrap()));
+        beyond.connect(far).await.unwrap();
+        let (dialler, dialled) = watch::channel(None);
+        let (kept, back) = watch::channel(Vec::new());
+        let (from, to) = (Arc::clone(&near), Arc::clone(&beyond));
+        let mut tasks = JoinSet::new();
+        tasks.spawn(async move {
+            let mut datagram = vec![0; 65_536];
+            while let Ok((length, source)) = from.recv_from(&mut datagram).await {
+                dialler.send_replace(Some(source));
+                // What is lost is sent again.
+                let _ = to.send(&datagram[..length]).await;
+            }
+        });
+        let from = Arc::clone(&beyond);
+        tasks.spawn(async move {
+            let mut datagram = vec![0; 65_536];
+            while let Ok(length) = from.recv(&mut datagram).await {
+                if datagram[0] & 0x80 == 0 {
+                    kept.send_replace(datagram[..length].to_vec());
+                }
+                let source = *dialled.borrow();
+                let _ = near.send_to(&datagram[..length], source.unwrap()).await;
+            }
+        });
+        Self { far: beyond, back, _tasks: tasks }
+    }
+}
+
+/// Who is on the path sees how a dialler calls its connection, and that sidecar's data port answers whoever names to it a
+/// connection which it does not have. What it answers must not end the connection, which was dialled from another port.
+#[tokio::test]
+async fn a_data_port_tells_nobody_how_to_end_what_was_dialled_from_another() {
+    let chain = signed(&listing(1, &["Udp"]), &[1, 2]);
+    let to = Plan { carrier: UDP, chain: chain.clone(), ..Plan::receiver() }.start();
+    let near = UdpSocket::bind(loopback()).await.unwrap();
+    let address = near.local_addr().unwrap();
+    let mut tap = Tap::between(near, to.address).await;
+    let from = Plan { carrier: UDP, chain, ..Plan::sender(&[address]) }.start();
+    let (lane, events) = sender(&from.lanes).await;
+    let _events = passing_on(events);
+    let mut receiver = Receiver::open(&to.lanes, 8 << 20).await;
+    lane.offer(parcel(0, 1000)).await.unwrap();
+    assert_eq!(receiver.next_taken().await, 0);
+    let packet = within("a packet", tap.back.wait_for(|packet| packet.len() > 40)).await.unwrap().clone();
+    let attacker = UdpSocket::bind(loopback()).await.unwrap();
+    attacker.send_to(&packet, from.address).await.unwrap();
+    let mut answer = [0; 64];
+    let length = within("an answer", attacker.recv(&mut answer)).await.unwrap();
+    assert_eq!((&answer[..2], &answer[2..10]), (&[0x83, 1][..], &packet[1..9]), "it ends that connection");
+    tap.far.send(&answer[..length]).await.unwrap();
+    lane.offer(parcel(1, 1000)).await.unwrap();
+    assert_eq!(receiver.next_taken().await, 1);
+    let dials = r#"sealane_dials_total{outcome="connected"} "#;
+    assert_eq!(metric(&from, dials), Some(1), "nothing was cut");
 }
 
 #[tokio::test]

@@ -399,11 +399,8 @@ impl Plan {
                 key_file: self.key.clone().map(KeyFile::kept),
             },
             traces: self.traces.clone(),
-            collateral: CollateralSources {
-                directory: self.collateral.clone(),
-                fetch: self.fetch.clone(),
-                state: self.state.clone(),
-            },
+            collateral: CollateralSources { directory: self.collateral.clone(), fetch: self.fetch.clone() },
+            state: self.state.clone(),
         };
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();

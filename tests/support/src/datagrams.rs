@@ -20,7 +20,7 @@ pub const SPACE_BYTES: usize = 65_536;
 pub struct Party {
     pub side: Side,
     pub engine: Option<Engine>,
-    greeter: Greeter,
+    pub greeter: Greeter,
     tuning: Tuning,
     random: Counter,
     /// To strangers.
@@ -69,7 +69,8 @@ impl Party {
             Greeting::Answer(length) => self.answers.push_back((from, space[..length].to_vec())),
             Greeting::Begin(beginning) if self.engine.is_none() => {
                 self.begun += 1;
-                self.engine = Some(Engine::accept(&beginning, self.tuning, &mut self.random).unwrap());
+                let engine = Engine::accept(&beginning, self.tuning, &mut self.random).unwrap();
+                self.engine = Some(engine.ended_by(&self.greeter));
                 self.receive_first(now, from, datagram);
             }
             Greeting::Begin(_) | Greeting::Ignore => {}

@@ -331,6 +331,7 @@ impl Sidecar {
                 sessions: vec![],
             }),
             collateral: CollateralSources::default(),
+            state: None,
             platform: ProviderInput {
                 initdata: Some(Initdata::read(&initdata(peer)).unwrap()),
                 ..ProviderInput::default()

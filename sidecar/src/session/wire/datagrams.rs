@@ -81,6 +81,7 @@ impl Datagrams {
         let datagrams = match source {
             Source::Own(socket) => Self::new(engine, Port::Own(socket), Err(Hindrance::NoDevice)),
             Source::Shared(endpoint) => {
+                let engine = engine.ended_by(endpoint.greeter());
                 let port = Port::Shared(endpoint.subscribe_dialling(engine.id()));
                 Self::new(engine, port, device(&endpoint, remote))
             }

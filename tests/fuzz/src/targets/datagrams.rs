@@ -104,7 +104,8 @@ impl Node {
                 }
                 Greeting::Begin(beginning) if self.engine.is_none() => {
                     assert_eq!(beginning.source(), from);
-                    self.engine = Some(Engine::accept(&beginning, TUNING, &mut self.random).unwrap());
+                    let engine = Engine::accept(&beginning, TUNING, &mut self.random).unwrap();
+                    self.engine = Some(engine.ended_by(&self.greeter));
                 }
                 Greeting::Begin(_) | Greeting::Ignore => return,
             }

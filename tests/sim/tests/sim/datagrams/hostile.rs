@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use sealane_protocol::Moment;
 use sealane_protocol::connection::ClosedBy;
-use sealane_protocol::datagram::Congestion;
+use sealane_protocol::datagram::{Congestion, Greeting};
 use sealane_sim::datagrams::{
     Crossing, Flow, Inserted, Intruder, Seen, address_of_initiator, address_of_responder,
 };
@@ -17,7 +17,7 @@ use super::bench::{DELAY_MICROS, SECOND, link, tuning};
 
 /// Datagrams that he remembers.
 const KEPT: usize = 200;
-const UNKNOWN: u8 = 0x83;
+const RESET: u8 = 0x83;
 const FORM: u8 = 1;
 
 /// From where, where to, and what.
@@ -175,27 +175,51 @@ fn a_handshake_that_is_said_again_behind_its_end_means_nothing() {
     assert_eq!(crossing.network.node(flow.responder).party.begun, 1);
 }
 
-/// An end in clear needs the id, which only who sees the wire knows, and the remote's address. Who has both may end a
-/// connection, as who sees a TCP connection may reset it; who lacks one may not.
+/// An end in clear needs a token that was told under the connection's keys: who sees the wire, and writes to it, has the ids
+/// and the addresses, and not that. Who lost the connection makes it again.
 #[test]
-fn only_who_sees_the_wire_may_say_that_a_connection_is_unknown() {
-    let unknown = |id: [u8; 8]| [&[UNKNOWN, FORM][..], &id].concat();
+fn only_whoever_lost_a_connection_may_end_it_in_clear() {
+    let reset = |id: [u8; 8], token: [u8; 16]| [&[RESET, FORM][..], &id, &token].concat();
     let engine_id =
         |crossing: &Crossing, node| crossing.network.node(node).party.engine.as_ref().unwrap().id().bytes();
     let (mut crossing, flow) = established(2, Box::new(Witness(Rc::default())));
     let (own, remote) = (engine_id(&crossing, flow.initiator), engine_id(&crossing, flow.responder));
     let mut random = Counter(3);
-    let say = |crossing: &mut Crossing, from: SocketAddr, id: [u8; 8]| {
-        let mut datagram = unknown(id);
-        crossing.network.act(flow.initiator, |speaker, now| speaker.party.receive(now, from, &mut datagram));
-    };
     for _ in 0..1_000 {
-        let guess = random.draw().to_be_bytes();
-        say(&mut crossing, address_of_responder(0), guess);
+        let token = [random.draw().to_be_bytes(), random.draw().to_be_bytes()].concat();
+        for id in [own, remote] {
+            let mut datagram = reset(id, token[..].try_into().unwrap());
+            for from in [address_of_responder(0), lair()] {
+                crossing.network.act(flow.initiator, |speaker, now| {
+                    speaker.party.receive(now, from, &mut datagram.clone());
+                });
+            }
+            // Of the form that has no token.
+            datagram.truncate(10);
+            crossing.network.act(flow.initiator, |speaker, now| {
+                speaker.party.receive(now, address_of_responder(0), &mut datagram);
+            });
+        }
     }
-    say(&mut crossing, address_of_responder(0), own);
-    say(&mut crossing, lair(), remote);
     assert_unmoved(&crossing, flow);
-    say(&mut crossing, address_of_responder(0), remote);
+    // The initiator told none: what another port of its process would answer ends nothing.
+    let mut answer = [0; 64];
+    let packet = [&[0x40][..], &own, &[0; 40]].concat();
+    let (now, attacked) = (crossing.network.now(), crossing.network.node(flow.initiator));
+    let Greeting::Answer(length) = attacked.party.greeter.greet(now, lair(), &packet, &mut answer) else {
+        panic!("it is told how that connection would be ended")
+    };
+    assert_eq!((&answer[..2], &answer[2..10]), (&[RESET, FORM][..], &own[..]));
+    crossing.network.act(flow.responder, |speaker, now| {
+        speaker.party.receive(now, address_of_initiator(0, 0), &mut answer[..length]);
+    });
+    assert_unmoved(&crossing, flow);
+    crossing.network.act(flow.responder, |speaker, _| speaker.party.engine = None);
+    crossing.push(flow, &[500]);
+    let until = crossing.network.now().plus_micros(5 * SECOND);
+    let closed = crossing
+        .network
+        .run_until_done(until, |network| network.node(flow.initiator).party.side.connection.is_closed());
+    assert!(closed, "it heard what ends it");
     assert_eq!(crossing.closed(flow)[0], Some((ClosedBy::Cut, Reason::LinkLost)));
 }
