@@ -14,7 +14,7 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
 use sealane_injection::{Bounds, InjectionContext, SidecarSettings};
 use sealane_operator_api::well_known::{AUTHORITIES_KEY, CERTIFICATES_SECRET};
-use sealane_types::{PeerName, Roots};
+use sealane_types::{INITDATA_BYTES_MAX, PeerName, Roots};
 use serde_json::{Value, json};
 
 use crate::cluster::{Connection, RELEASE_NAMESPACE, words};
@@ -26,8 +26,6 @@ use manifest::{Guest, Manifest};
 
 /// What is left of an object's 256 KiB of annotations for this one, packed.
 const ANNOTATION_BYTES_MAX: usize = 240 * 1024;
-/// The longest initdata that a sidecar reads.
-const INITDATA_BYTES_MAX: usize = 1 << 20;
 
 /// Writes a manifest with the sidecar in its pod and the initdata of its guest, for Confidential Containers: what a
 /// webhook would add there the guest's agent would refuse. The initdata holds the owners' roots and the agent's policy;

@@ -1,61 +1,27 @@
 //! Bundles of collateral as whoever operates an air-gapped cluster makes them, without a cluster.
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::path::Path;
 
 use serde_json::{Value, json};
-use tempfile::TempDir;
+
+use crate::folder::Folder;
 
 /// A folder with the key of an owner and of a stranger, and what AMD and Intel really issued.
-struct Desk(TempDir);
-
-impl Desk {
-    fn new() -> Self {
-        let desk = Self(TempDir::new().unwrap());
-        for owner in ["alice", "mallory"] {
-            desk.good(&["policy", "keygen", "--out", &format!("{owner}.pem")]);
-        }
-        let vendors = Path::new(env!("CARGO_MANIFEST_DIR")).join("../protocol/attestation/tests");
-        for (from, to) in
-            [("snp/milan-v2-vcek.vcek.der", "vcek.der"), ("tdx/v4.collateral.json", "expired.json")]
-        {
-            fs::copy(vendors.join(from), desk.path(to)).unwrap();
-        }
-        desk
+fn desk() -> Folder {
+    let desk = Folder::new();
+    for owner in ["alice", "mallory"] {
+        desk.good(&["policy", "keygen", "--out", &format!("{owner}.pem")]);
     }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
+    let vendors = Path::new(env!("CARGO_MANIFEST_DIR")).join("../protocol/attestation/tests");
+    for (from, to) in [("snp/milan-v2-vcek.vcek.der", "vcek.der"), ("tdx/v4.collateral.json", "expired.json")]
+    {
+        fs::copy(vendors.join(from), desk.path(to)).unwrap();
     }
+    desk
+}
 
-    fn run(&self, arguments: &[&str]) -> Output {
-        Command::new(env!("CARGO_BIN_EXE_kubectl-sealane"))
-            .args(arguments)
-            .current_dir(self.0.path())
-            .env("KUBECONFIG", "/nonexistent")
-            .env("HOME", self.0.path())
-            .output()
-            .unwrap()
-    }
-
-    /// Stdout of a command that succeeds.
-    #[track_caller]
-    fn good(&self, arguments: &[&str]) -> String {
-        let output = self.run(arguments);
-        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).unwrap()
-    }
-
-    /// Stderr of a command that fails with `code`.
-    #[track_caller]
-    fn bad(&self, code: i32, arguments: &[&str]) -> String {
-        let output = self.run(arguments);
-        let errors = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {errors}");
-        errors
-    }
-
+impl Folder {
     fn bundle(&self) {
         self.good(&["collateral", "bundle", "--key", "alice.pem", "vcek.der"]);
     }
@@ -67,7 +33,7 @@ impl Desk {
 
 #[test]
 fn what_is_bundled_is_shown() {
-    let desk = Desk::new();
+    let desk = desk();
     desk.bundle();
     let shown = desk.shown();
     let piece = &shown["pieces"][0];
@@ -81,7 +47,7 @@ fn what_is_bundled_is_shown() {
 
 #[test]
 fn a_bundle_is_imported_by_the_word_of_an_owner_alone() {
-    let desk = Desk::new();
+    let desk = desk();
     desk.bundle();
     let import = |owner: &'static str| {
         ["collateral", "import", "--print", "--namespace", "demo", "--owner", owner, "collateral.json"]
@@ -103,17 +69,17 @@ fn a_bundle_is_imported_by_the_word_of_an_owner_alone() {
 
 #[test]
 fn what_is_over_malformed_or_empty_is_not_bundled() {
-    let desk = Desk::new();
+    let desk = desk();
     let bundle = |file: &'static str| ["collateral", "bundle", "--key", "alice.pem", file];
     let refused = desk.bad(1, &bundle("expired.json"));
     assert!(refused.contains("expired.json") && refused.contains("expired at 20"), "{refused}");
-    fs::write(desk.path("junk"), "junk").unwrap();
+    desk.write("junk", "junk");
     let refused = desk.bad(1, &bundle("junk"));
     assert!(refused.contains("junk") && refused.contains("neither a revocation list"), "{refused}");
     let mut vcek = fs::read(desk.path("vcek.der")).unwrap();
     let last = vcek.len() - 1;
     vcek[last] ^= 1;
-    fs::write(desk.path("spoiled.der"), vcek).unwrap();
+    desk.write("spoiled.der", vcek);
     assert!(desk.bad(1, &bundle("spoiled.der")).contains("spoiled.der"));
     let refused = desk.bad(1, &["collateral", "bundle", "--key", "alice.pem"]);
     assert!(refused.contains("nothing to put"), "{refused}");
@@ -124,7 +90,7 @@ fn what_is_over_malformed_or_empty_is_not_bundled() {
 
 #[test]
 fn a_bundle_goes_on_from_an_earlier_one() {
-    let desk = Desk::new();
+    let desk = desk();
     desk.bundle();
     desk.good(&[
         "collateral",
@@ -142,7 +108,7 @@ fn a_bundle_goes_on_from_an_earlier_one() {
 
 #[test]
 fn the_least_tcb_evaluation_does_not_fall_unasked() {
-    let desk = Desk::new();
+    let desk = desk();
     let bundle = |more: &[&'static str]| [&["collateral", "bundle", "--key", "alice.pem"], more].concat();
     let floor = |file: &str| {
         let shown = desk.good(&["collateral", "show", "-o", "json", file]);
@@ -165,11 +131,10 @@ fn the_least_tcb_evaluation_does_not_fall_unasked() {
 
 #[test]
 fn a_changed_bundle_is_refused() {
-    let desk = Desk::new();
+    let desk = desk();
     desk.bundle();
     let text = fs::read_to_string(desk.path("collateral.json")).unwrap();
-    fs::write(desk.path("collateral.json"), text.replacen("\"document\":\"ey", "\"document\":\"fy", 1))
-        .unwrap();
+    desk.write("collateral.json", text.replacen("\"document\":\"ey", "\"document\":\"fy", 1));
     desk.bad(1, &["collateral", "show", "collateral.json"]);
     desk.bad(1, &["collateral", "import", "--print", "--owner", "alice.pem", "collateral.json"]);
 }

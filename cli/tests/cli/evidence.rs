@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -12,7 +11,8 @@ use sealane_policy::{Document, Entry, NitroReference, Reference, SnpReference};
 use sealane_simulated::forge::{Kind, REPORT_BYTES, Recipe};
 use sealane_simulated::{Platform, host_data};
 use sealane_types::{Assurance, Product};
-use tempfile::TempDir;
+
+use crate::folder::Folder;
 
 /// When the pieces were genuine and in date.
 const SNP_TIME: &str = "2026-11-20T00:00:00Z";
@@ -20,27 +20,18 @@ const TDX_TIME: &str = "2025-07-10T00:00:00Z";
 const NITRO_TIME: &str = "2025-01-06T16:08:00Z";
 const OWNER: &str = "8a88e3dd7409f195fd52db2d3cba5d72ca6709bf1d94121bf3748801b40f6f5c";
 
-struct Desk(TempDir);
+/// A folder in which policies are drafted.
+struct Desk(Folder);
 
 impl Desk {
     fn new() -> Self {
-        Self(TempDir::new().unwrap())
-    }
-
-    fn run(&self, arguments: &[&str]) -> Output {
-        Command::new(env!("CARGO_BIN_EXE_kubectl-sealane"))
-            .args(["policy", "init", "--namespace", "demo", "--name", "demo", "--owner-key", OWNER])
-            .args(arguments)
-            .current_dir(self.0.path())
-            .env("KUBECONFIG", "/nonexistent")
-            .output()
-            .unwrap()
+        Self(Folder::new())
     }
 
     /// The drafted document, and what was said about it.
     #[track_caller]
     fn drafted(&self, arguments: &[&str]) -> (Document, String) {
-        let output = self.run(arguments);
+        let output = self.0.run(&init(arguments));
         let said = String::from_utf8(output.stderr).unwrap();
         assert!(output.status.success(), "{arguments:?}: {said}");
         (sealane_policy::read(output.stdout.trim_ascii_end()).unwrap(), said)
@@ -48,17 +39,20 @@ impl Desk {
 
     #[track_caller]
     fn refused(&self, arguments: &[&str], what: &str) {
-        let output = self.run(arguments);
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {said}");
+        let said = self.0.bad(1, &init(arguments));
         assert!(said.contains(what), "{said}");
     }
 
     fn put(&self, name: &str, bytes: &[u8]) -> String {
-        let path = self.0.path().join(name);
-        fs::write(&path, bytes).unwrap();
-        path.to_str().unwrap().to_owned()
+        self.0.write(name, bytes);
+        self.0.path(name).to_str().unwrap().to_owned()
     }
+}
+
+/// The words that draft a policy of one owner.
+fn init<'w>(more: &[&'w str]) -> Vec<&'w str> {
+    let fixed = ["policy", "init", "--namespace", "demo", "--name", "demo", "--owner-key", OWNER];
+    [&fixed[..], more].concat()
 }
 
 fn vector(name: &str) -> String {
@@ -394,10 +388,8 @@ fn a_tdx_quote_is_pinned_with_what_intel_says() {
 
 /// `policy show` of the drafted document.
 fn shown(desk: &Desk, arguments: &[&str]) -> String {
-    let draft = desk.put("draft.json", &desk.run(arguments).stdout);
-    let output =
-        Command::new(env!("CARGO_BIN_EXE_kubectl-sealane")).args(["policy", "show", &draft]).output();
-    String::from_utf8(output.unwrap().stdout).unwrap()
+    let draft = desk.put("draft.json", desk.0.good(&init(arguments)).as_bytes());
+    desk.0.good(&["policy", "show", &draft])
 }
 
 #[test]
@@ -441,19 +433,17 @@ fn a_policy_says_what_it_asks_for_and_what_it_does_not() {
         assert!(text.contains(words), "{words}: {text}");
     }
     // Any provider will do: said twice over.
-    let draft = fs::read_to_string(desk.0.path().join("draft.json")).unwrap();
+    let draft = fs::read_to_string(desk.0.path("draft.json")).unwrap();
     let open =
         desk.put("open.json", draft.replace(r#","vlekProviders":["simulated.example"]"#, "").as_bytes());
-    let output = Command::new(env!("CARGO_BIN_EXE_kubectl-sealane")).args(["policy", "show", &open]).output();
-    let text = String::from_utf8(output.unwrap().stdout).unwrap();
+    let text = desk.0.good(&["policy", "show", &open]);
     assert!(text.contains("keys held by ANY cloud provider (VLEK)"), "{text}");
     assert!(text.contains("shown as Degraded: vlekProviders"), "{text}");
 }
 
 #[test]
 fn flags_that_evidence_answers_are_bad_usage() {
-    let output = Desk::new().run(&["--peer", "a", "--from-evidence", "x", "--min-tcb", "snp=1"]);
-    assert_eq!(output.status.code(), Some(2));
-    let output = Desk::new().run(&["--peer", "a", "--pin-chip"]);
-    assert_eq!(output.status.code(), Some(2));
+    let folder = Folder::new();
+    folder.bad(2, &init(&["--peer", "a", "--from-evidence", "x", "--min-tcb", "snp=1"]));
+    folder.bad(2, &init(&["--peer", "a", "--pin-chip"]));
 }

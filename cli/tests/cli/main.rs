@@ -3,6 +3,7 @@
 
 mod collateral;
 mod evidence;
+mod folder;
 mod policy;
 mod render;
 mod verify;

@@ -2,66 +2,30 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
-use std::process::{Command, Output};
 
 use serde_json::{Value, json};
-use tempfile::TempDir;
+
+use crate::folder::Folder;
 
 const ROOT: &str = "0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a";
 
 /// A folder with the keys of alice, bob and carol.
-struct Desk {
-    folder: TempDir,
+fn desk() -> Folder {
+    let desk = Folder::new();
+    for owner in ["alice", "bob", "carol"] {
+        desk.good(&["policy", "keygen", "--out", &format!("{owner}.pem")]);
+    }
+    desk
 }
 
-impl Desk {
-    fn new() -> Self {
-        let desk = Self { folder: TempDir::new().unwrap() };
-        for owner in ["alice", "bob", "carol"] {
-            desk.good(&["policy", "keygen", "--out", &format!("{owner}.pem")]);
-        }
-        desk
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn run(&self, arguments: &[&str]) -> Output {
-        Command::new(env!("CARGO_BIN_EXE_kubectl-sealane"))
-            .args(arguments)
-            .current_dir(self.folder.path())
-            .env("KUBECONFIG", "/nonexistent")
-            .env("HOME", self.folder.path())
-            .output()
-            .unwrap()
-    }
-
-    /// Stdout of a command that succeeds.
-    #[track_caller]
-    fn good(&self, arguments: &[&str]) -> String {
-        let output = self.run(arguments);
-        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).unwrap()
-    }
-
-    /// Stderr of a command that fails with `code`.
-    #[track_caller]
-    fn bad(&self, code: i32, arguments: &[&str]) -> String {
-        let output = self.run(arguments);
-        let errors = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {errors}");
-        errors
-    }
-
+impl Folder {
     /// Drafts into `file`; `more` are further flags of `policy init`.
     #[track_caller]
     fn draft(&self, file: &str, more: &[&str]) {
         let mut init = vec!["policy", "init", "--namespace", "demo", "--name", "demo"];
         init.extend(["--session", "activations=embedder:ranker"]);
         init.extend(more);
-        fs::write(self.path(file), self.good(&init)).unwrap();
+        self.write(file, self.good(&init));
     }
 
     fn draft_simulated(&self, file: &str, more: &[&str]) {
@@ -82,7 +46,7 @@ impl Desk {
     fn edit(&self, file: &str, change: impl FnOnce(&mut Value)) {
         let mut value = self.json(file);
         change(&mut value);
-        fs::write(self.path(file), format!("{value:#}\n")).unwrap();
+        self.write(file, format!("{value:#}\n"));
     }
 }
 
@@ -90,7 +54,7 @@ const OWNERS: [&str; 4] = ["--owner-key", "alice.pem", "--owner-key", "bob.pem"]
 
 #[test]
 fn from_keys_to_a_manifest() {
-    let desk = Desk::new();
+    let desk = desk();
     desk.draft_simulated("policy.json", &OWNERS);
     assert!(desk.good(&["policy", "show", "policy.json"]).contains("embedder -> ranker"));
     desk.sign("alice", "policy.json");
@@ -101,7 +65,7 @@ fn from_keys_to_a_manifest() {
     assert!(verified.contains("epoch 1 of demo/demo"), "{verified}");
 
     let manifest = desk.good(&["policy", "manifest", "--name", "demo", "--namespace", "demo", "policy.json"]);
-    fs::write(desk.path("trustpolicy.yaml"), &manifest).unwrap();
+    desk.write("trustpolicy.yaml", &manifest);
     assert!(manifest.contains("kind: TrustPolicy"), "{manifest}");
     let manifest: Value =
         serde_json::from_str(&desk.good(&["policy", "manifest", "-o", "json", "policy.json"])).unwrap();
@@ -119,7 +83,7 @@ fn from_keys_to_a_manifest() {
 
 #[test]
 fn a_draft_is_the_signed_form_and_pins_simulation() {
-    let desk = Desk::new();
+    let desk = desk();
     desk.draft_simulated("policy.json", &OWNERS);
     let text = fs::read(desk.path("policy.json")).unwrap();
     let text = text.strip_suffix(b"\n").unwrap();
@@ -138,7 +102,7 @@ fn a_draft_is_the_signed_form_and_pins_simulation() {
 
 #[test]
 fn a_draft_for_hardware_says_what_is_still_missing() {
-    let desk = Desk::new();
+    let desk = desk();
     desk.draft("policy.json", &[OWNERS.as_slice(), &["--pretty"]].concat());
     let shown = desk.good(&["policy", "show", "policy.json"]);
     assert!(shown.contains("Sidecars refuse it as it is"), "{shown}");
@@ -162,7 +126,7 @@ fn a_draft_for_hardware_says_what_is_still_missing() {
 
 #[test]
 fn an_edited_draft_is_signed_in_its_signed_form() {
-    let desk = Desk::new();
+    let desk = desk();
     desk.draft_simulated("policy.json", &OWNERS);
     desk.edit("policy.json", |draft| draft["floors"]["postQuantum"] = json!(false));
     desk.sign("alice", "policy.json");
@@ -173,7 +137,7 @@ fn an_edited_draft_is_signed_in_its_signed_form() {
 
 #[test]
 fn a_wrong_draft_is_not_signed_and_says_where() {
-    let desk = Desk::new();
+    let desk = desk();
     desk.draft_simulated("policy.json", &OWNERS);
     desk.edit("policy.json", |draft| draft["sessions"][0]["to"] = json!("nobody"));
     let before = fs::read(desk.path("policy.json")).unwrap();
@@ -181,14 +145,14 @@ fn a_wrong_draft_is_not_signed_and_says_where() {
     assert!(errors.contains("`sessions[0]` names the Peer `nobody`"), "{errors}");
     assert_eq!(fs::read(desk.path("policy.json")).unwrap(), before);
 
-    fs::write(desk.path("twice.json"), r#"{"version": 1, "version": 1}"#).unwrap();
+    desk.write("twice.json", r#"{"version": 1, "version": 1}"#);
     let errors = desk.bad(1, &["policy", "sign", "--key", "alice.pem", "twice.json"]);
     assert!(errors.contains("`version` appears twice"), "{errors}");
 }
 
 #[test]
 fn signing_twice_with_one_key_is_one_signature() {
-    let desk = Desk::new();
+    let desk = desk();
     desk.draft_simulated("policy.json", &OWNERS);
     desk.sign("alice", "policy.json");
     desk.sign("alice", "policy.json");
@@ -197,12 +161,12 @@ fn signing_twice_with_one_key_is_one_signature() {
 
 #[test]
 fn owners_can_sign_copies() {
-    let desk = Desk::new();
+    let desk = desk();
     desk.draft_simulated("draft.json", &OWNERS);
     desk.good(&["policy", "sign", "--key", "alice.pem", "--out", "a.json", "draft.json"]);
     desk.good(&["policy", "sign", "--key", "bob.pem", "--out", "b.json", "draft.json"]);
     let manifest = desk.good(&["policy", "manifest", "a.json", "b.json"]);
-    fs::write(desk.path("trustpolicy.yaml"), manifest).unwrap();
+    desk.write("trustpolicy.yaml", manifest);
     desk.good(&["policy", "verify", "trustpolicy.yaml"]);
 
     desk.draft_simulated("other.json", &[OWNERS.as_slice(), &["--epoch", "2"]].concat());
@@ -213,7 +177,7 @@ fn owners_can_sign_copies() {
 
 #[test]
 fn an_incomplete_manifest_is_printed_with_a_warning() {
-    let desk = Desk::new();
+    let desk = desk();
     desk.draft_simulated("policy.json", &OWNERS);
     desk.sign("alice", "policy.json");
     let output = desk.run(&["policy", "manifest", "policy.json"]);
@@ -223,7 +187,7 @@ fn an_incomplete_manifest_is_printed_with_a_warning() {
 
 #[test]
 fn a_manifest_names_the_policy_it_was_made_for() {
-    let desk = Desk::new();
+    let desk = desk();
     desk.draft_simulated("policy.json", &OWNERS);
     let errors = desk.bad(1, &["policy", "manifest", "--name", "other", "policy.json"]);
     assert!(errors.contains("--name is other, but the document was made for demo"), "{errors}");
@@ -233,7 +197,7 @@ fn a_manifest_names_the_policy_it_was_made_for() {
 
 #[test]
 fn the_next_epoch_follows_the_one_before() {
-    let desk = Desk::new();
+    let desk = desk();
     desk.draft_simulated("one.json", &OWNERS);
     desk.edit("one.json", |draft| {
         draft["floors"] = json!({
@@ -263,30 +227,30 @@ fn the_next_epoch_follows_the_one_before() {
 }
 
 /// alice and bob hand over to bob and carol.
-fn handover(desk: &Desk) {
+fn handover(desk: &Folder) {
     desk.draft_simulated("one.json", &OWNERS);
     desk.sign("alice", "one.json");
     desk.sign("bob", "one.json");
-    fs::write(desk.path("one.yaml"), desk.good(&["policy", "manifest", "one.json"])).unwrap();
+    desk.write("one.yaml", desk.good(&["policy", "manifest", "one.json"]));
     let new = ["--owner-key", "bob.pem", "--owner-key", "carol.pem"];
     desk.draft_simulated("two.json", &[new.as_slice(), &["--after", "one.json"]].concat());
     for owner in ["alice", "bob", "carol"] {
         desk.sign(owner, "two.json");
     }
     let two = desk.good(&["policy", "manifest", "--roots", "one.yaml", "two.json"]);
-    fs::write(desk.path("two.yaml"), two).unwrap();
+    desk.write("two.yaml", two);
 }
 
 #[test]
 fn owners_change_and_the_roots_stay() {
-    let desk = Desk::new();
+    let desk = desk();
     handover(&desk);
     desk.good(&["policy", "verify", "two.yaml"]);
     desk.draft_simulated("three.json", &["--after", "two.yaml"]);
     desk.sign("bob", "three.json");
     desk.sign("carol", "three.json");
     let three = desk.good(&["policy", "manifest", "--roots", "two.yaml", "three.json"]);
-    fs::write(desk.path("three.yaml"), &three).unwrap();
+    desk.write("three.yaml", &three);
     let verified = desk.good(&["policy", "verify", "--roots", "one.yaml", "three.yaml"]);
     assert!(verified.contains("rotations  1"), "{verified}");
     let read =
@@ -304,10 +268,10 @@ fn owners_change_and_the_roots_stay() {
 
 #[test]
 fn a_rotation_that_the_old_owners_did_not_sign_is_refused() {
-    let desk = Desk::new();
+    let desk = desk();
     handover(&desk);
     desk.edit("two.json", |bundle| drop(bundle["signatures"].as_array_mut().unwrap().remove(0)));
-    fs::write(desk.path("roots.json"), {
+    desk.write("roots.json", {
         let owner = |name: &str| {
             let text = desk.good(&["policy", "show", "-o", "json", "one.json"]);
             let document: Value = serde_json::from_str(&text).unwrap();
@@ -319,15 +283,14 @@ fn a_rotation_that_the_old_owners_did_not_sign_is_refused() {
             "threshold": authorities["threshold"], "keys": authorities["keys"],
         })
         .to_string()
-    })
-    .unwrap();
+    });
     let errors = desk.bad(1, &["policy", "verify", "--roots", "roots.json", "two.json"]);
     assert!(errors.contains("the owners in the roots"), "{errors}");
 }
 
 #[test]
 fn dates_are_checked_for_the_moment_asked() {
-    let desk = Desk::new();
+    let desk = desk();
     desk.draft_simulated("policy.json", &OWNERS);
     desk.sign("alice", "policy.json");
     desk.sign("bob", "policy.json");
@@ -339,7 +302,7 @@ fn dates_are_checked_for_the_moment_asked() {
 
 #[test]
 fn keys_are_private_and_never_overwritten() {
-    let desk = Desk::new();
+    let desk = desk();
     let mode = fs::metadata(desk.path("alice.pem")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     let before = fs::read(desk.path("alice.pem")).unwrap();
@@ -358,7 +321,7 @@ fn keys_are_private_and_never_overwritten() {
 
 #[test]
 fn bad_usage_exits_2() {
-    let desk = Desk::new();
+    let desk = desk();
     for arguments in [
         &["policy", "sign"][..],
         &["policy", "unheard-of"],
@@ -375,7 +338,7 @@ fn bad_usage_exits_2() {
 
 #[test]
 fn what_is_missing_is_named() {
-    let desk = Desk::new();
+    let desk = desk();
     let errors = desk.bad(1, &["policy", "init", "-n", "demo", "--name", "demo", "--peer", "a"]);
     assert!(errors.contains("--owner-key"), "{errors}");
     let errors = desk.bad(1, &["policy", "init", "--peer", "a"]);
@@ -406,7 +369,7 @@ fn what_is_missing_is_named() {
 
 #[test]
 fn names_images_and_keys_are_told_in_full() {
-    let desk = Desk::new();
+    let desk = desk();
     desk.draft_simulated("policy.json", &OWNERS);
     let image = |byte: &str| format!("registry.example/team/ranker@sha256:{}", byte.repeat(32));
     let measurement = format!("{}{}", "a0".repeat(8), "b0".repeat(40));
@@ -441,7 +404,7 @@ fn names_images_and_keys_are_told_in_full() {
 
 #[test]
 fn an_entry_for_nitro_is_told_in_words() {
-    let desk = Desk::new();
+    let desk = desk();
     desk.draft_simulated("policy.json", &OWNERS);
     let pcr = |byte: &str| byte.repeat(48);
     desk.edit("policy.json", |draft| {
@@ -483,7 +446,7 @@ fn an_entry_for_nitro_is_told_in_words() {
 
 #[test]
 fn an_entry_for_tdx_is_told_in_words() {
-    let desk = Desk::new();
+    let desk = desk();
     desk.draft_simulated("policy.json", &OWNERS);
     let register = |byte: &str| byte.repeat(48);
     desk.edit("policy.json", |draft| {
@@ -545,7 +508,7 @@ fn an_entry_for_tdx_is_told_in_words() {
 
 #[test]
 fn auditors_are_listed_kept_and_dropped() {
-    let desk = Desk::new();
+    let desk = desk();
     let made = desk.good(&["policy", "keygen", "--auditor", "--out", "auditor.pem", "-o", "json"]);
     let public = serde_json::from_str::<Value>(&made).unwrap()["publicKey"].clone();
     let other = "0b".repeat(32);
@@ -574,7 +537,7 @@ fn auditors_are_listed_kept_and_dropped() {
 
 #[test]
 fn simulated_platforms_of_each_form_are_pinned_whole() {
-    let desk = Desk::new();
+    let desk = desk();
     let (tdx, nitro) = (format!("Tdx={}", "0c".repeat(32)), format!("Nitro={}", "0d".repeat(32)));
     let roots = ["--simulated-root", &tdx, "--simulated-root", &nitro];
     let forms = ["--simulated-form", "embedder=Tdx", "--simulated-form", "ranker=Nitro"];

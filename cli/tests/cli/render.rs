@@ -2,24 +2,26 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Output;
 
 use sealane_sidecar::config::environment;
 use sealane_types::{RootSource, Roots};
 use serde::Deserialize as _;
 use serde_json::{Value, json};
-use tempfile::TempDir;
+
+use crate::folder::Folder;
 
 const IMAGE: &str = "registry.example/sealane-sidecar@sha256:2222222222222222222222222222222222222222222222222222222222222222";
 const POLICY: &str = "package agent_policy\ndefault CreateContainerRequest := false\n";
 const INITDATA: &str = "io.katacontainers.config.hypervisor.cc_init_data";
 const PARAMETERS: &str = "io.katacontainers.config.hypervisor.kernel_params";
 
-struct Desk(TempDir);
+/// A folder with a Pod, and what it is rendered with.
+struct Desk(Folder);
 
 impl Desk {
     fn new() -> Self {
-        let desk = Self(TempDir::new().unwrap());
+        let desk = Self(Folder::new());
         desk.write("roots.json", &json!([roots()]).to_string());
         desk.write("ca.crt", "-----BEGIN CERTIFICATE-----\n");
         desk.write("policy.rego", POLICY);
@@ -28,22 +30,15 @@ impl Desk {
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
+        self.0.path(name)
     }
 
     fn write(&self, name: &str, text: &str) {
-        fs::write(self.path(name), text).unwrap();
+        self.0.write(name, text);
     }
 
     fn run(&self, file: &str, more: &[&str]) -> Output {
-        Command::new(env!("CARGO_BIN_EXE_kubectl-sealane"))
-            .args(["render", "--roots", "roots.json", "--image", IMAGE, "--control-ca", "ca.crt", "-f", file])
-            .args(more)
-            .current_dir(self.0.path())
-            .env("KUBECONFIG", "/nonexistent")
-            .env("HOME", self.0.path())
-            .output()
-            .unwrap()
+        self.0.run(&words(file, more))
     }
 
     /// The objects that were rendered, and what was said.
@@ -57,10 +52,14 @@ impl Desk {
 
     #[track_caller]
     fn refused(&self, file: &str, more: &[&str]) -> String {
-        let output = self.run(file, more);
-        assert_eq!(output.status.code(), Some(1));
-        String::from_utf8(output.stderr).unwrap()
+        self.0.bad(1, &words(file, more))
     }
+}
+
+/// The words that render `file`.
+fn words<'w>(file: &'w str, more: &[&'w str]) -> Vec<&'w str> {
+    let fixed = ["render", "--roots", "roots.json", "--image", IMAGE, "--control-ca", "ca.crt", "-f", file];
+    [&fixed[..], more].concat()
 }
 
 fn documents(text: &str) -> Vec<Value> {

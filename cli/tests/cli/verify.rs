@@ -55,7 +55,7 @@ fn a_replica_is_verified_check_by_check() {
     assert!(check(&report, "measurement")["seen"].as_str().unwrap().contains("14196d12732f"), "{report:#}");
     assert_eq!(report["policy"]["roots"]["from"], "Roots");
     let words = desk.verify(&sidecar, &[]).into_iter().filter(|word| word != "-o" && word != "json");
-    let text = desk.run(&words.collect::<Vec<_>>());
+    let text = desk.folder.run(&words.collect::<Vec<_>>());
     let text = String::from_utf8(text.stdout).unwrap();
     assert!(text.contains("ok        measurement") && text.contains("PassedDegraded"), "{text}");
 }
@@ -64,7 +64,7 @@ fn a_replica_is_verified_check_by_check() {
 fn an_auditor_that_the_policy_does_not_list_is_told_what_to_do() {
     let desk = Desk::new();
     let sidecar = Sidecar::start(&desk, "ranker-0", &document(&desk, 1));
-    desk.good(&["policy", "keygen", "--auditor", "--out", "stranger.pem"]);
+    desk.folder.good(&["policy", "keygen", "--auditor", "--out", "stranger.pem"]);
     let report = desk.fails(&sidecar, &["--key", "stranger.pem"]);
     assert_eq!(checks(&report, "failed"), ["admission"]);
     let admission = check(&report, "admission");
@@ -149,7 +149,7 @@ fn a_policy_that_the_trusted_owners_did_not_sign_judges_nobody() {
     let desk = Desk::new();
     let sidecar = Sidecar::start(&desk, "ranker-0", &document(&desk, 1));
     desk.sign("strangers.json", &document(&desk, 1), &[7, 8]);
-    let refused = desk.run(&desk.verify(&sidecar, &["--policy", "strangers.json"]));
+    let refused = desk.folder.run(&desk.verify(&sidecar, &["--policy", "strangers.json"]));
     let errors = String::from_utf8(refused.stderr).unwrap();
     assert_eq!(refused.status.code(), Some(1), "{errors}");
     assert!(errors.contains("does not hold against the roots of roots.json"), "{errors}");
@@ -196,7 +196,7 @@ fn simulated_evidence_is_judged_only_when_asked_for() {
     let sidecar = Sidecar::start(&desk, "ranker-0", &document(&desk, 1));
     let words: Vec<String> =
         desk.verify(&sidecar, &[]).into_iter().filter(|word| word != "--simulated").collect();
-    let refused = desk.run(&words);
+    let refused = desk.folder.run(&words);
     assert_eq!(refused.status.code(), Some(1));
     let report: Value = serde_json::from_slice(&refused.stdout).unwrap();
     assert_eq!(check(&report, "evidence format")["reason"], "SimulationNotAllowed");
@@ -218,10 +218,7 @@ fn who_is_no_sidecar_fails() {
 #[test]
 fn bad_usage_exits_with_two() {
     let desk = Desk::new();
-    let code = |words: &[&str]| {
-        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-        desk.run(&words).status.code()
-    };
+    let code = |words: &[&str]| desk.folder.run(words).status.code();
     assert_eq!(code(&["verify"]), Some(2), "no Peer");
     assert_eq!(code(&["verify", "ranker"]), Some(2), "no key");
     assert_eq!(code(&["verify", "No_Name", "--key", "auditor.pem"]), Some(2));
@@ -232,14 +229,14 @@ fn bad_usage_exits_with_two() {
 fn an_auditor_s_key_is_for_its_owner_alone_and_no_other_kind_of_key() {
     use std::os::unix::fs::PermissionsExt as _;
     let desk = Desk::new();
-    let mode = std::fs::metadata(desk.path("auditor.pem")).unwrap().permissions().mode();
+    let mode = std::fs::metadata(desk.folder.path("auditor.pem")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
-    let printed = desk.good(&["policy", "keygen", "--auditor", "--out", "other.pem", "-o", "json"]);
+    let printed = desk.folder.good(&["policy", "keygen", "--auditor", "--out", "other.pem", "-o", "json"]);
     let printed: Value = serde_json::from_str(&printed).unwrap();
     assert_eq!(printed["auditors"], json!({"publicKeys": [printed["publicKey"]]}));
-    desk.good(&["policy", "keygen", "--out", "owner.pem"]);
-    let errors = desk.bad(&["verify", "ranker", "--key", "owner.pem"]);
+    desk.folder.good(&["policy", "keygen", "--out", "owner.pem"]);
+    let errors = desk.folder.bad(1, &["verify", "ranker", "--key", "owner.pem"]);
     assert!(errors.contains("is no auditor's key"), "{errors}");
-    let errors = desk.bad(&["policy", "keygen", "--auditor", "--out", "other.pem"]);
+    let errors = desk.folder.bad(1, &["policy", "keygen", "--auditor", "--out", "other.pem"]);
     assert!(errors.contains("never overwritten"), "{errors}");
 }

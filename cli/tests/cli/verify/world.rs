@@ -1,8 +1,6 @@
 //! A desk with keys and policies, and sidecars.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
-use std::process::{Command, Output};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -25,7 +23,8 @@ use sealane_simulated::forge::Dates;
 use sealane_simulated::{MEASUREMENT, Platform, host_data, tdx};
 use sealane_types::{PodIdentity, Provider as ProviderWord, PublicKey, RootSource, Roots, SignedChain};
 use serde_json::{Value, json};
-use tempfile::TempDir;
+
+use crate::folder::Folder;
 
 /// Longest wait for anything; generous, because machines that run tests are busy.
 pub(crate) const LIMIT: Duration = Duration::from_secs(120);
@@ -129,57 +128,23 @@ pub(crate) fn signed(document: &Value, owners: &[u8]) -> SignedChain {
 
 /// A folder in which an auditor works: `auditor.pem`, `roots.json`, and `policy.json` of epoch 1.
 pub(crate) struct Desk {
-    folder: TempDir,
+    pub(crate) folder: Folder,
     auditor: String,
 }
 
 impl Desk {
     pub(crate) fn new() -> Self {
-        let mut desk = Self { folder: TempDir::new().unwrap(), auditor: String::new() };
-        let made = desk.good(&["policy", "keygen", "--auditor", "--out", "auditor.pem", "-o", "json"]);
+        let folder = Folder::new();
+        let made = folder.good(&["policy", "keygen", "--auditor", "--out", "auditor.pem", "-o", "json"]);
         let made: Value = serde_json::from_str(&made).unwrap();
-        desk.auditor = made["publicKey"].as_str().unwrap().to_owned();
-        std::fs::write(desk.path("roots.json"), serde_json::to_string(&roots()).unwrap()).unwrap();
+        folder.write("roots.json", serde_json::to_string(&roots()).unwrap());
+        let desk = Self { folder, auditor: made["publicKey"].as_str().unwrap().to_owned() };
         desk.sign("policy.json", &document(&desk, 1), &[1, 2]);
         desk
     }
 
-    pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
     pub(crate) fn sign(&self, file: &str, document: &Value, owners: &[u8]) {
-        let chain = serde_json::to_string(&signed(document, owners)).unwrap();
-        std::fs::write(self.path(file), chain).unwrap();
-    }
-
-    pub(crate) fn run(&self, arguments: &[String]) -> Output {
-        Command::new(env!("CARGO_BIN_EXE_kubectl-sealane"))
-            .args(arguments)
-            .current_dir(self.folder.path())
-            .env("KUBECONFIG", "/nonexistent")
-            .env("HOME", self.folder.path())
-            .env_remove("SEALANE_AUDITOR_KEY")
-            .output()
-            .unwrap()
-    }
-
-    /// Stdout of a command that succeeds.
-    #[track_caller]
-    pub(crate) fn good(&self, arguments: &[&str]) -> String {
-        let words: Vec<String> = arguments.iter().map(|word| (*word).to_owned()).collect();
-        let output = self.run(&words);
-        assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).unwrap()
-    }
-
-    /// Stderr of a command that fails.
-    #[track_caller]
-    pub(crate) fn bad(&self, arguments: &[&str]) -> String {
-        let words: Vec<String> = arguments.iter().map(|word| (*word).to_owned()).collect();
-        let output = self.run(&words);
-        assert_eq!(output.status.code(), Some(1), "{words:?}");
-        String::from_utf8(output.stderr).unwrap()
+        self.folder.write(file, serde_json::to_string(&signed(document, owners)).unwrap());
     }
 
     /// The words that ask `sidecar` and print JSON; `more` come in place of the usual ones of the same name.
@@ -222,7 +187,7 @@ impl Desk {
 
     #[track_caller]
     fn report(&self, address: SocketAddr, more: &[&str], code: i32) -> Value {
-        let output = self.run(&self.at(address, more));
+        let output = self.folder.run(&self.at(address, more));
         let errors = String::from_utf8_lossy(&output.stderr);
         let report = String::from_utf8_lossy(&output.stdout);
         assert_eq!(output.status.code(), Some(code), "{errors}{report}");
