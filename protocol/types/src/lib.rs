@@ -25,6 +25,8 @@ pub use platform::{
 };
 pub use port::{ForwardPort, InvalidPort, RESERVED_PORTS};
 pub use reason::Reason;
-pub use roots::{INITDATA_ROOTS, PublicKey, RootSource, Roots, Signature, SignedChain, SignedDocument};
+pub use roots::{
+    INITDATA_BYTES_MAX, INITDATA_ROOTS, PublicKey, RootSource, Roots, Signature, SignedChain, SignedDocument,
+};
 pub use stream::{Delivery, Dtype};
 pub use time::UnixSeconds;

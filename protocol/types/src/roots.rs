@@ -27,6 +27,9 @@ words!(
 /// The member of initdata's `data` that holds roots: a JSON list of [`Roots`].
 pub const INITDATA_ROOTS: &str = "sealane-roots.json";
 
+/// Bytes of an initdata that a sidecar reads at most, unpacked.
+pub const INITDATA_BYTES_MAX: usize = 1 << 20;
+
 /// The trust anchor of one policy: `threshold` of `keys` sign its documents.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

@@ -10,13 +10,11 @@ use std::io::Read as _;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use flate2::bufread::GzDecoder;
-use sealane_types::{INITDATA_ROOTS, Roots};
+use sealane_types::{INITDATA_BYTES_MAX, INITDATA_ROOTS, Roots};
 use serde::Deserialize;
 
 /// All annotations of an object have at most so many bytes.
 const ANNOTATION_BYTES_MAX: usize = 256 << 10;
-/// What is measured.
-const TEXT_BYTES_MAX: u64 = 1 << 20;
 
 /// What a guest was started with, as far as the control plane tells.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,7 +25,7 @@ pub struct Initdata(Vec<u8>);
 pub enum InitdataError {
     #[error("the initdata has more bytes than an annotation may have ({ANNOTATION_BYTES_MAX})")]
     TooLong,
-    #[error("the initdata is longer than {TEXT_BYTES_MAX} bytes once it is unpacked")]
+    #[error("the initdata is longer than {INITDATA_BYTES_MAX} bytes once it is unpacked")]
     Inflated,
     #[error("the initdata is gzip in base64, and cannot be unpacked")]
     Packed(#[source] std::io::Error),
@@ -57,13 +55,10 @@ impl Initdata {
             STANDARD.decode(bytes.trim_ascii()).ok().filter(|packed| packed.starts_with(&[0x1f, 0x8b]));
         let Some(packed) = packed else { return Ok(Self(bytes.to_vec())) };
         let mut text = Vec::new();
-        let mut unpacked = GzDecoder::new(&packed[..]).take(TEXT_BYTES_MAX.saturating_add(1));
+        let most = u64::try_from(INITDATA_BYTES_MAX).unwrap_or(u64::MAX);
+        let mut unpacked = GzDecoder::new(&packed[..]).take(most.saturating_add(1));
         unpacked.read_to_end(&mut text).map_err(InitdataError::Packed)?;
-        if u64::try_from(text.len()).is_ok_and(|length| length <= TEXT_BYTES_MAX) {
-            Ok(Self(text))
-        } else {
-            Err(InitdataError::Inflated)
-        }
+        if text.len() <= INITDATA_BYTES_MAX { Ok(Self(text)) } else { Err(InitdataError::Inflated) }
     }
 
     /// The bytes that the guest's platform measures.
@@ -142,7 +137,7 @@ mod tests {
 
     #[test]
     fn what_is_unpacked_is_bounded() {
-        let most = usize::try_from(TEXT_BYTES_MAX).unwrap();
+        let most = INITDATA_BYTES_MAX;
         assert_eq!(Initdata::read(packed(&vec![b' '; most]).as_bytes()).unwrap().measured().len(), most);
         // Its end is missing, and nobody gets so far.
         let mut bomb = packed(&vec![b' '; most * 64]);

@@ -10,7 +10,7 @@ use flate2::write::GzEncoder;
 
 use sealane_sidecar::config::initdata::Initdata;
 use sealane_sidecar::config::{ConfigError, environment, file};
-use sealane_types::INITDATA_ROOTS;
+use sealane_types::{INITDATA_BYTES_MAX, INITDATA_ROOTS};
 
 use crate::seeds;
 
@@ -67,9 +67,6 @@ pub(super) fn yaml(data: &[u8]) {
     let desired = config.fixed.expect("a file is the whole desired state");
     assert!(desired.sessions.len() <= sealane_sidecar::desired::SESSIONS_MAX);
 }
-
-/// The most that is measured, as Kata has it.
-const INITDATA_BYTES_MAX: usize = 1 << 20;
 
 /// The annotation as it comes, and the same bytes packed as Kata has them packed: what is measured is what was packed.
 pub(super) fn initdata(data: &[u8]) {
