@@ -49,6 +49,7 @@ pub fn appraise(
         assurance,
         degradations,
         evidence_time: now,
+        counts_until: claims.lasts(&policy.document().collateral),
         evidence: None,
         edition: 0,
     })
@@ -92,7 +93,8 @@ pub fn rejudge(
 ) -> Result<VerifiedPeer, Rejection> {
     let shown = Shown { claims: &held.claims, at: held.evidence_time, workload: held.workload.as_ref() };
     let Verdict { assurance, degradations } = weigh(&shown, &held.trust, &held.peer, policy, now)?;
-    Ok(VerifiedPeer { assurance, degradations, ..held.clone() })
+    let counts_until = held.claims.lasts(&policy.document().collateral);
+    Ok(VerifiedPeer { assurance, degradations, counts_until, ..held.clone() })
 }
 
 /// Judges a peer again from the evidence that it showed: what `collateral` says now of its platform may differ from what

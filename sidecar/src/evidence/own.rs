@@ -68,7 +68,9 @@ impl Own {
             let now = standing.borrow_and_update().clone();
             let state = appraisal.appraise(&now).await;
             let wait = match &state {
-                OwnEvidence::Verified(peer) => renew_after(ends(peer, &now), appraisal.clock.unix()),
+                OwnEvidence::Verified(peer) => {
+                    renew_after([peer.expires(), peer.counts_until()], appraisal.clock.unix())
+                }
                 OwnEvidence::Refused { .. } => RETRY_AFTER,
             };
             *self.state.lock().unwrap_or_else(PoisonError::into_inner) = state;
@@ -81,15 +83,6 @@ impl Own {
             }
         }
     }
-}
-
-/// When what the evidence of `peer` rests on is over, and when it counts no longer under the policy.
-fn ends(peer: &VerifiedPeer, standing: &Standing) -> [UnixSeconds; 2] {
-    let counts = match standing {
-        Standing::InForce(held) => peer.claims().lasts(&held.policy.document().collateral),
-        Standing::Closed { .. } => peer.expires(),
-    };
-    [peer.expires(), counts]
 }
 
 /// The wait until the next appraisal: from time to time, and once an end is past, since the verdict is another one then.

@@ -60,6 +60,7 @@ pub struct VerifiedPeer {
     pub(super) assurance: Assurance,
     pub(super) degradations: Vec<Degradation>,
     pub(super) evidence_time: UnixSeconds,
+    pub(super) counts_until: UnixSeconds,
     /// What was judged, where collateral that changes later may change the verdict.
     pub(super) evidence: Option<Arc<Evidence>>,
     pub(super) edition: u64,
@@ -137,10 +138,18 @@ impl VerifiedPeer {
         self.claims.expires()
     }
 
-    /// As [`Self::expires`], for whoever shows it: nothing under a pinned key ends by itself.
+    /// The last second in which it counts under the policy that it was judged by, whose grace may let what is over count for
+    /// longer, and whose `maxAgeSeconds` for less.
+    #[must_use]
+    pub const fn counts_until(&self) -> UnixSeconds {
+        self.counts_until
+    }
+
+    /// When something has to be renewed, for whoever shows it: by the vendor's word or the policy's, whichever comes first.
+    /// Nothing under a pinned key ends by itself.
     #[must_use]
     pub fn ends(&self) -> Option<UnixSeconds> {
-        Some(self.expires()).filter(|expires| *expires != UnixSeconds::NEVER)
+        Some(self.expires().min(self.counts_until)).filter(|end| *end != UnixSeconds::NEVER)
     }
 
     /// The edition of the collateral that it was judged by ([`crate::Collateral::edition`]).

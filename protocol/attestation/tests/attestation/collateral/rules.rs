@@ -201,6 +201,9 @@ fn collateral_is_no_older_than_the_owners_sign_whatever_its_vendor_says() {
     let held = judged(&snp_message(&policy), &policy, &assembled(issued(day - 600)), now()).unwrap();
     let end = held.claims().lasts(&aged);
     assert!(end.0.abs_diff(now().0 + 600) <= 5, "{end:?}");
+    assert_eq!((held.counts_until(), held.ends()), (end, Some(end)), "and it is told ahead");
+    let lenient = rejudge(&held, &policy_with(CollateralRules::default()), now()).unwrap();
+    assert_eq!(lenient.ends(), Some(held.expires()), "the vendor's own end under a later epoch");
     let graced = policy_with(CollateralRules { grace_seconds: 3600, ..aged });
     for policy in [&policy, &graced] {
         let at = |seconds: u64| UnixSeconds(end.0 + seconds);
