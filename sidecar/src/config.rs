@@ -137,12 +137,9 @@ pub enum ConfigError {
         #[source]
         source: std::io::Error,
     },
-    #[error("{path} is not a valid configuration")]
-    Yaml {
-        path: PathBuf,
-        #[source]
-        source: serde_norway::Error,
-    },
+    /// `problem` names the line and shows it.
+    #[error("{path} is not a valid configuration: {problem}")]
+    Yaml { path: PathBuf, problem: String },
     #[error("{name} cannot be {found} (an example is `forward: {{listen: 18001, target: 8001}}`)")]
     Port {
         name: &'static str,

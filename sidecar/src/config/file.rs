@@ -155,8 +155,8 @@ pub fn parse(bytes: &[u8], path: &Path, read: Read<'_>) -> Result<Config, Config
     if bytes.len() > FILE_BYTES_MAX {
         return Err(ConfigError::TooMany { name: "the configuration file's bytes", max: FILE_BYTES_MAX });
     }
-    let file: File = serde_norway::from_slice(bytes)
-        .map_err(|source| ConfigError::Yaml { path: path.to_owned(), source })?;
+    let file: File = serde_saphyr::from_slice(bytes)
+        .map_err(|error| ConfigError::Yaml { path: path.to_owned(), problem: error.to_string() })?;
     let directory = path.parent().unwrap_or(Path::new("."));
     let beside = |name: &Path| directory.join(name);
     let pod = PodIdentity::new(&file.namespace, &file.pod, &file.uid)

@@ -134,11 +134,11 @@ fn mistakes_in_the_file_are_named() {
     let path = directory.path().join("embedder.yaml");
     let good = std::fs::read_to_string(&path).unwrap();
     for (from, to, expected) in [
-        ("peer: embedder\n", "peer: Embedder\n", "valid"),
-        ("listen: 127.0.0.1:14710", "listen: localhost", "valid"),
+        ("peer: embedder\n", "peer: Embedder\n", "peer: Embedder"),
+        ("listen: 127.0.0.1:14710", "listen: localhost", "invalid socket address"),
         ("rootsFile: roots.json", "rootsFile: missing.json", "missing.json"),
-        ("direction: Sending", "direction: Sideways", "valid"),
-        ("provider: Simulated", "unknown: field", "valid"),
+        ("direction: Sending", "direction: Sideways", "Receiving"),
+        ("provider: Simulated", "unknown: field", "unknown field `unknown`, expected one of namespace"),
     ] {
         assert!(good.contains(from), "{from}");
         std::fs::write(&path, good.replacen(from, to, 1)).unwrap();
