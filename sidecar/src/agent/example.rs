@@ -46,9 +46,9 @@ pub(super) fn running(name: &str, container: char, image: char) -> PodContainer 
     }
 }
 
-/// The runtime's name for the image with a digest.
-fn image_name(image: char) -> String {
-    format!("sha256:{image}0")
+/// The runtime's name for the image with a digest: another digest, of its configuration.
+pub(super) fn image_name(image: char) -> String {
+    format!("sha256:{}", format!("{image}0").repeat(32))
 }
 
 /// What the runtime knows of images, each under a digest.

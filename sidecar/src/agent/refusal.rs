@@ -23,14 +23,14 @@ pub(super) enum Refusal {
     OtherPod,
     #[error("only the container `sealane` gets evidence, and container `{0}` asked")]
     OtherContainer(String),
-    #[error("container `sealane` runs {0}, which is not among the agent's sidecarDigests")]
+    #[error("the image of container `sealane` is {0}, which is not among the agent's sidecarDigests")]
     OtherSidecar(Digest),
     #[error("the image of container `{0}` is not given by digest in the pod's spec")]
     ImageByTag(String),
     #[error("container `{container}` runs, or ran, another image than {image}, which the pod asks for")]
     OtherImage { container: String, image: Digest },
     #[error(
-        "the container runtime knows no digest of the image of container `{0}`: it was loaded on the node, or is there no more"
+        "the container runtime knows no digest of the image of container `{0}`: it was loaded on the node, or removed from it"
     )]
     UnknownImage(String),
     #[error("the kubelet and the container runtime know the pod by different names")]
@@ -54,6 +54,8 @@ pub(super) enum Refusal {
     TooOften,
     #[error("too many questions on this node")]
     Busy,
+    #[error("kubelet, container runtime and platform together took too long")]
+    TooSlow,
 
     // The node.
     #[error("the kubelet could not be asked")]
@@ -74,6 +76,7 @@ impl Refusal {
                 | Self::UndeclaredContainer(_)
                 | Self::TooOften
                 | Self::Busy
+                | Self::TooSlow
                 | Self::Kubelet(_)
                 | Self::Runtime(_)
         )

@@ -26,8 +26,8 @@ use container::{ImageDigests, PodContainer};
 const DEADLINE: Duration = Duration::from_secs(2);
 /// Pods about which the runtime is asked at the same time; the kubelet asks it, too.
 const PODS_AT_ONCE_MAX: usize = 4;
-const LOOK: Duration = Duration::from_secs(10);
-/// So often in a row nobody listened: a runtime is back within seconds.
+const LOOK: Duration = Duration::from_secs(2);
+/// So often in a row nobody listened.
 const REFUSALS_MAX: u32 = 3;
 /// A pod has a few containers, and a runtime keeps one that ended for each.
 const CONTAINERS_MAX: usize = 256;
@@ -69,8 +69,6 @@ pub(super) struct Runtime {
     places: Semaphore,
     /// How long the runtime may take; [`DEADLINE`] but in tests.
     deadline: Duration,
-    /// How often its socket is looked at; [`LOOK`] but in tests.
-    look: Duration,
 }
 
 impl Runtime {
@@ -90,7 +88,7 @@ impl Runtime {
             RuntimeServiceClient::new(channel.clone()).max_decoding_message_size(MESSAGE_BYTES_MAX);
         let images = ImageServiceClient::new(channel).max_decoding_message_size(MESSAGE_BYTES_MAX);
         let places = Semaphore::new(PODS_AT_ONCE_MAX);
-        Ok(Self { socket: socket.to_owned(), containers, images, places, deadline: DEADLINE, look: LOOK })
+        Ok(Self { socket: socket.to_owned(), containers, images, places, deadline: DEADLINE })
     }
 
     /// Resolves when nobody has listened at the socket for a while. A runtime that starts again makes another socket in its
@@ -98,7 +96,7 @@ impl Runtime {
     pub(super) async fn gone(&self) {
         let mut refusals = 0;
         while refusals < REFUSALS_MAX {
-            tokio::time::sleep(self.look).await;
+            tokio::time::sleep(LOOK).await;
             refusals = match UnixStream::connect(&self.socket).await {
                 Ok(_) => 0,
                 Err(_) => refusals.saturating_add(1),
@@ -117,7 +115,9 @@ impl Runtime {
     }
 
     async fn ask_images(&self, containers: &[PodContainer]) -> Result<ImageDigests, RuntimeError> {
-        let names: BTreeSet<&str> = containers.iter().map(|container| container.image.as_str()).collect();
+        let names = containers.iter().map(|container| container.image.as_str());
+        // What a tag names now is not what runs.
+        let names: BTreeSet<&str> = names.filter(|name| container::is_content(name)).collect();
         let mut images = ImageDigests::new();
         for name in names {
             let request = ImageStatusRequest { image: Some(ImageSpec { image: name.to_owned() }) };

@@ -22,6 +22,8 @@ use crate::rate::{RateLimit, SharedBucket};
 
 /// From connect to the last byte of the answer; a sidecar waits a little longer.
 const DEADLINE: Duration = Duration::from_secs(7);
+/// To know the answer. What takes longer is told, and asked for again.
+const ANSWER_DEADLINE: Duration = Duration::from_millis(6_500);
 /// Questions of one pod: a burst, then so many per second. A pair of sidecars quotes once per re-attestation.
 const POD: RateLimit = RateLimit::per_second(16, 2);
 /// Quotes of the whole node, for sidecars that were identified: nobody else takes any of them.
@@ -148,7 +150,8 @@ impl Socket {
     }
 
     async fn converse(&self, stream: &mut UnixStream) -> Result<(), MessageError> {
-        let answer = match self.answer(stream).await {
+        let answer = tokio::time::timeout(ANSWER_DEADLINE, self.answer(stream)).await;
+        let answer = match answer.unwrap_or(Err(Refusal::TooSlow)) {
             Ok(answer) => answer,
             Err(refusal) => {
                 let words = refusal.words();

@@ -12,14 +12,13 @@ use tokio::net::UnixStream;
 use tonic::transport::{Channel, Endpoint};
 
 use super::*;
+use crate::agent::example::UID;
 use crate::agent::kubelet::pod::Pod;
 use crate::agent::kubelet::{KubeletError, ListPods};
 use crate::agent::quoter::Quoter;
 use crate::agent::runtime::container::{ImageDigests, PodContainer};
 use crate::agent::runtime::{AskRuntime, RuntimeError};
 use crate::evidence::{Provider, ProviderError, Quote, QuoteRequest};
-
-const UID: &str = "6f1c8c0e-9d5e-4a51-8d6f-2f4f6e0c8a11";
 
 #[derive(Debug)]
 struct Nothing;

@@ -44,6 +44,12 @@ pub(super) fn of_pod(uid: &str) -> cri::ContainerFilter {
     cri::ContainerFilter { label_selector: [(POD_UID.to_owned(), uid.to_owned())].into() }
 }
 
+/// Whether a name of an image says what is in it: `sha256:<64 digits>`, the digits alone, or `app@sha256:<64 digits>`.
+pub(super) fn is_content(name: &str) -> bool {
+    let digits = name.rsplit_once("sha256:").map_or(name, |(_, digits)| digits);
+    digits.parse::<Digest>().is_ok()
+}
+
 /// Digests of an image by the names under which it was pulled. One that was built or loaded on the node has none.
 pub(super) fn digests(image: Option<cri::Image>) -> BTreeSet<Digest> {
     let names = image.unwrap_or_default().repo_digests;

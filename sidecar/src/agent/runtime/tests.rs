@@ -17,7 +17,7 @@ use tonic::transport::Server;
 use tonic::{Request, Response, Status};
 
 use super::*;
-use crate::agent::example::{OTHER_UID, UID, containers, id, running};
+use crate::agent::example::{OTHER_UID, UID, containers, id, image_name, running};
 
 /// Longest wait for anything; generous, because machines that run tests are busy.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -109,14 +109,17 @@ fn listed(name: &str, container: char, image: &str, uid: &str) -> Container {
     }
 }
 
-fn pulled(image: &str, digest: char) -> (String, Vec<String>) {
-    (image.to_owned(), vec![format!("registry.example/x@sha256:{}", id(digest))])
+fn pulled(digest: char) -> (String, Vec<String>) {
+    (image_name(digest), vec![format!("registry.example/x@sha256:{}", id(digest))])
 }
 
 fn pair() -> Fake {
     Fake {
-        containers: vec![listed("sealane", '1', "sha256:a0", UID), listed("app", '2', "sha256:b0", UID)],
-        images: [pulled("sha256:a0", 'a'), pulled("sha256:b0", 'b')].into(),
+        containers: vec![
+            listed("sealane", '1', &image_name('a'), UID),
+            listed("app", '2', &image_name('b'), UID),
+        ],
+        images: [pulled('a'), pulled('b')].into(),
         silent: false,
     }
 }
@@ -125,8 +128,8 @@ fn pair() -> Fake {
 async fn containers_are_listed_with_the_digests_of_their_images() {
     let mut fake = pair();
     fake.containers[1].state = ContainerState::ContainerExited.into();
-    fake.images.get_mut("sha256:a0").unwrap().extend(["garbage".to_owned(), "x@sha256:00".to_owned()]);
-    fake.images.get_mut("sha256:a0").unwrap().push(format!("x@sha256:{}", id('c')));
+    let names = ["garbage".to_owned(), "x@sha256:00".to_owned(), format!("x@sha256:{}", id('c'))];
+    fake.images.get_mut(&image_name('a')).unwrap().extend(names);
     let serving = Serving::start(fake);
     let runtime = serving.runtime();
     let found = runtime.containers(UID).await.unwrap();
@@ -134,26 +137,29 @@ async fn containers_are_listed_with_the_digests_of_their_images() {
     assert_eq!(found, [running("sealane", '1', 'a'), ended]);
     let known = runtime.images(&found).await.unwrap();
     let digest = |digit: char| id(digit).parse().unwrap();
-    let expected = [("sha256:a0", vec![digest('a'), digest('c')]), ("sha256:b0", vec![digest('b')])];
-    let expected = expected.map(|(name, digests)| (name.to_owned(), digests.into_iter().collect()));
+    let expected = [('a', vec![digest('a'), digest('c')]), ('b', vec![digest('b')])];
+    let expected = expected.map(|(name, digests)| (image_name(name), digests.into_iter().collect()));
     assert_eq!(known, ImageDigests::from(expected));
 }
 
 #[tokio::test]
 async fn an_image_that_is_not_there_has_no_digest() {
     let mut fake = pair();
-    fake.images.remove("sha256:b0");
+    fake.images.remove(&image_name('b'));
+    // One that a runtime names by its tag says nothing of what runs.
+    fake.images.insert("registry.example/x:1".to_owned(), vec![format!("x@sha256:{}", id('c'))]);
+    let tagged = PodContainer { image: "registry.example/x:1".to_owned(), ..running("x", '3', 'c') };
     let serving = Serving::start(fake);
-    let known = serving.runtime().images(&containers()).await.unwrap();
-    assert_eq!(known["sha256:b0"], BTreeSet::new());
-    assert_eq!(known["sha256:a0"].len(), 1);
+    let known = serving.runtime().images(&[containers(), vec![tagged]].concat()).await.unwrap();
+    let expected = [(image_name('a'), [id('a').parse().unwrap()].into()), (image_name('b'), BTreeSet::new())];
+    assert_eq!(known, ImageDigests::from(expected));
 }
 
 #[tokio::test]
 async fn containers_of_other_pods_are_left_out_even_if_they_are_listed() {
     let mut fake = pair();
-    fake.containers.push(listed("stranger", '3', "sha256:a0", OTHER_UID));
-    fake.containers.push(Container { labels: HashMap::new(), ..listed("bare", '4', "sha256:a0", UID) });
+    fake.containers.push(listed("stranger", '3', &image_name('a'), OTHER_UID));
+    fake.containers.push(Container { labels: HashMap::new(), ..listed("bare", '4', &image_name('a'), UID) });
     let found = Serving::start(fake).runtime().containers(UID).await.unwrap();
     assert_eq!(found.len(), 2);
 }
@@ -198,13 +204,12 @@ async fn a_pod_waits_for_those_before_it() {
     runtime.in_turn(async { Ok(()) }).await.unwrap();
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_socket_at_which_nobody_listens_any_more_is_noticed() {
     let mut serving = Serving::start(pair());
-    let runtime = Runtime { look: Duration::from_millis(1), ..serving.runtime() };
-    runtime.containers(UID).await.unwrap();
+    let runtime = serving.runtime();
     let mut gone = Box::pin(runtime.gone());
-    assert!(futures::poll!(&mut gone).is_pending());
+    tokio::time::timeout(LIMIT, &mut gone).await.expect_err("it serves");
     serving.stop.notify_one();
     (&mut serving.server).await.unwrap();
     tokio::time::timeout(LIMIT, gone).await.unwrap();

@@ -1,7 +1,7 @@
 //! Real processes at a real socket; only the process file system, the kubelet and the runtime are stood in for.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use futures::future::{BoxFuture, FutureExt as _};
 use sealane_attestation::binding::{ReportSubject, report_data};
@@ -53,6 +53,8 @@ impl Provider for Plain {
 #[derive(Debug)]
 struct Listed {
     pods: Mutex<Option<Arc<Vec<Pod>>>>,
+    /// Whether the kubelet is silent.
+    hangs: AtomicBool,
     containers: Mutex<Option<Vec<PodContainer>>>,
     /// How often images were asked for.
     images: AtomicUsize,
@@ -60,6 +62,9 @@ struct Listed {
 
 impl ListPods for Listed {
     fn pods(&self) -> BoxFuture<'_, Result<Arc<Vec<Pod>>, KubeletError>> {
+        if self.hangs.load(Ordering::SeqCst) {
+            return std::future::pending().boxed();
+        }
         let pods = self.pods.lock().unwrap().clone().ok_or(KubeletError::TimedOut);
         async { pods }.boxed()
     }
@@ -93,6 +98,7 @@ impl Node {
         std::fs::write(own.join("cgroup"), format!("0::/kubepods/pod{UID}/{}\n", id(container))).unwrap();
         let listed = Arc::new(Listed {
             pods: Mutex::new(Some(Arc::new(vec![read(pod)]))),
+            hangs: AtomicBool::new(false),
             containers: Mutex::new(Some(containers())),
             images: AtomicUsize::new(0),
         });
@@ -226,6 +232,13 @@ async fn what_cannot_be_known_now_is_not_yet() {
     *node.listed.containers.lock().unwrap() = Some(containers());
     *node.listed.pods.lock().unwrap() = None;
     assert_not_yet(&quote(&path).await, "the kubelet could not be asked");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_too_long_is_told_to_ask_again() {
+    let node = Node::new(pod(), '1');
+    node.listed.hangs.store(true, Ordering::SeqCst);
+    assert_not_yet(&quote(&node.socket(UID)).await, "took too long");
 }
 
 /// A pod may have many containers, each with an image of its own.
