@@ -147,6 +147,12 @@ pub fn load(path: &Path) -> Result<Config, ConfigError> {
     Ok(config)
 }
 
+/// `yes` is a word and no truth value, as in YAML 1.2. By default the library bounds events, depth and what aliases make,
+/// and refuses duplicate keys and a second document.
+fn strict() -> serde_saphyr::Options {
+    serde_saphyr::options! { strict_booleans: true }
+}
+
 /// Reads what stands in the file at `path`; `read` yields the files that it names.
 ///
 /// # Errors
@@ -155,7 +161,7 @@ pub fn parse(bytes: &[u8], path: &Path, read: Read<'_>) -> Result<Config, Config
     if bytes.len() > FILE_BYTES_MAX {
         return Err(ConfigError::TooMany { name: "the configuration file's bytes", max: FILE_BYTES_MAX });
     }
-    let file: File = serde_saphyr::from_slice(bytes)
+    let file: File = serde_saphyr::from_slice_with_options(bytes, strict())
         .map_err(|error| ConfigError::Yaml { path: path.to_owned(), problem: error.to_string() })?;
     let directory = path.parent().unwrap_or(Path::new("."));
     let beside = |name: &Path| directory.join(name);
@@ -177,7 +183,7 @@ pub fn parse(bytes: &[u8], path: &Path, read: Read<'_>) -> Result<Config, Config
     };
     let key_file = key_file(file.provider, file.key_file.as_deref().map(beside))?;
     let directory = file.collateral.directory.as_deref().map(beside);
-    let state = file.state.as_deref().map(beside);
+    let state = file.state.as_deref().filter(|state| !state.as_os_str().is_empty()).map(beside);
     let fetch = file.collateral.fetch.map(|fetch| sources(fetch, &beside, read)).transpose()?;
     let collateral = CollateralSources { directory, fetch };
     let sessions = sessions(file.sessions)?;

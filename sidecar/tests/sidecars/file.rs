@@ -148,6 +148,24 @@ fn mistakes_in_the_file_are_named() {
 }
 
 #[test]
+fn what_is_no_single_plain_document_is_refused() {
+    let directory = examples();
+    let path = directory.path().join("embedder.yaml");
+    let good = std::fs::read_to_string(&path).unwrap();
+    for (text, expected) in [
+        (String::new(), "end of input"),
+        (format!("{good}\n---\n{good}"), "multiple YAML documents"),
+        (format!("{good}\npeer: ranker\n"), "duplicate mapping key: peer"),
+        (format!("{good}\nhostNetwork: yes\n"), "invalid boolean"),
+        (format!("peer: {}", "[".repeat(100_000)), "expected string scalar"),
+    ] {
+        std::fs::write(&path, text).unwrap();
+        let error = file::load(&path).unwrap_err().to_string();
+        assert!(error.contains(expected), "{expected}: {error}");
+    }
+}
+
+#[test]
 fn a_file_can_declare_a_forward() {
     let directory = examples();
     let path = directory.path().join("embedder.yaml");
