@@ -194,4 +194,17 @@ mod tests {
         path.on_newest(address(1), 100);
         assert_eq!(path.due(), None, "it is where it was");
     }
+
+    #[test]
+    fn answers_count_for_what_goes_to_an_address() {
+        let mut path = Path::new(address(1));
+        path.try_out(address(2), [7; 8], 400, NOW);
+        path.on_challenge(address(2), [9; 8], 9_000);
+        let answer = path.next_packet(NOW, 9).unwrap();
+        assert_eq!((answer.to, answer.bytes, answer.answers), (address(2), DATAGRAM_BYTES_MIN, true));
+        assert_eq!(path.next_packet(NOW, 9), None, "three times what came is spent");
+        path.on_challenge(address(3), [9; 8], 50);
+        let answer = path.next_packet(NOW, 9).unwrap();
+        assert_eq!((answer.to, answer.bytes), (address(3), 50), "no more than the question");
+    }
 }

@@ -5,6 +5,9 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use sealane_protocol::Moment;
+use sealane_protocol::datagram::{Greeter, Greeting, ResetKey};
+use sealane_protocol::keys::Secret;
 use sealane_sidecar::desired::Desired;
 use sealane_sidecar::handoff::LaneFailure;
 use sealane_types::{Carrier, Reason};
@@ -16,6 +19,7 @@ use tokio::task::JoinSet;
 
 use crate::client::{Receiver, cross, parcel, passing_on, sender};
 use crate::device::metric;
+use crate::strangers::Os;
 use crate::support::{Plan, Sidecar, document, loopback, signed, tell, until, within};
 use crate::trust::refused_for;
 
@@ -131,42 +135,91 @@ async fn a_restarted_receiver_is_found_again() {
     tell(&format!("from the end of a receiver to a tensor at the next one: {:?}", began.elapsed()));
 }
 
-/// Carries datagrams of one connection from whoever dials `near` to `far` and back, and keeps the last packet that came back.
+/// Carries datagrams of one connection from whoever dials `near` to `far` and back, and keeps the last packet each way.
 struct Tap {
+    near: Arc<UdpSocket>,
     far: Arc<UdpSocket>,
+    dialler: watch::Receiver<Option<SocketAddr>>,
+    there: watch::Receiver<Vec<u8>>,
     back: watch::Receiver<Vec<u8>>,
     _tasks: JoinSet<()>,
 }
 
 impl Tap {
-    async fn between(near: UdpSocket, far: SocketAddr) -> Self {
-        let (near, beyond) = (Arc::new(near), Arc::new(UdpSocket::bind(loopback()).await.unwrap()));
-        beyond.connect(far).await.unwrap();
-        let (dialler, dialled) = watch::channel(None);
-        let (kept, back) = watch::channel(Vec::new());
-        let (from, to) = (Arc::clone(&near), Arc::clone(&beyond));
+    /// A tap, and where it is dialled.
+    async fn before(to: SocketAddr) -> (Self, SocketAddr) {
+        let near = Arc::new(UdpSocket::bind(loopback()).await.unwrap());
+        let far = Arc::new(UdpSocket::bind(loopback()).await.unwrap());
+        far.connect(to).await.unwrap();
+        let (dialled, dialler) = watch::channel(None);
+        let ((kept_there, there), (kept_back, back)) =
+            (watch::channel(Vec::new()), watch::channel(Vec::new()));
         let mut tasks = JoinSet::new();
+        let (from, to) = (Arc::clone(&near), Arc::clone(&far));
         tasks.spawn(async move {
             let mut datagram = vec![0; 65_536];
             while let Ok((length, source)) = from.recv_from(&mut datagram).await {
-                dialler.send_replace(Some(source));
+                dialled.send_replace(Some(source));
+                keep(&kept_there, &datagram[..length]);
                 // What is lost is sent again.
                 let _ = to.send(&datagram[..length]).await;
             }
         });
-        let from = Arc::clone(&beyond);
+        let (from, to, source) = (Arc::clone(&far), Arc::clone(&near), dialler.clone());
         tasks.spawn(async move {
             let mut datagram = vec![0; 65_536];
             while let Ok(length) = from.recv(&mut datagram).await {
-                if datagram[0] & 0x80 == 0 {
-                    kept.send_replace(datagram[..length].to_vec());
-                }
-                let source = *dialled.borrow();
-                let _ = near.send_to(&datagram[..length], source.unwrap()).await;
+                keep(&kept_back, &datagram[..length]);
+                let source = *source.borrow();
+                let _ = to.send_to(&datagram[..length], source.unwrap()).await;
             }
         });
-        Self { far: beyond, back, _tasks: tasks }
+        let address = near.local_addr().unwrap();
+        (Self { near, far, dialler, there, back, _tasks: tasks }, address)
     }
+
+    /// A packet of the connection that goes there, or comes back.
+    async fn packet(packets: &watch::Receiver<Vec<u8>>) -> Vec<u8> {
+        let mut packets = packets.clone();
+        within("a packet", packets.wait_for(|packet| packet.len() > 40)).await.unwrap().clone()
+    }
+}
+
+fn keep(kept: &watch::Sender<Vec<u8>>, datagram: &[u8]) {
+    let is_packet = datagram[0] & 0x80 == 0;
+    if is_packet {
+        kept.send_replace(datagram.to_vec());
+    }
+}
+
+const DIALS: &str = r#"sealane_dials_total{outcome="connected"} "#;
+
+/// The token that a receiver told is the one that its data port makes after a restart: it ends a connection over which both
+/// sides go on talking.
+#[tokio::test]
+async fn a_receiver_tells_how_it_ends_a_connection() {
+    let chain = signed(&listing(1, &["Udp"]), &[1, 2]);
+    let state = tempfile::tempdir().unwrap();
+    let own = Some(state.path().to_owned());
+    let to = Plan { carrier: UDP, chain: chain.clone(), state: own, ..Plan::receiver() }.start();
+    let (tap, address) = Tap::before(to.address).await;
+    let from = Plan { carrier: UDP, chain, ..Plan::sender(&[address]) }.start();
+    let (lane, events) = sender(&from.lanes).await;
+    let _events = passing_on(events);
+    let mut receiver = Receiver::open(&to.lanes, 8 << 20).await;
+    lane.offer(parcel(0, 1000)).await.unwrap();
+    assert_eq!(receiver.next_taken().await, 0);
+    let mut secret = std::fs::read(state.path().join("reset.key")).unwrap().try_into().unwrap();
+    let key = ResetKey::new(&Secret::take(&mut secret), to.address.port());
+    let successor = Greeter::new(&mut Os).unwrap().with_resets(key);
+    let packet = Tap::packet(&tap.there).await;
+    let (now, mut reset) = (Moment::from_micros(0), [0; 64]);
+    let Greeting::Answer(length) = successor.greet(now, to.address, &packet, &mut reset) else {
+        panic!("it has no such connection")
+    };
+    let dialler = tap.dialler.borrow().unwrap();
+    tap.near.send_to(&reset[..length], dialler).await.unwrap();
+    until("another connection", || metric(&from, DIALS) == Some(2)).await;
 }
 
 /// Who is on the path sees how a dialler calls its connection, and that sidecar's data port answers whoever names to it a
@@ -175,16 +228,14 @@ impl Tap {
 async fn a_data_port_tells_nobody_how_to_end_what_was_dialled_from_another() {
     let chain = signed(&listing(1, &["Udp"]), &[1, 2]);
     let to = Plan { carrier: UDP, chain: chain.clone(), ..Plan::receiver() }.start();
-    let near = UdpSocket::bind(loopback()).await.unwrap();
-    let address = near.local_addr().unwrap();
-    let mut tap = Tap::between(near, to.address).await;
+    let (tap, address) = Tap::before(to.address).await;
     let from = Plan { carrier: UDP, chain, ..Plan::sender(&[address]) }.start();
     let (lane, events) = sender(&from.lanes).await;
     let _events = passing_on(events);
     let mut receiver = Receiver::open(&to.lanes, 8 << 20).await;
     lane.offer(parcel(0, 1000)).await.unwrap();
     assert_eq!(receiver.next_taken().await, 0);
-    let packet = within("a packet", tap.back.wait_for(|packet| packet.len() > 40)).await.unwrap().clone();
+    let packet = Tap::packet(&tap.back).await;
     let attacker = UdpSocket::bind(loopback()).await.unwrap();
     attacker.send_to(&packet, from.address).await.unwrap();
     let mut answer = [0; 64];
@@ -193,8 +244,7 @@ async fn a_data_port_tells_nobody_how_to_end_what_was_dialled_from_another() {
     tap.far.send(&answer[..length]).await.unwrap();
     lane.offer(parcel(1, 1000)).await.unwrap();
     assert_eq!(receiver.next_taken().await, 1);
-    let dials = r#"sealane_dials_total{outcome="connected"} "#;
-    assert_eq!(metric(&from, dials), Some(1), "nothing was cut");
+    assert_eq!(metric(&from, DIALS), Some(1), "nothing was cut");
 }
 
 #[tokio::test]

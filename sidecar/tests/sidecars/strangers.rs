@@ -25,7 +25,7 @@ use tokio::net::TcpStream;
 use crate::client::sender;
 use crate::support::{Plan, Sidecar, clock, document, roots, signed, until, within};
 
-struct Os;
+pub(crate) struct Os;
 
 impl Random for Os {
     fn fill(&mut self, bytes: &mut [u8]) -> Result<(), RandomFailed> {
