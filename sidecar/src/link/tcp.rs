@@ -67,6 +67,11 @@ impl Link {
         let interest = if writing { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE };
         self.stream.ready(interest).await
     }
+
+    /// Waits for room alone, whatever there is to read.
+    pub(crate) async fn writable(&self) -> io::Result<()> {
+        self.stream.writable().await
+    }
 }
 
 /// An end of file and an error say the same: whether it was meant is for the authenticated close to tell.

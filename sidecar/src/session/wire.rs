@@ -127,6 +127,15 @@ impl Wire {
         }
     }
 
+    /// Waits for what a connection that is over still waits for. A stream is not read any more, so that what lies there must
+    /// not wake anybody.
+    pub(super) async fn ready_to_end(&mut self, writing: bool) -> io::Result<()> {
+        match self {
+            Self::Stream(stream) => stream.writable().await,
+            Self::Datagrams(_) => self.ready(writing).await,
+        }
+    }
+
     /// Whether the remote, or the kernel for it, has everything that was said.
     pub(super) fn is_settled(&self) -> bool {
         match self {

@@ -70,6 +70,10 @@ impl Stream {
         self.link.ready(writing).await.map(drop)
     }
 
+    pub(super) async fn writable(&self) -> io::Result<()> {
+        self.link.writable().await
+    }
+
     pub(super) const fn widen(&mut self) {
         self.input.widen();
     }
