@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 use crate::support::{loopback, within};
@@ -54,6 +55,54 @@ impl Path {
     /// Breaks every link; new ones can be made.
     pub(crate) fn cut(&self) {
         self.links.lock().unwrap().drain(..).for_each(|link| link.abort());
+    }
+}
+
+/// One link whose receiver is heard at any time, while what the sender says can be left lying.
+pub(crate) struct OneWay {
+    pub(crate) address: SocketAddr,
+    held: Arc<Notify>,
+    link: JoinHandle<()>,
+}
+
+impl OneWay {
+    pub(crate) async fn to(target: SocketAddr) -> Self {
+        let listener = TcpListener::bind(loopback()).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let held = Arc::new(Notify::new());
+        let hold = Arc::clone(&held);
+        let link = tokio::spawn(async move {
+            let (near, _) = listener.accept().await.unwrap();
+            let far = TcpStream::connect(target).await.unwrap();
+            let (mut near_read, mut near_write) = near.into_split();
+            let (mut far_read, mut far_write) = far.into_split();
+            let there = async {
+                tokio::select! {
+                    () = hold.notified() => {}
+                    _ = tokio::io::copy(&mut near_read, &mut far_write) => {}
+                }
+                // Neither side is told of the other's end.
+                std::future::pending::<()>().await;
+            };
+            let back = async {
+                let _ = tokio::io::copy(&mut far_read, &mut near_write).await;
+                // More than anybody asked for, until the sender is gone.
+                let _ = tokio::io::copy(&mut tokio::io::repeat(0), &mut near_write).await;
+            };
+            tokio::join!(there, back);
+        });
+        Self { address, held, link }
+    }
+
+    /// From now on nothing that the sender says is taken.
+    pub(crate) fn hold(&self) {
+        self.held.notify_one();
+    }
+}
+
+impl Drop for OneWay {
+    fn drop(&mut self) {
+        self.link.abort();
     }
 }
 

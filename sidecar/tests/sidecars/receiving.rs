@@ -6,13 +6,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use sealane_sidecar::handoff::{NoSlot, Parcel, ReadAt, SenderEvent, SlotId, TakeArena, Turn};
+use sealane_sidecar::handoff::{
+    Deliveries, NoSlot, Parcel, ReadAt, ReceiverLane, SenderEvent, SlotId, TakeArena, Turn,
+};
 use sealane_types::Reason;
 use serde_json::json;
 use tokio::sync::Notify;
 
 use crate::client::{Receiver, parcel, passing_on, sender};
-use crate::path::Path;
+use crate::path::{OneWay, Path};
 use crate::support::{LIMIT, Plan, Sidecar, at_rest, document, pair, signed, until, within};
 
 fn settled(events: &[SenderEvent]) -> (BTreeSet<u64>, BTreeSet<u64>) {
@@ -119,6 +121,12 @@ struct Void {
     freed: Arc<Notify>,
 }
 
+impl Void {
+    fn written(&self) -> u64 {
+        self.written.load(Ordering::Relaxed)
+    }
+}
+
 impl TakeArena for Void {
     fn reserve(&self, _: u64) -> Result<SlotId, NoSlot> {
         Ok(SlotId(0))
@@ -144,27 +152,46 @@ fn ended_for_a_reason(sidecar: &Sidecar) -> bool {
     ended.any(|line| !line.ends_with(" 0") && !line.contains(&format!("\"{}\"", Reason::LinkLost)))
 }
 
-/// Keeps one connection busy without pause, and expects `end` to stop it: bytes for which the receiver gave credit need
-/// nothing more from anybody. The first sidecar that `end` leaves has to hear of it; silence would end the connection, too.
-async fn stops_while_busy(end: impl FnOnce(Sidecar, Sidecar) -> Vec<Sidecar>) {
-    // A machine that is slow may take its time to say goodbye.
-    let to = Plan { drain: LIMIT, ..Plan::receiver() }.start();
-    let from = Plan::sender(&[to.address]).start();
+/// Sends a tensor without an end: bytes for which the receiver gave credit need nothing more from anybody. What it
+/// returns keeps the receiver's client there.
+async fn endless(from: &Sidecar, to: &Sidecar) -> (Arc<Void>, (ReceiverLane, Deliveries)) {
     let (lane, events) = sender(&from.lanes).await;
     passing_on(events);
     let arena = Arc::new(Void::default());
     let deadline = tokio::time::Instant::now() + LIMIT;
     let session = "activations".parse().unwrap();
     let opened = to.lanes.open_receiver(session, Arc::clone(&arena) as Arc<_>, deadline);
-    let _client = within("a receiving lane", opened).await.unwrap();
+    let client = within("a receiving lane", opened).await.unwrap();
     let mut endless = parcel(0, 0);
     endless.header.shape = vec![ENDLESS];
     lane.offer(Parcel { source: Arc::new(Zeros), length: ENDLESS, ..endless }).await.unwrap();
-    let written = || arena.written.load(Ordering::Relaxed);
-    until("it is under way", || written() > 8 << 20).await;
+    until("it is under way", || arena.written() > 8 << 20).await;
+    (arena, client)
+}
+
+/// Keeps one connection busy without pause, and expects `end` to stop it. The first sidecar that `end` leaves has to hear
+/// of it; silence would end the connection, too.
+async fn stops_while_busy(end: impl FnOnce(Sidecar, Sidecar) -> Vec<Sidecar>) {
+    // A machine that is slow may take its time to say goodbye.
+    let to = Plan { drain: LIMIT, ..Plan::receiver() }.start();
+    let from = Plan::sender(&[to.address]).start();
+    let (arena, _client) = endless(&from, &to).await;
     let left = end(from, to);
     until("the end of the connection", || ended_for_a_reason(&left[0])).await;
-    at_rest("bytes", written).await;
+    at_rest("bytes", || arena.written()).await;
+}
+
+#[tokio::test]
+async fn a_connection_ends_although_its_remote_takes_nothing_and_says_more() {
+    let to = Plan { drain: LIMIT, ..Plan::receiver() }.start();
+    let path = OneWay::to(to.address).await;
+    let from = Plan::sender(&[path.address]).start();
+    let (arena, _client) = endless(&from, &to).await;
+    path.hold();
+    // By then the sender has no room for more, either.
+    at_rest("bytes", || arena.written()).await;
+    to.drain();
+    until("the end of the connection", || ended_for_a_reason(&from)).await;
 }
 
 /// An epoch in which nobody may send.
