@@ -2,6 +2,7 @@
 
 mod case;
 mod changed;
+mod disk;
 mod files;
 mod load;
 mod nextest;
@@ -170,6 +171,7 @@ pub fn run(root: &Path, scope: &Scope) -> Result<()> {
         }
         return Ok(());
     }
+    disk::make_room(root)?;
     let Some(base) = &scope.changed else {
         let environment = scope.full.seed().map(|seed| (stages::SEED, seed));
         judge(root, &scope.stages(), environment.as_slice())?;
@@ -187,6 +189,7 @@ pub fn run(root: &Path, scope: &Scope) -> Result<()> {
 /// # Errors
 /// As [`run`].
 pub fn gate(root: &Path) -> Result<()> {
+    disk::make_room(root)?;
     let base = changed::base(root);
     let selection = changed::selection(root, base.as_deref())?;
     let full = Parts { named: vec![Part::Gate], all: true };
