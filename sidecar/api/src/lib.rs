@@ -11,73 +11,48 @@ pub mod delta;
 mod drift;
 pub mod put_tensor;
 
-#[allow(
-    missing_debug_implementations,
-    unreachable_pub,
-    clippy::all,
-    clippy::use_self,
-    clippy::large_futures,
-    clippy::allow_attributes_without_reason,
-    reason = "generated code"
-)]
-pub mod control {
-    include!("generated/control.rs");
+/// A module of what was generated for one file of `proto/`.
+macro_rules! generated {
+    ($(#[doc = $doc:literal])* $name:ident, $file:literal $(; $($own:item)*)?) => {
+        $(#[doc = $doc])*
+        #[allow(
+            missing_debug_implementations,
+            unreachable_pub,
+            clippy::all,
+            clippy::use_self,
+            clippy::large_futures,
+            clippy::allow_attributes_without_reason,
+            reason = "generated code"
+        )]
+        pub mod $name {
+            include!(concat!("generated/", $file));
+            $($($own)*)?
+        }
+    };
 }
 
-/// What the kubelet asks of the node agent's CSI driver.
-#[allow(
-    missing_debug_implementations,
-    unreachable_pub,
-    clippy::all,
-    clippy::use_self,
-    clippy::large_futures,
-    clippy::allow_attributes_without_reason,
-    reason = "generated code"
-)]
-pub mod csi {
-    include!("generated/csi.rs");
+generated! {
+    control, "control.rs"
 }
 
-/// How the kubelet comes to know the driver.
-#[allow(
-    missing_debug_implementations,
-    unreachable_pub,
-    clippy::all,
-    clippy::use_self,
-    clippy::large_futures,
-    clippy::allow_attributes_without_reason,
-    reason = "generated code"
-)]
-pub mod registration {
-    include!("generated/registration.rs");
+generated! {
+    /// What the kubelet asks of the node agent's CSI driver.
+    csi, "csi.rs"
 }
 
-/// What the node agent asks of the container runtime.
-#[allow(
-    missing_debug_implementations,
-    unreachable_pub,
-    clippy::all,
-    clippy::use_self,
-    clippy::large_futures,
-    clippy::allow_attributes_without_reason,
-    reason = "generated code"
-)]
-pub mod cri {
-    include!("generated/cri.rs");
+generated! {
+    /// How the kubelet comes to know the driver.
+    registration, "registration.rs"
 }
 
-/// The gRPC door; `proto/door.proto` says what its messages mean.
-#[allow(
-    missing_debug_implementations,
-    unreachable_pub,
-    clippy::all,
-    clippy::use_self,
-    clippy::large_futures,
-    clippy::allow_attributes_without_reason,
-    reason = "generated code"
-)]
-pub mod door {
-    include!("generated/door.rs");
+generated! {
+    /// What the node agent asks of the container runtime.
+    cri, "cri.rs"
+}
+
+generated! {
+    /// The gRPC door; `proto/door.proto` says what its messages mean.
+    door, "door.rs";
 
     pub use crate::put_tensor::PutTensor;
 

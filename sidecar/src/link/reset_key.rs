@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind};
 use std::path::Path;
 
 use sealane_protocol::datagram::ResetKey;
-use sealane_protocol::keys::{Random, Secret};
+use sealane_protocol::keys::{Random, RandomFailed, Secret};
 use zeroize::Zeroizing;
 
 use crate::volume;
@@ -12,16 +12,12 @@ use crate::volume;
 const NAME: &str = "reset.key";
 const KEY_BYTES: usize = 32;
 
-/// The key in `directory` for tokens of `port`, which is made if there is none that can be used. A directory that cannot be written costs the
-/// process after this one its word: remotes wait until they have heard nothing for long enough.
+/// The key in `directory` for tokens of `port`, which is made if there is none that can be used. Where the directory cannot
+/// be written, the process after this one cannot end the connections of this one: their remotes wait for the idle timeout.
 ///
 /// # Errors
 /// There is no randomness.
-pub(crate) fn of(
-    directory: &Path,
-    port: u16,
-    random: &mut dyn Random,
-) -> Result<ResetKey, sealane_protocol::keys::RandomFailed> {
+pub(crate) fn of(directory: &Path, port: u16, random: &mut dyn Random) -> Result<ResetKey, RandomFailed> {
     let path = directory.join(NAME);
     let mut bytes = match read(&path) {
         Ok(bytes) => bytes,
