@@ -53,6 +53,15 @@ impl Finding {
         }
     }
 
+    pub(crate) fn is_false(&self) -> bool {
+        self.status == "False"
+    }
+
+    /// The same of another condition, which depends on this one.
+    pub(crate) fn of(&self, type_: &'static str) -> Self {
+        Self { type_, ..self.clone() }
+    }
+
     /// What is wrong when the finding does not hold.
     pub(crate) fn complaint(&self) -> Option<(&str, &str)> {
         (!self.holds()).then_some((self.reason.as_str(), self.message.as_str()))

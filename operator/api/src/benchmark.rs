@@ -37,7 +37,7 @@ pub use words::{ComparedWith, Level, Placement, Suite};
     printcolumn(
         name = "Ready",
         type_ = "string",
-        json_path = r#".status.conditions[?(@.type=="Scheduled")].status"#
+        json_path = r#".status.conditions[?(@.type=="Ready")].status"#
     ),
     printcolumn(name = "Schedule", type_ = "string", json_path = ".spec.schedule"),
     printcolumn(

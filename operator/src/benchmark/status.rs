@@ -1,7 +1,7 @@
 //! What a Benchmark's status says. Pure.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use sealane_operator_api::well_known::condition::{COMPLETE, DEGRADED, REGRESSED, RUNNING, SCHEDULED};
+use sealane_operator_api::well_known::condition::{COMPLETE, DEGRADED, READY, REGRESSED, RUNNING, SCHEDULED};
 use sealane_operator_api::{
     ActiveRun, Against, BenchmarkStatus, Level, NodePhase, PastRun, Regressed, RunOutcome, word,
 };
@@ -154,10 +154,12 @@ pub(super) fn told(
     mut status: BenchmarkStatus,
 ) -> BenchmarkStatus {
     let now = UnixSeconds(u64::try_from(situation.now.as_second()).unwrap_or_default());
+    let (scheduled, complete) = (scheduled(situation, outlook), complete(&status));
     let findings = vec![
-        scheduled(situation, outlook),
+        ready(&scheduled, &complete),
+        scheduled,
         running(&status),
-        complete(&status),
+        complete,
         regressed(situation, &status),
         transports::recommended(situation, &status),
         degraded(outlook),
@@ -166,6 +168,12 @@ pub(super) fn told(
     status.conditions = conditions(&situation.status.conditions, findings, Some(situation.generation), now);
     status.observed_generation = Some(situation.generation);
     status
+}
+
+/// Runs begin when they are due, and the newest one did not fail.
+fn ready(scheduled: &Finding, complete: &Finding) -> Finding {
+    let decisive = if scheduled.holds() && complete.is_false() { complete } else { scheduled };
+    decisive.of(READY)
 }
 
 fn scheduled(situation: &Situation<'_>, outlook: &Outlook) -> Finding {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
-use sealane_operator_api::well_known::condition::{COMPLETE, DEGRADED, REGRESSED, RUNNING, SCHEDULED};
+use sealane_operator_api::well_known::condition::{COMPLETE, DEGRADED, READY, REGRESSED, RUNNING, SCHEDULED};
 use sealane_operator_api::{BenchmarkSpec, BenchmarkStatus, NodePhase, RunOutcome};
 use sealane_results::{Better, Interval, Line, Place, Record, RowId, RunKey, Summary, Unit, VERSION};
 use serde_json::{Value, json};

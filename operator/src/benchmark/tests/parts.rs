@@ -112,6 +112,9 @@ fn a_run_of_which_a_node_failed_has_failed_and_leaves_the_figures_of_before() {
     assert_eq!(outcome, RunOutcome::Failed);
     assert_eq!(message.unwrap(), "1 of 2 nodes failed; b: DeadlineExceeded: too long");
     assert_eq!(world.reason(COMPLETE), "RunFailed");
+    let (status, reason, message) = world.condition(READY);
+    assert_eq!((status.as_str(), reason.as_str()), ("False", "RunFailed"));
+    assert!(message.ends_with("(docs/reasons.md#runfailed)"), "{message}");
     assert_eq!(world.status.pools[0].figures[0].value, "4.00 GB/s");
     assert_eq!(world.status.runs.len(), 2);
     // What was measured of it can be read all the same.

@@ -16,6 +16,7 @@ fn a_schedule_begins_runs_in_time_and_leaves_out_what_is_too_late() {
     assert_eq!(cause, Cause::Schedule(at("2026-11-23T11:00:00Z")));
     assert_eq!(id, format!("01234567-1-{}", at("2026-11-23T11:00:00Z").as_second()));
     assert_eq!(world.reason(SCHEDULED), "OnSchedule");
+    assert_eq!(world.condition(READY).0, "True", "no run has failed");
     assert_eq!(world.status.last_schedule_time.as_ref().unwrap().0, at("2026-11-23T11:00:00Z"));
     world.rest_of_run(4.0);
     assert_eq!((world.step(), world.reason(COMPLETE)), (Step::Rest, "RunSucceeded".to_owned()));
@@ -76,6 +77,10 @@ fn a_request_begins_a_run_once() {
 fn what_cannot_be_scheduled_says_why() {
     let mut world = World::new(json!({"schedule": "whenever"}));
     assert_eq!((world.step(), world.reason(SCHEDULED)), (Step::Rest, "ScheduleInvalid".to_owned()));
+    assert_eq!(
+        (world.condition(READY).0, world.reason(READY)),
+        ("False".to_owned(), "ScheduleInvalid".to_owned())
+    );
     let mut world = World::new(json!({}));
     world.enabled = Err("not here".to_owned());
     assert_eq!((world.step(), world.reason(SCHEDULED)), (Step::Rest, "NamespaceNotEnabled".to_owned()));
