@@ -15,11 +15,10 @@ use crate::cluster::missing_right;
 const KUBERNETES_MIN: (u32, u32) = (1, 33);
 /// Environment of the operator's processes.
 const ROLE: &str = "SEALANE_ROLE";
-pub(super) const INSTALL: &str = "install or upgrade the chart: make install, or helm upgrade --install sealane charts/sealane -n sealane-system --create-namespace";
 
 pub(super) fn judge(facts: &Facts, release: &str, now: Timestamp) -> Vec<Line> {
     let mut lines = vec![version(facts.version)];
-    lines.push(read("custom resources", &facts.definitions, |found| self::definitions_line(found)));
+    lines.push(read("custom resources", &facts.definitions, |found| self::definitions_line(found, release)));
     let pods = facts.operator_pods.as_deref().unwrap_or_default();
     lines.push(read("operator", &facts.operator, |found| operator(found.as_ref(), pods, release)));
     match &facts.webhook {
@@ -34,6 +33,13 @@ pub(super) fn judge(facts: &Facts, release: &str, now: Timestamp) -> Vec<Line> {
     lines.extend(policies::judge(&facts.policies, now));
     lines.extend(declared::judge(facts, now));
     lines
+}
+
+/// What brings the release into `namespace`, or makes it whole there.
+pub(super) fn install(namespace: &str) -> String {
+    format!(
+        "install or upgrade the chart: helm upgrade --install sealane charts/sealane -n {namespace} --create-namespace"
+    )
 }
 
 /// The line for a fact, or one that says that it could not be read.
@@ -60,7 +66,7 @@ fn version(found: (u32, u32)) -> Line {
     Line::failed("API server", shown, format!("native sidecars need Kubernetes {major}.{minor} or later"))
 }
 
-fn definitions_line(found: &[CustomResourceDefinition]) -> Line {
+fn definitions_line(found: &[CustomResourceDefinition], release: &str) -> Line {
     let what = "custom resources";
     let wanted: Vec<String> =
         definitions().into_iter().filter_map(|definition| definition.metadata.name).collect();
@@ -80,7 +86,7 @@ fn definitions_line(found: &[CustomResourceDefinition]) -> Line {
     if missing.is_empty() {
         return Line::good(what, format!("{} are established", wanted.len()));
     }
-    Line::failed(what, format!("not established: {}", missing.join(", ")), INSTALL)
+    Line::failed(what, format!("not established: {}", missing.join(", ")), install(release))
 }
 
 fn operator(found: Option<&Deployment>, pods: &[Pod], release: &str) -> Line {
@@ -89,7 +95,7 @@ fn operator(found: Option<&Deployment>, pods: &[Pod], release: &str) -> Line {
         return Line::failed(
             what,
             format!("there is no Deployment sealane-operator in namespace {release}"),
-            format!("{INSTALL}; if the release is elsewhere, name it with --release-namespace"),
+            format!("{}; if the release is elsewhere, name it with --release-namespace", install(release)),
         );
     };
     let (wanted, ready) = replicas(deployment);
@@ -141,7 +147,11 @@ fn without_webhook(facts: &Facts, release: &str) -> Option<Line> {
     let role = told.find(|variable| variable.name == ROLE)?.value.as_deref()?;
     (role == "Operator").then(|| {
         let detail = format!("there is no Deployment sealane-webhook in namespace {release}");
-        Line::failed("webhook", detail, format!("pods that opted in are refused without it; {INSTALL}"))
+        Line::failed(
+            "webhook",
+            detail,
+            format!("pods that opted in are refused without it; {}", install(release)),
+        )
     })
 }
 

@@ -2,7 +2,7 @@
 
 use super::Line;
 use super::gather::Facts;
-use super::judge::{INSTALL, unreadable};
+use super::judge::{install, unreadable};
 use super::probe::Answer;
 use crate::cluster::missing_right;
 
@@ -35,7 +35,7 @@ fn configured(
 ) -> Line {
     match bundles {
         Err(error) => unreadable(what, error),
-        Ok(None) => Line::failed(what, format!("there is no configuration {name}"), INSTALL),
+        Ok(None) => Line::failed(what, format!("there is no configuration {name}"), install(release)),
         Ok(Some(bundles)) if bundles.is_empty() || bundles.contains(&false) => Line::failed(
             what,
             format!("{name} has no caBundle, so the API server refuses what it should check"),
@@ -55,7 +55,7 @@ fn answered(what: &str, name: &str, answer: Option<&Answer>, release: &str) -> L
         Some(Answer::Bypassed(found)) => Line::failed(
             what,
             format!("{name} was not asked: {found}"),
-            format!("something has changed {name} or its selectors; {INSTALL}"),
+            format!("something has changed {name} or its selectors; {}", install(release)),
         ),
         Some(Answer::Untried(words)) if missing_right(words).is_some() => {
             Line::skipped(what, missing_right(words).unwrap_or_default())
@@ -81,7 +81,7 @@ fn unreached(words: &str, release: &str) -> String {
         );
     }
     if words.contains("not found") {
-        return INSTALL.to_owned();
+        return install(release);
     }
     format!(
         "the API server has to reach Service sealane-webhook in namespace {release}, port 443: look at NetworkPolicies, firewalls between control plane and nodes (chart values webhook.port, webhook.hostNetwork and webhook.url: docs/installing.md), and the webhook's load"
