@@ -8,7 +8,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use anyhow::Context as _;
 use clap::{Parser, Subcommand};
+use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use tracing_subscriber::EnvFilter;
 
 use crate::agent::{self, AgentArguments};
@@ -68,6 +70,9 @@ pub fn main_with_clock(platforms: Platforms, wall: Option<Arc<dyn WallClock>>) -
             return if error.use_stderr() { ExitCode::from(USAGE) } else { ExitCode::SUCCESS };
         }
     };
+    if let Err(error) = hide_memory() {
+        return finish(Err(error));
+    }
     match arguments.command {
         // It runs in the sidecar's container, and needs nothing of what that was given.
         Command::Probe { port, door } => {
@@ -95,6 +100,12 @@ pub fn main_with_clock(platforms: Platforms, wall: Option<Arc<dyn WallClock>>) -
             }
         }
     }
+}
+
+/// Keeps this process's memory, which holds keys, out of core dumps and from other processes of the same user (prctl(2),
+/// `PR_SET_DUMPABLE`).
+fn hide_memory() -> anyhow::Result<()> {
+    set_dumpable_behavior(DumpableBehavior::NotDumpable).context("memory cannot be kept from core dumps")
 }
 
 fn configuration(path: Option<PathBuf>) -> anyhow::Result<Config> {

@@ -1,5 +1,6 @@
 //! `run --config FILE`: the examples are what they say they are.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -83,6 +84,32 @@ async fn the_binary_starts_answers_probes_and_stops() {
     kill_process(pid, Signal::TERM).unwrap();
     let status = within("the end", sidecar.wait()).await.unwrap();
     assert!(status.success(), "{status}");
+}
+
+/// The kernel gives `/proc/PID` of a process that cannot be traced to root (proc(5)).
+#[tokio::test]
+async fn the_binary_cannot_be_read_by_others_of_its_user() {
+    const USER: u32 = 65_532;
+    let directory = examples();
+    let path = directory.path().join("embedder.yaml");
+    let text = std::fs::read_to_string(&path).unwrap().replace("14710", "0").replace("14711", "0");
+    std::fs::write(&path, text).unwrap();
+    // Where the build lies, another user may not look.
+    let binary = directory.path().join("sealane-sidecar");
+    std::fs::copy(env!("CARGO_BIN_EXE_sealane-sidecar"), &binary).unwrap();
+    let mut command = Command::new(&binary);
+    command.args(["run", "--config"]).arg(&path).kill_on_drop(true);
+    if rustix::process::geteuid().is_root() {
+        for entry in std::fs::read_dir(directory.path()).unwrap() {
+            std::os::unix::fs::chown(entry.unwrap().path(), Some(USER), Some(USER)).unwrap();
+        }
+        std::os::unix::fs::chown(directory.path(), Some(USER), Some(USER)).unwrap();
+        command.uid(USER).gid(USER);
+    }
+    let sidecar = command.spawn().unwrap();
+    until("its door", || directory.path().join("embedder.sock").exists()).await;
+    let memory = format!("/proc/{}/mem", sidecar.id().unwrap());
+    assert_eq!(std::fs::metadata(memory).unwrap().uid(), 0, "its user could read it");
 }
 
 /// Whoever is asked to stop while it starts stops as it would later: nothing of it stays behind.
