@@ -196,6 +196,16 @@ async fn a_report_out_of_bounds_ends_the_stream() {
 }
 
 #[tokio::test]
+async fn a_message_of_many_empty_words_is_not_decoded() {
+    let running = start().await;
+    let wide = Register { features: vec![String::new(); 70_000], ..register() };
+    let refused = running.attach("good", from_sidecar::Message::Register(wide)).await.err().unwrap();
+    assert_eq!(refused.code(), Code::InvalidArgument);
+    assert!(refused.message().contains("features in one message"), "{refused}");
+    assert_eq!(running.registry.attached(), 0);
+}
+
+#[tokio::test]
 async fn when_leadership_ends_so_do_the_streams() {
     let running = start().await;
     let mut sidecar = running.registered().await.unwrap();

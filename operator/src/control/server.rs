@@ -11,7 +11,7 @@ use sealane_sidecar_api::control::{
 };
 use sealane_types::{PodIdentity, Reason};
 use tokio_util::sync::CancellationToken;
-use tonic::{Request, Response, Status, Streaming};
+use tonic::{Code, Request, Response, Status, Streaming};
 
 use super::authenticate::{AuthenticationError, Authenticator, Cluster};
 use super::listener::{Admission, Listener};
@@ -111,8 +111,14 @@ impl<C: Cluster> Server<C> {
                     }
                     // A newer sidecar may say what this operator does not know.
                     Ok(Some(FromSidecar { message: None })) => continue,
-                    Ok(Some(FromSidecar { message: Some(from_sidecar::Message::Register(_)) }) | None)
-                    | Err(_) => {
+                    Ok(Some(FromSidecar { message: Some(from_sidecar::Message::Register(_)) }) | None) => {
+                        break;
+                    }
+                    Err(status) => {
+                        if status.code() == Code::InvalidArgument {
+                            let error = status.message();
+                            tracing::warn!(pod = %identity, %error, "a sidecar's message was refused");
+                        }
                         break;
                     }
                 };

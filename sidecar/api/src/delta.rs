@@ -17,7 +17,7 @@ pub use change::{apply, diff};
 pub use error::DeltaError;
 pub use follower::Follower;
 pub use item::{assemble, split};
-pub use limits::{CONFIGURATION_BYTES_MAX, ITEMS_MAX, PART_BYTES_MAX};
+pub use limits::{CONFIGURATION_BYTES_MAX, ITEMS_MAX, PART_BYTES_MAX, SESSIONS_MAX};
 pub use part::{Part, parts};
 pub use prost::bytes::Bytes;
 pub use sequence::Sequence;

@@ -56,7 +56,9 @@ fn builder(proto: &str) -> Builder {
     let builder = tonic_prost_build::configure();
     match proto {
         // Encoded once, and shared by all sidecars to which it goes.
-        "control.proto" => builder.bytes(".sealane.control.v1.Delta.changes"),
+        "control.proto" => {
+            builder.bytes(".sealane.control.v1.Delta.changes").codec_path("crate::bounded::BoundedCodec")
+        }
         // Tensor bytes stay where they were received.
         "door.proto" => builder
             .bytes(".sealane.door.v1")

@@ -2,10 +2,12 @@
 //! from `proto/` into `src/generated`, which the test in `drift` compares with it. Generated files are included rather than
 //! named as modules: rustfmt then leaves them as they were written.
 //!
-//! Invariant: nothing here is trusted by its receiver. Deliberately absent: behaviour, apart from the decoder of
-//! [`put_tensor`], which keeps no more of a list than its receiver would look at, and [`delta`], which both ends of the
-//! control channel have to do alike.
+//! Invariant: nothing here is trusted by its receiver. Deliberately absent: behaviour, apart from the decoders of
+//! [`put_tensor`], which keeps no more of a list than its receiver would look at, and of [`bounded`], and [`delta`], which both
+//! ends of the control channel have to do alike.
 
+pub mod bounded;
+mod control_bounds;
 pub mod delta;
 #[cfg(test)]
 mod drift;

@@ -8,6 +8,7 @@ use prost::bytes::Bytes;
 use super::error::DeltaError;
 use super::limits::{CONFIGURATION_BYTES_MAX, ITEMS_MAX};
 use super::sequence::Sequence;
+use crate::bounded::check;
 use crate::control::{Changes, Step};
 
 // Positions travel as `uint32`.
@@ -75,6 +76,7 @@ pub fn apply(base: &Sequence, changes: &[u8]) -> Result<Sequence, DeltaError> {
     if changes.len() > 2 * CONFIGURATION_BYTES_MAX {
         return Err(DeltaError::Bytes);
     }
+    check::<Changes>(changes)?;
     let Changes { steps } = Changes::decode(changes)?;
     let runs = steps.iter().map(|step| run(base, step)).collect::<Result<Vec<_>, _>>()?;
     let items = runs.into_iter().zip(steps).flat_map(|(copied, step)| {

@@ -4,7 +4,9 @@ use prost::Message as _;
 use prost::bytes::Bytes;
 
 use super::error::DeltaError;
+use super::limits::SESSIONS_MAX;
 use super::sequence::Sequence;
+use crate::bounded::check;
 use crate::control::item::Item as Kind;
 use crate::control::{Configuration, Item, Remote, Session};
 
@@ -41,6 +43,7 @@ pub fn assemble(sequence: &Sequence) -> Result<Configuration, DeltaError> {
     let misplaced = |item| DeltaError::Order { item };
     let mut whole: Option<Configuration> = None;
     for item in sequence.items() {
+        check::<Item>(item)?;
         let Some(item) = Item::decode(item.as_ref())?.item else { continue };
         match (item, &mut whole) {
             (Kind::Header(header), None) if is_bare(&header) => whole = Some(header),
@@ -50,6 +53,9 @@ pub fn assemble(sequence: &Sequence) -> Result<Configuration, DeltaError> {
             }
             (Kind::Policy(_), _) => return Err(misplaced("policy")),
             (Kind::Session(session), Some(whole)) if session.remotes.is_empty() => {
+                if whole.sessions.len() == SESSIONS_MAX {
+                    return Err(DeltaError::Sessions);
+                }
                 whole.sessions.push(session);
             }
             (Kind::Session(_), _) => return Err(misplaced("session")),

@@ -4,5 +4,7 @@
 pub const CONFIGURATION_BYTES_MAX: usize = 16 << 20;
 /// Items of one configuration: 256 sessions with a thousand replicas each.
 pub const ITEMS_MAX: usize = 1 << 18;
+/// Sessions of one configuration: four times what a sidecar accepts.
+pub const SESSIONS_MAX: usize = 1024;
 /// Bytes of a change in one message. A stream keeps a buffer as long as its longest message for as long as it lives.
 pub const PART_BYTES_MAX: usize = 16 << 10;

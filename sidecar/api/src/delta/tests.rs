@@ -3,7 +3,9 @@ use prost::Message as _;
 use prost::bytes::Bytes;
 
 use super::*;
-use crate::control::{Changes, Configuration, Delta, Policy, Remote, Replica, Session, Step};
+use crate::bounded::BoundedError;
+use crate::control::item::Item as Kind;
+use crate::control::{Changes, Configuration, Delta, Item, Policy, Remote, Replica, Session, Step};
 
 fn replica() -> impl Strategy<Value = Replica> {
     // Few values, so that equal replicas stand in several places.
@@ -194,7 +196,10 @@ fn hostile_deltas_are_refused_with_what_is_wrong() {
     let large = Sequence::new([Ok(Bytes::from(vec![0; 1 << 20]))]).unwrap();
     let changes = Changes { steps: vec![step(0, 1); 17] }.encode_to_vec();
     assert_eq!(apply(&large, &changes), Err(DeltaError::Bytes));
-    assert!(matches!(apply(&large, &[0xff]), Err(DeltaError::Encoding(_))));
+    assert!(matches!(apply(&large, &[0xff]), Err(DeltaError::Bounds(BoundedError::Malformed(_)))));
+    // Two bytes each, and 32 once they are decoded.
+    let many = BoundedError::TooMany { name: "steps", max: ITEMS_MAX };
+    assert_eq!(applied(vec![step(0, 0); ITEMS_MAX + 1]), Err(DeltaError::Bounds(many)));
 }
 
 #[test]
@@ -211,4 +216,11 @@ fn items_out_of_place_are_refused() {
     assert_eq!(order(&[0, 2]), misplaced("remote"));
     assert_eq!(order(&[0, 1, 3]), misplaced("replica"));
     assert_eq!(order(&[]), misplaced("sequence without a header"));
+    let sessions = |count| order(&[vec![0], vec![1; count]].concat()).map(|whole| whole.sessions.len());
+    assert_eq!(sessions(SESSIONS_MAX), Ok(SESSIONS_MAX));
+    assert_eq!(sessions(SESSIONS_MAX + 1), Err(DeltaError::Sessions));
+    let replica = Replica { addresses: vec![String::new(); 1000], ..Replica::default() };
+    let long = Item { item: Some(Kind::Replica(replica)) }.encode_to_vec();
+    let long = Sequence::new([Ok(whole.items()[0].clone()), Ok(long.into())]).unwrap();
+    assert!(matches!(assemble(&long), Err(DeltaError::Bounds(BoundedError::TooMany { .. }))));
 }

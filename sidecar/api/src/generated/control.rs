@@ -504,7 +504,7 @@ pub mod control_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::bounded::BoundedCodec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/sealane.control.v1.Control/Attach",
             );
@@ -646,7 +646,7 @@ pub mod control_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = AttachSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::bounded::BoundedCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
