@@ -6,6 +6,12 @@ use sealane_http::{Bounds, Caps, Timeouts};
 
 /// Largest admission review: a pod or TrustPolicy of at most 3 MiB (the API server's limit) in an envelope.
 pub const REVIEW_BYTES_MAX: usize = 4 << 20;
+/// Memory that one review may take once it is decoded: a pod of thirty containers with two hundred variables each, or two copies
+/// of a Benchmark as large as there are. Those that take more than a pod usually does are decoded one by one.
+pub const REVIEW_MEMORY_BYTES_MAX: usize = 64 << 20;
+pub const SMALL_REVIEW_BYTES_MAX: usize = 1 << 20;
+/// What the others take together, of each kind.
+pub const SMALL_REVIEWS_BYTES_MAX: usize = 16 << 20;
 /// Webhook calls served at once; the API server waits at most 5 s for each. Pods and Sealane's own objects have a share
 /// each, so that whoever floods one keeps nobody from the other.
 pub const POD_REVIEWS_MAX: usize = 96;

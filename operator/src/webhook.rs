@@ -12,6 +12,7 @@ mod mutate;
 mod neighbours;
 mod peers;
 mod resources;
+mod review;
 mod serve;
 pub mod validate;
 

@@ -85,6 +85,10 @@ async fn nonsense_and_floods_are_turned_away() {
         assert!(post_to(&webhooks, path, "{}").await.0.is_client_error());
         let large = vec![b' '; REVIEW_BYTES_MAX + 1];
         assert_eq!(post_to(&webhooks, path, large).await.0, StatusCode::PAYLOAD_TOO_LARGE);
+        // Of a few bytes each, which would be a thousand times that once they are decoded.
+        let containers = vec![json!({}); 20_000];
+        let wide = review("Pod", &json!({"metadata": {}, "spec": {"containers": containers}}));
+        assert_eq!(post_to(&webhooks, path, wide).await.0, StatusCode::PAYLOAD_TOO_LARGE);
     }
 }
 
@@ -94,7 +98,7 @@ async fn a_flood_of_one_kind_leaves_room_for_the_other() {
     let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {}, "spec": {"containers": []}});
     let resource = json!({"apiVersion": "sealane.dev/v1alpha1", "kind": "Peer", "metadata": {}, "spec": {}});
     let asked = [("/mutate-pod", review("Pod", &pod)), ("/validate", review("Peer", &resource))];
-    for (full, shares) in [(0, &webhooks.pods), (1, &webhooks.resources)] {
+    for (full, shares) in [(0, &webhooks.pods.running), (1, &webhooks.resources.running)] {
         assert!(shares.available_permits() <= 96, "each may hold a body of 4 MiB");
         let all = shares.acquire_many(u32::try_from(shares.available_permits()).unwrap()).await.unwrap();
         for (index, (path, body)) in asked.iter().enumerate() {
