@@ -3,6 +3,7 @@
 //! A [`stream`] outlives connections: it knows what arrived, so that nothing is delivered twice. The [`hub`] gives every
 //! arriving tensor a place in the memory of one receiving lane, and knows who has taken what.
 
+mod announced;
 mod arriving;
 mod hub;
 mod lane;
@@ -21,6 +22,7 @@ use sealane_protocol::handshake::Suite;
 use sealane_types::{PeerName, Reason};
 use tokio::sync::{Notify, Semaphore, watch};
 
+use self::announced::AnnouncedMemory;
 use self::hub::{Hub, ReceiverId};
 use self::stream::{Attachment, Stream};
 use super::arrival::{Arrival, Connected, SenderKey};
@@ -52,6 +54,8 @@ pub(crate) struct Receiving {
     news: watch::Sender<u64>,
     /// Streams that may bring bytes before there are places for them.
     staging: Arc<Semaphore>,
+    /// Bytes of what was announced and not delivered yet.
+    announced: AnnouncedMemory,
     tensors: AtomicU64,
     bytes: AtomicU64,
 }
@@ -79,6 +83,7 @@ impl Receiving {
             inner: Mutex::new(Inner { session: session.clone(), hub: Hub::default(), over: false }),
             news: watch::Sender::new(0),
             staging: Arc::new(Semaphore::new(STAGING_STREAMS_MAX)),
+            announced: AnnouncedMemory::default(),
             tensors: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
         });
@@ -238,7 +243,7 @@ impl Receiving {
         if !inner.is_for(&arrival.peer) {
             return Err(Reason::SessionUnknown);
         }
-        let connection = inner.hub.attach(arrival, self.context.clock.moment());
+        let connection = inner.hub.attach(arrival, self.context.clock.moment())?;
         drop(inner);
         self.tell();
         // What an older connection was bringing gives its places back.

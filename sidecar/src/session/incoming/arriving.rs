@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
+use super::announced::AnnouncedRoom;
 use super::hub::ReceiverId;
 use crate::handoff::{SlotId, TakeArena, TensorHeader};
 
@@ -53,11 +54,22 @@ pub(super) struct Arriving {
     pub(super) whole: bool,
     /// It is not to be delivered: no client can hold it, or its bytes could not be written.
     pub(super) broken: bool,
+    /// Of the session's memory for what was announced.
+    _room: AnnouncedRoom,
 }
 
 impl Arriving {
-    pub(super) fn new(number: u64, header: TensorHeader, length: u64) -> Self {
-        Self { number, header, length, place: None, staged: Vec::new(), whole: length == 0, broken: false }
+    pub(super) fn new(number: u64, header: TensorHeader, length: u64, room: AnnouncedRoom) -> Self {
+        Self {
+            number,
+            header,
+            length,
+            place: None,
+            staged: Vec::new(),
+            whole: length == 0,
+            broken: false,
+            _room: room,
+        }
     }
 
     /// Puts bytes where they belong, or aside while there is no place. Those of a broken tensor are dropped.

@@ -17,7 +17,7 @@ use crate::session::arrival::{Arrival, Connected, SenderKey};
 /// Interruptions kept for a receiver that opens later.
 const INTERRUPTIONS_MAX: usize = 64;
 /// Senders remembered at most.
-const SENDERS_MAX: usize = 8192;
+pub(super) const SENDERS_MAX: usize = 8192;
 
 /// Names a receiving lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -158,18 +158,21 @@ impl Hub {
         self.senders.values().any(|sender| sender.is_connected() || sender.has_streams())
     }
 
-    /// A verified connection; its number.
-    pub(super) fn attach(&mut self, arrival: Arrival, now: Moment) -> u64 {
-        let number = self.number();
-        if self.senders.len() >= SENDERS_MAX {
+    /// A verified connection; its number. A Peer may prove as many pods as it likes, so senders are counted.
+    pub(super) fn attach(&mut self, arrival: Arrival, now: Moment) -> Result<u64, Reason> {
+        if self.senders.len() >= SENDERS_MAX && !self.senders.contains_key(&arrival.sender()) {
             self.forget_oldest();
+            if self.senders.len() >= SENDERS_MAX {
+                return Err(Reason::LimitExceeded);
+            }
         }
+        let number = self.number();
         let sender = self
             .senders
             .entry(arrival.sender())
             .or_insert_with(|| Box::new(Sender::new(arrival.peer.clone(), &arrival.pod)));
         sender.attach(number, arrival, now);
-        number
+        Ok(number)
     }
 
     pub(super) fn detach(&mut self, key: &SenderKey, connection: u64, now: Moment) {

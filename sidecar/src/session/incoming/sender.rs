@@ -7,6 +7,7 @@ use sealane_protocol::Moment;
 use sealane_protocol::limits::STREAMS_MAX;
 use sealane_types::{PeerName, PodIdentity, Reason};
 
+use super::announced::SenderAnnounced;
 use super::stream::{Standing, Stream};
 use crate::session::arrival::{Arrival, Connected};
 use crate::session::stop::Stop;
@@ -35,6 +36,8 @@ pub(super) struct Sender {
     name: String,
     connection: Option<Connection>,
     streams: BTreeMap<[u8; 16], Arc<Stream>>,
+    /// What it has announced in all of them.
+    announced: SenderAnnounced,
     /// Incarnations, those opened last at the end.
     order: Vec<[u8; 16]>,
     /// When it was last connected.
@@ -51,6 +54,7 @@ impl Sender {
             name,
             connection: None,
             streams: BTreeMap::new(),
+            announced: SenderAnnounced::default(),
             order: Vec::new(),
             seen: Moment::default(),
         }
@@ -145,7 +149,7 @@ impl Sender {
             return Err(Reason::LimitExceeded);
         }
         self.forget_oldest();
-        let stream = Stream::new(self.name.clone(), incarnation);
+        let stream = Stream::new(self.name.clone(), self.announced.clone(), incarnation);
         self.streams.insert(incarnation, Arc::clone(&stream));
         self.order.push(incarnation);
         Ok(stream)

@@ -12,6 +12,7 @@ use sealane_protocol::transfer::{Announced, Inbound, InboundError, Place as Chun
 use sealane_types::Reason;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
+use super::announced::{AnnouncedMemory, SenderAnnounced};
 use super::arriving::{Arriving, Place};
 use super::hub::ReceiverId;
 use crate::handoff::{Sequence, TensorHeader};
@@ -87,13 +88,15 @@ struct Inner {
 pub(super) struct Stream {
     /// `peer/pod`, for the application.
     pub(super) sender: String,
+    /// What the sender has announced, in all of its streams.
+    announced: SenderAnnounced,
     inner: Mutex<Inner>,
     /// Held by whoever delivers.
     turn: Mutex<()>,
 }
 
 impl Stream {
-    pub(super) fn new(sender: String, incarnation: [u8; 16]) -> Arc<Self> {
+    pub(super) fn new(sender: String, announced: SenderAnnounced, incarnation: [u8; 16]) -> Arc<Self> {
         let inner = Inner {
             inbound: Inbound::new(Incarnation(incarnation), 0),
             arriving: BTreeMap::new(),
@@ -107,7 +110,7 @@ impl Stream {
             staging: None,
             settled: false,
         };
-        Arc::new(Self { sender, inner: Mutex::new(inner), turn: Mutex::new(()) })
+        Arc::new(Self { sender, announced, inner: Mutex::new(inner), turn: Mutex::new(()) })
     }
 
     /// Whether the sender closed it and everything in it was delivered.
@@ -190,26 +193,29 @@ impl Stream {
         inner.detach();
     }
 
-    /// A tensor is announced. Some: it needs a place.
+    /// A tensor is announced. Some: it needs a place. `announced` is the session's memory for those.
     pub(super) fn announce(
         &self,
         attachment: Attachment,
         header: &WireHeader<'_>,
+        announced: &AnnouncedMemory,
     ) -> Result<Option<Waiting>, Reason> {
         let mut inner = self.attached(attachment)?;
-        if inner.inbound.on_tensor(header).map_err(refused)? == Announced::Repeat {
-            return Ok(None);
-        }
-        let sequence = Sequence(header.sequence.0);
         let owned = TensorHeader {
             dtype: header.dtype,
             shape: header.shape.dimensions().collect(),
             run: header.run,
             name: header.name.to_owned(),
         };
+        // First: what was noted as announced would be taken for one that has arrived.
+        let room = announced.admit(&self.announced, &owned).ok_or(Reason::LimitExceeded)?;
+        if inner.inbound.on_tensor(header).map_err(refused)? == Announced::Repeat {
+            return Ok(None);
+        }
+        let sequence = Sequence(header.sequence.0);
         inner.arrivals += 1;
         let number = inner.arrivals;
-        inner.arriving.insert(sequence, Arriving::new(number, owned, header.length));
+        inner.arriving.insert(sequence, Arriving::new(number, owned, header.length, room));
         inner.order.push_back((number, sequence));
         Ok(Some(Waiting { number, sequence, length: header.length }))
     }

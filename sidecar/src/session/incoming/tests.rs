@@ -487,3 +487,36 @@ async fn tensors_without_bytes_do_not_overtake_one_that_a_cut_interrupts() {
     remote.brings(1, 0, b"complete").unwrap();
     assert_eq!(client.turns(), ["0", "1"]);
 }
+
+#[tokio::test]
+async fn a_sender_announces_no_more_than_there_is_memory_for() {
+    let receiving = receiving();
+    let mut wire = Wire::connect(&receiving);
+    wire.opens(1, 1).unwrap();
+    wire.announces(1, 0, 0).unwrap();
+    let others = receiving.announced.hoarded();
+    // Of no bytes, which has arrived as it is announced.
+    assert_eq!(wire.announces(1, 1, 0), Err(Reason::LimitExceeded));
+    drop((wire, others));
+    // What was refused was not noted as arrived.
+    let mut client = Client::open(&receiving, 1 << 20).await;
+    let mut wire = Wire::connect(&receiving);
+    wire.opens(1, 1).unwrap();
+    wire.announces(1, 0, 0).unwrap();
+    wire.announces(1, 1, 0).unwrap();
+    settled().await;
+    assert_eq!(client.turns(), ["0", "1"]);
+}
+
+#[tokio::test]
+async fn a_peer_is_not_as_many_pods_as_it_likes() {
+    let receiving = receiving();
+    let pod = |number: usize| PodIdentity::new("demo", &format!("embedder-{number}"), "e").unwrap();
+    for number in 0..hub::SENDERS_MAX {
+        receiving.admit(Arrival { pod: pod(number), ..arrival() }).unwrap();
+    }
+    let more = Arrival { pod: pod(hub::SENDERS_MAX), ..arrival() };
+    assert_eq!(receiving.admit(more).unwrap_err(), Reason::LimitExceeded);
+    // One that is known already has a place.
+    receiving.admit(arrival()).unwrap();
+}

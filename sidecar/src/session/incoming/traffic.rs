@@ -86,7 +86,7 @@ impl Sink for Attached {
             }
             Frame::Tensor(header) => {
                 let (stream, attachment) = self.stream(header.stream)?;
-                if let Some(waiting) = stream.announce(*attachment, &header)? {
+                if let Some(waiting) = stream.announce(*attachment, &header, &self.session.announced)? {
                     self.session.request(stream, waiting);
                 }
                 Ok(())
