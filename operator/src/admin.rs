@@ -8,7 +8,7 @@ use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 use axum::routing::get;
-use sealane_http::{Bounds, Server};
+use sealane_http::{Bounds, Pages, Server};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -42,10 +42,12 @@ fn router(admin: Admin) -> Router {
         .route("/healthz", get(|| async { "ok" }))
         .route("/readyz", get(ready))
         .route("/metrics", get(metrics))
-        .with_state(admin)
+        .with_state((admin, Arc::default()))
 }
 
-async fn ready(State(admin): State<Admin>) -> (StatusCode, &'static str) {
+type Shared = (Admin, Arc<Pages>);
+
+async fn ready(State((admin, _)): State<Shared>) -> (StatusCode, &'static str) {
     if admin.is_ready() {
         (StatusCode::OK, "ok")
     } else {
@@ -56,11 +58,16 @@ async fn ready(State(admin): State<Admin>) -> (StatusCode, &'static str) {
     }
 }
 
-async fn metrics(State(admin): State<Admin>) -> axum::response::Response {
+async fn metrics(State((admin, pages)): State<Shared>) -> axum::response::Response {
     admin.metrics.certificate(admin.resolver.expires());
-    match admin.metrics.expose() {
-        Ok(text) => ([(CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text)
-            .into_response(),
+    match pages.get(|| admin.metrics.expose()) {
+        Ok(None) => {
+            (StatusCode::SERVICE_UNAVAILABLE, "too many are reading metrics and do not go on").into_response()
+        }
+        Ok(Some(text)) => {
+            ([(CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text)
+                .into_response()
+        }
         Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
     }
 }

@@ -10,7 +10,7 @@ use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use axum::routing::get;
-use sealane_http::{Bounds, Server};
+use sealane_http::{Bounds, Pages, Server};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -38,7 +38,7 @@ pub(crate) enum AdminError {
     Thread(#[source] std::io::Error),
 }
 
-type Shared = (Arc<Health>, Arc<Gauges>);
+type Shared = (Arc<Health>, Arc<Gauges>, Arc<Pages>);
 
 /// Serves from a thread with its own runtime until the process ends, at `preferred` if that port is free. Returns the bound
 /// address.
@@ -66,7 +66,7 @@ pub(crate) fn serve(
                 .route("/healthz", get(|| async { "ok\n" }))
                 .route("/readyz", get(readiness))
                 .route("/metrics", get(render))
-                .with_state((health, gauges));
+                .with_state((health, gauges, Arc::default()));
             // As long as the process lives.
             Server::new(Bounds::MANAGEMENT).serve(listener, &router, CancellationToken::new()).await;
         });
@@ -89,7 +89,7 @@ fn listen(address: SocketAddr, preferred: Option<u16>) -> std::io::Result<std::n
     crate::link::listen::bind(address)
 }
 
-async fn startup(State((health, _)): State<Shared>) -> impl IntoResponse {
+async fn startup(State((health, ..)): State<Shared>) -> impl IntoResponse {
     if health.started.load(Ordering::Acquire) {
         (StatusCode::OK, "ok\n")
     } else {
@@ -99,7 +99,7 @@ async fn startup(State((health, _)): State<Shared>) -> impl IntoResponse {
 
 /// Readiness never depends on operator, policy or peers: a pod that serves others must not leave its Services because
 /// of a stream. Only draining ends it.
-async fn readiness(State((health, _)): State<Shared>) -> impl IntoResponse {
+async fn readiness(State((health, ..)): State<Shared>) -> impl IntoResponse {
     if health.started.load(Ordering::Acquire) && !health.draining.load(Ordering::Acquire) {
         (StatusCode::OK, "ok\n")
     } else {
@@ -107,9 +107,13 @@ async fn readiness(State((health, _)): State<Shared>) -> impl IntoResponse {
     }
 }
 
-async fn render(State((_, gauges)): State<Shared>) -> impl IntoResponse {
-    match gauges.render() {
-        Ok(text) => {
+/// For whoever asks while others do not read what they asked for.
+const BUSY: &str = "too many are reading metrics and do not go on\n";
+
+async fn render(State((_, gauges, pages)): State<Shared>) -> impl IntoResponse {
+    match pages.get(|| gauges.render()) {
+        Ok(None) => (StatusCode::SERVICE_UNAVAILABLE, BUSY).into_response(),
+        Ok(Some(text)) => {
             let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
             ([(header::CONTENT_TYPE, kind)], text).into_response()
         }
