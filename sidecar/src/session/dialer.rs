@@ -73,6 +73,8 @@ pub(crate) struct Purpose {
     own: PeerName,
     remote: PeerName,
     namespace: String,
+    /// `pod/uid`, where the configuration names a pod.
+    replica: Option<String>,
 }
 
 impl Purpose {
@@ -80,7 +82,11 @@ impl Purpose {
     pub(crate) fn is_met_by(&self, introduction: &Introduction) -> Result<(), Reason> {
         let same = introduction.peer == self.remote
             && introduction.session == self.session
-            && introduction.pod.namespace() == self.namespace;
+            && introduction.pod.namespace() == self.namespace
+            // An address may have become another pod's.
+            && self.replica.as_ref().is_none_or(|id| {
+                id.split_once('/') == Some((introduction.pod.pod(), introduction.pod.uid()))
+            });
         if same { Ok(()) } else { Err(Reason::PeerUnknown) }
     }
 
@@ -355,7 +361,11 @@ impl<K: Keep> Dialer<K> {
             session: session.name.clone(),
         };
         let namespace = self.context.pod.namespace().to_owned();
-        Ok((setup, Purpose { session: session.name, flow, carrier, own, remote, namespace }, course))
+        // What is known by its address may prove to be any pod.
+        let id = self.kept.id();
+        let replica = id.parse::<SocketAddr>().is_err().then(|| id.to_owned());
+        let session = session.name;
+        Ok((setup, Purpose { session, flow, carrier, own, remote, namespace, replica }, course))
     }
 }
 
@@ -391,18 +401,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_pod_of_the_own_namespace_is_met() {
-        let purpose = Purpose {
+    fn only_the_pod_that_was_dialled_is_met() {
+        let purpose = |replica: Option<&str>| Purpose {
             session: "activations".parse().unwrap(),
             flow: Flow::Stream,
             carrier: Carrier::Tcp,
             own: "embedder".parse().unwrap(),
             remote: "ranker".parse().unwrap(),
             namespace: "demo".to_owned(),
+            replica: replica.map(str::to_owned),
         };
         let stated = crate::context::tests::stated();
-        let meets = |peer: &str, session: &str, namespace: &str| {
-            purpose.is_met_by(&Introduction {
+        let met = |replica: Option<&str>, peer: &str, session: &str, namespace: &str| {
+            purpose(replica).is_met_by(&Introduction {
                 kind: Kind::Full,
                 peer: peer.parse().unwrap(),
                 session: session.parse().unwrap(),
@@ -413,7 +424,16 @@ mod tests {
                 trust: Arc::clone(&stated),
             })
         };
+        let meets = |peer: &str, session: &str, namespace: &str| met(None, peer, session, namespace);
         assert_eq!(meets("ranker", "activations", "demo"), Ok(()));
+        for (replica, outcome) in [
+            ("ranker-0/r", Ok(())),
+            ("ranker-1/r", Err(Reason::PeerUnknown)),
+            ("ranker-0/s", Err(Reason::PeerUnknown)),
+            ("ranker-0", Err(Reason::PeerUnknown)),
+        ] {
+            assert_eq!(met(Some(replica), "ranker", "activations", "demo"), outcome, "{replica}");
+        }
         for (peer, session, namespace) in [
             ("ranker", "activations", "elsewhere"),
             ("trainer", "activations", "demo"),

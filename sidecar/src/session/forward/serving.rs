@@ -10,7 +10,7 @@ use sealane_protocol::connection::{Connection, Sink};
 use sealane_protocol::frame::Frame;
 use sealane_protocol::handshake::Suite;
 use sealane_protocol::record::Rekey;
-use sealane_types::{Carrier, PeerName, PodIdentity, Reason};
+use sealane_types::{Carrier, PeerName, Reason};
 use tokio::sync::Notify;
 
 use super::address::Address;
@@ -19,7 +19,7 @@ use super::ports::Claim;
 use super::tally::Tally;
 use crate::context::Context;
 use crate::desired::{Forward, Session, SessionKey};
-use crate::session::arrival::{Arrival, Connected};
+use crate::session::arrival::{Arrival, Connected, SenderKey};
 use crate::session::carried::carried;
 use crate::session::inbound::{Accepted, Accepting};
 use crate::session::permission;
@@ -44,7 +44,7 @@ pub(crate) struct Serving {
 #[derive(Debug)]
 struct Inner {
     session: Session,
-    connections: BTreeMap<PodIdentity, Link>,
+    connections: BTreeMap<SenderKey, Link>,
     /// Names connections.
     numbers: u64,
     /// Nothing new is accepted, and connections that carry nothing end.
@@ -178,12 +178,8 @@ impl Serving {
 }
 
 impl Inner {
-    /// Whether a replica of `peer` may connect.
-    fn is_for(&self, peer: &PeerName) -> bool {
-        self.takes(peer).is_ok()
-    }
-
-    /// Whether TCP connections of `peer` are taken, on a connection that has not heard of the end yet as well.
+    /// Whether a replica of `peer` may connect, and its TCP connections are taken; a connection that has not heard of the end
+    /// yet asks as well.
     fn takes(&self, peer: &PeerName) -> Result<(), Reason> {
         let is_listed = self.session.remotes.iter().any(|remote| remote.peer == *peer);
         match self {
@@ -197,7 +193,7 @@ impl Inner {
 
 impl Accepting for Serving {
     fn expects(&self, peer: &PeerName) -> bool {
-        self.lock().is_for(peer)
+        self.lock().takes(peer).is_ok()
     }
 
     fn flow(&self) -> Flow {
@@ -213,35 +209,33 @@ impl Accepting for Serving {
     }
 
     fn attach(self: Arc<Self>, arrival: Arrival, wake: Arc<Notify>) -> Result<Box<dyn Accepted>, Reason> {
-        let Arrival { peer, pod, degraded, stop } = arrival;
+        let key = arrival.sender();
+        let Arrival { peer, degraded, stop, .. } = arrival;
         let mut inner = self.lock();
         // Under the lock that ends the session, so that no connection outlives it.
-        if !inner.is_for(&peer) {
-            return Err(Reason::SessionUnknown);
-        }
+        inner.takes(&peer)?;
         // One that comes again takes its own place.
-        if inner.connections.len() >= CONNECTIONS_MAX && !inner.connections.contains_key(&pod) {
+        if inner.connections.len() >= CONNECTIONS_MAX && !inner.connections.contains_key(&key) {
             return Err(Reason::LimitExceeded);
         }
         inner.numbers += 1;
         let number = inner.numbers;
         let link = Link { number, peer: peer.clone(), known: None, degraded, stop, wake: Arc::clone(&wake) };
-        if let Some(older) = inner.connections.insert(pod.clone(), link) {
+        if let Some(older) = inner.connections.insert(key.clone(), link) {
             // A replica has one connection at a time: what the older one carries is lost to it.
             older.stop.ask(Reason::LinkLost);
         }
         drop(inner);
         let (premises, tally) = (Arc::clone(&self.context.forward), Arc::clone(&self.tally));
         let pipes = Pipes::new(Role::Responder, premises, tally, wake);
-        Ok(Box::new(Attached { serving: self, peer, pod, number, pipes }))
+        Ok(Box::new(Attached { serving: self, key, number, pipes }))
     }
 }
 
 /// TCP connections that one replica brings.
 struct Attached {
     serving: Arc<Serving>,
-    peer: PeerName,
-    pod: PodIdentity,
+    key: SenderKey,
     number: u64,
     pipes: Pipes,
 }
@@ -249,7 +243,7 @@ struct Attached {
 impl Sink for Attached {
     fn on_frame(&mut self, frame: Frame<'_>) -> Result<(), Reason> {
         match frame {
-            Frame::PipeOpen(id) => self.pipes.on_open(id, self.serving.target(&self.peer)),
+            Frame::PipeOpen(id) => self.pipes.on_open(id, self.serving.target(&self.key.peer)),
             frame => self.pipes.on_frame(frame),
         }
     }
@@ -257,7 +251,7 @@ impl Sink for Attached {
 
 impl Accepted for Attached {
     fn established(&mut self, known: Connected) {
-        if let Some(link) = self.serving.lock().connections.get_mut(&self.pod)
+        if let Some(link) = self.serving.lock().connections.get_mut(&self.key)
             && link.number == self.number
         {
             link.known = Some(known);
@@ -266,7 +260,7 @@ impl Accepted for Attached {
     }
 
     fn degraded(&mut self, reasons: &[Reason]) {
-        if let Some(link) = self.serving.lock().connections.get_mut(&self.pod)
+        if let Some(link) = self.serving.lock().connections.get_mut(&self.key)
             && link.number == self.number
         {
             link.degraded = reasons.to_vec();
@@ -282,8 +276,8 @@ impl Accepted for Attached {
 impl Drop for Attached {
     fn drop(&mut self) {
         let mut inner = self.serving.lock();
-        if inner.connections.get(&self.pod).is_some_and(|link| link.number == self.number) {
-            inner.connections.remove(&self.pod);
+        if inner.connections.get(&self.key).is_some_and(|link| link.number == self.number) {
+            inner.connections.remove(&self.key);
         }
         drop(inner);
         self.serving.context.changed.notify_one();
@@ -292,6 +286,7 @@ impl Drop for Attached {
 
 #[cfg(test)]
 mod tests {
+    use sealane_types::PodIdentity;
     use serde_json::json;
 
     use super::*;
@@ -344,10 +339,10 @@ mod tests {
         assert_eq!(joins(&serving(), "trainer"), Err(Reason::SessionUnknown));
         let over = serving();
         over.close(Reason::SessionDeleted);
-        assert_eq!(joins(&over, "embedder"), Err(Reason::SessionUnknown));
+        assert_eq!(joins(&over, "embedder"), Err(Reason::SessionDeleted));
         let draining = serving();
         draining.drain();
-        assert_eq!(joins(&draining, "embedder"), Err(Reason::SessionUnknown));
+        assert_eq!(joins(&draining, "embedder"), Err(Reason::Draining));
     }
 
     #[tokio::test]
