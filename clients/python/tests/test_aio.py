@@ -1,18 +1,22 @@
 """The asyncio mirror, on the same operations."""
 
 import asyncio
+import os
+import pathlib
 import threading
 from collections.abc import Coroutine
 from typing import Any, Callable
 
 import numpy
 import pytest
-from lanes import core_of, under_lock
+from lanes import core_of, polls, under_lock
 from loopback import SECONDS, Loopback
 
 import sealane
 import sealane.aio
 from sealane import _operations
+from sealane._core import Expired
+from sealane._lanes import ReceivingLane
 
 
 def run(test: Coroutine[Any, Any, None]) -> None:
@@ -205,6 +209,80 @@ def test_a_cancelled_call_takes_nothing(shared: Loopback, session: str) -> None:
             assert tensor is not None and tensor.sequence == 0
             await sender.abandon()
 
+    run(test())
+
+
+@pytest.mark.parametrize("kind", ["sender", "receiver"])
+def test_an_opening_that_is_cancelled_as_it_opens_leaves_no_lane(shared: Loopback, session: str, kind: str) -> None:
+    """Nobody could ever close it."""
+
+    async def test() -> None:
+        loop = asyncio.get_running_loop()
+        async with sealane.aio.connect(shared.path) as door:
+            core = core_of(door)
+            others = under_lock(door, lambda: set(core.lanes))
+            opened: list[bool] = []
+
+            async def opening() -> None:
+                lane = await (door.receiver(session) if kind == "receiver" else door.sender(session))
+                await lane._leave(RuntimeError())
+
+            def listener(task: asyncio.Task[None]) -> Callable[[], None]:
+                """Cancels with the next news, and notes whether this was the lane."""
+
+                def cancel() -> None:
+                    opened.append(any(lane.ready for lane in core.lanes - others))
+                    loop.call_soon_threadsafe(task.cancel)
+
+                return cancel
+
+            while opened.count(True) < 3:
+                task = asyncio.create_task(opening())
+                # Its first turn ends where it waits for the lane.
+                await asyncio.sleep(0)
+                with core.lock:
+                    core.listeners.add(listener(task))
+                await asyncio.gather(task, return_exceptions=True)
+                assert under_lock(door, lambda: core.lanes == others), "a lane is left"
+
+    run(test())
+
+
+def test_an_opening_that_expires_as_it_opens_opens(shared: Loopback, session: str) -> None:
+    with shared.connect() as door:
+        core = core_of(door)
+        lane = ReceivingLane(session)
+        operation = _operations.open_lane(core, lane, 0.0)
+        with core.lock:
+            operation.send(None)
+        for _ in polls("the lane"):
+            with core.lock:
+                core.drain()
+                if lane.ready:
+                    break
+        with core.lock, pytest.raises(StopIteration):
+            operation.throw(Expired())
+        core.discard(lane)
+        assert under_lock(door, lambda: not core.lanes)
+
+
+def test_connecting_that_is_cancelled_ends(directory: pathlib.Path) -> None:
+    def held() -> int:
+        return len(os.listdir("/proc/self/fd"))
+
+    async def test() -> None:
+        before = held()
+        connecting = asyncio.ensure_future(connect())
+        await asyncio.sleep(0)
+        connecting.cancel()
+        await asyncio.gather(connecting, return_exceptions=True)
+        assert connecting.cancelled()
+        await until(lambda: held() <= before)
+
+    async def connect() -> None:
+        await sealane.aio.connect(directory / "nobody", timeout=None)
+
+    # It would wait for the thread that connects, for ever.
     run(test())
 
 

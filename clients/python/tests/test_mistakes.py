@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -111,6 +112,18 @@ def test_integers_of_any_kind_make_a_shape(lane: sealane.Sender) -> None:
 def test_what_cannot_be_put_or_opened(lane: sealane.Sender, call: Any) -> None:
     with pytest.raises((TypeError, ValueError)):
         call(lane)
+
+
+def test_a_wait_without_an_end(lane: sealane.Sender) -> None:
+    lane.flush(timeout=math.inf)
+    with door_of(lane).sender("without-an-end", timeout=math.inf) as other:
+        other.put(b"", timeout=math.inf)
+        other.abandon()
+
+
+def test_a_path_that_is_too_long_is_called_that() -> None:
+    with pytest.raises(sealane.NotReady, match="too long"):
+        sealane.connect("/tmp/" + "x" * 200, timeout=0)
 
 
 def test_a_tensor_that_is_too_large(lane: sealane.Sender) -> None:

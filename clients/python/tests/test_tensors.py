@@ -78,6 +78,20 @@ def test_bytes_lists_and_numbers(pair: Pair) -> None:
     assert through(pair, 2.5).numpy() == 2.5
 
 
+def test_a_memoryview_is_what_numpy_reads_it_as(pair: Pair) -> None:
+    assert through(pair, memoryview(b"abc")).dtype == "uint8"
+    numpy.testing.assert_array_equal(through(pair, memoryview(b"abcdef")[::2]).numpy(), list(b"ace"))
+    array = numpy.arange(6, dtype=numpy.float32).reshape(2, 3)
+    for view in (memoryview(array), memoryview(array.T)):
+        tensor = through(pair, view)
+        assert tensor.dtype == "float32"
+        numpy.testing.assert_array_equal(tensor.numpy(), numpy.asarray(view))
+
+
+def test_a_masked_array_without_masked_elements_is_an_array(pair: Pair) -> None:
+    numpy.testing.assert_array_equal(through(pair, numpy.ma.array([1, 2])).numpy(), [1, 2])
+
+
 def test_a_hundred_megabytes(pair: Pair) -> None:
     array = generator(1).integers(0, 256, size=100_000_000, dtype=numpy.uint8)
     for _ in range(3):
@@ -100,9 +114,9 @@ def test_thirty_two_dimensions_and_no_more(pair: Pair) -> None:
         (numpy.array(["2026-01-01"], dtype="datetime64[D]"), "int64"),
         (numpy.zeros(2, dtype=numpy.longdouble), "no tensor element"),
         (numpy.zeros(2, dtype=ml_dtypes.float8_e4m3b11fnuz), "no tensor element"),
-        (memoryview(b"abcdef")[::2], "contiguous"),
+        (numpy.ma.masked_equal([1, 2, 3], 2), "filled"),
     ],
-    ids=["structured", "object", "text", "date", "longdouble", "other float8", "strided memoryview"],
+    ids=["structured", "object", "text", "date", "longdouble", "other float8", "masked"],
 )
 def test_what_is_no_tensor_is_a_type_error_that_helps(pair: Pair, value: Any, words: str) -> None:
     with pytest.raises(TypeError, match=words):

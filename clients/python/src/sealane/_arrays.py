@@ -26,7 +26,7 @@ class Source(NamedTuple):
 
 def source(value: Any) -> Source:
     """Checks and describes what was put; TypeError says what to do when it cannot be sent."""
-    if isinstance(value, (bytes, bytearray, memoryview)):
+    if isinstance(value, (bytes, bytearray)) or (isinstance(value, memoryview) and _is_bytes(value)):
         return _buffer(memoryview(value))
     module = type(value).__module__
     if module.split(".")[0] == "torch" and hasattr(value, "data_ptr"):
@@ -50,6 +50,8 @@ def _numpy(value: Any) -> Source:
         raise TypeError(
             f"{type(value).__name__} cannot be put without numpy; install it, or put a torch tensor"
         ) from None
+    if isinstance(value, numpy.ma.MaskedArray) and numpy.ma.is_masked(value):
+        raise TypeError("a tensor has no mask: put array.filled(value), or array.data and array.mask")
     array = numpy.asarray(value)
     dtype = _dtypes.of_array(array.dtype)
     native = array.dtype.newbyteorder("<")
@@ -63,9 +65,12 @@ def _numpy(value: Any) -> Source:
     return Source(dtype, array.shape, array.nbytes, address, copy)
 
 
+def _is_bytes(view: memoryview) -> bool:
+    """Of another format or shape a view is what numpy reads it as."""
+    return view.format in ("B", "c") and view.ndim == 1 and view.c_contiguous
+
+
 def _buffer(view: memoryview) -> Source:
-    if not view.c_contiguous:
-        raise TypeError("a memoryview must be contiguous to be put; put a numpy array for other layouts")
     nbytes = view.nbytes
     flat = view.cast("B") if nbytes else memoryview(b"")
 

@@ -113,24 +113,38 @@ class Core:
         _cores.add(self)
 
     def connect(self, timeout: Optional[float]) -> None:
-        """Connects within `timeout` seconds and starts watching."""
+        """Connects within `timeout` seconds and starts watching, unless the door is closed meanwhile."""
+        link: Optional[Link] = None
+        try:
+            link = self._first_link(timeout)
+            with self.lock:
+                self.check_usable()
+                self.link = link
+                self._watcher.start()
+        except BaseException:
+            if self._watcher.is_alive():
+                self.close()
+                raise
+            self.link = None
+            if link is not None:
+                link.close()
+            with self.lock:
+                self._close_pipe()
+            raise
+
+    def _first_link(self, timeout: Optional[float]) -> Link:
         deadline = None if timeout is None else time.monotonic() + timeout
         pause = PAUSE_SECONDS[0]
         while True:
+            self.check_usable()
             left = CONNECT_SECONDS if deadline is None else deadline - time.monotonic()
             try:
-                self.link = Link.connect(self.path, min(CONNECT_SECONDS, max(0.001, left)))
-                break
+                return Link.connect(self.path, min(CONNECT_SECONDS, max(0.001, left)))
             except NotReady:
                 if left <= pause:
-                    self._close_pipe()
                     raise
-            except BaseException:
-                self._close_pipe()
-                raise
             time.sleep(pause)
             pause = min(2 * pause, PAUSE_SECONDS[1])
-        self._watcher.start()
 
     # ---- driving operations ---------------------------------------------------------------------------------
 
@@ -192,6 +206,12 @@ class Core:
         while self.unwanted:
             self.abandon(self.unwanted[0])
             self.unwanted.popleft()
+
+    def discard(self, lane: AnyLane) -> None:
+        """Drops a lane that its opener did not get, or not hand on: nobody could ever close it."""
+        # Noted first: another exception may cut this short.
+        self.unwanted.append(lane)
+        self.drop_unwanted()
 
     def drop_unwanted(self) -> None:
         if self.unwanted:
@@ -561,7 +581,7 @@ class Core:
                 lane.end()
             self.wake_watcher()
             self.notify()
-        if self._watcher is not threading.current_thread():
+        if self._watcher.is_alive() and self._watcher is not threading.current_thread():
             self._watcher.join(CONNECT_SECONDS)
 
 

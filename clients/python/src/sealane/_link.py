@@ -96,7 +96,9 @@ class Link:
             link.welcome = link._await_welcome(time.monotonic() + timeout)
         except (OSError, LinkLost) as error:
             connection.close()
-            detail = error.strerror if isinstance(error, OSError) and error.strerror else "no answer"
+            # Some have words and no number: a path that is too long for a socket.
+            detail = error.strerror or str(error) if isinstance(error, OSError) else ""
+            detail = detail or "no answer"
             raise NotReady(
                 f"no sidecar answers at {path}: {detail}; is this pod injected (label sealane.dev/injected), or "
                 "SEALANE_DOOR set?",

@@ -42,7 +42,8 @@ MORE_MEMORY = (
 
 
 def open_lane(core: Core, lane: AnyLane, timeout: Optional[float]) -> Operation[None]:
-    """Opens a lane; `NotReady` with the reason after `timeout` seconds."""
+    """Opens a lane; `NotReady` with the reason after `timeout` seconds. Whoever runs this discards the lane unless it hands
+    it on: it may be cancelled after the lane opened."""
     core.check_lanes()
     try:
         core.add(lane)
@@ -51,6 +52,8 @@ def open_lane(core: Core, lane: AnyLane, timeout: Optional[float]) -> Operation[
             lane.check()
             yield WAIT
     except Expired:
+        if lane.ready:
+            return
         why = lane.refusal or (core.problem if core.link is None else None)
         message = why.args[0] if why else "the sidecar did not answer"
         raise NotReady(
@@ -59,10 +62,6 @@ def open_lane(core: Core, lane: AnyLane, timeout: Optional[float]) -> Operation[
         ) from None
     except NotReady as error:
         raise NotReady(f"`{lane.session}`: {error.args[0]}", error.reason) from None
-    finally:
-        if not lane.ready:
-            # Not at once: a call that was interrupted may come here without the lock.
-            core.unwanted.append(lane)
 
 
 # ---- putting ---------------------------------------------------------------------------------------------------

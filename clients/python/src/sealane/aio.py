@@ -35,6 +35,8 @@ INLINE_BYTES_MAX = 256 << 10
 AT_ONCE_MAX = 16
 
 T = TypeVar("T")
+L = TypeVar("L", SendingLane, ReceivingLane)
+H = TypeVar("H", bound="Union[Sender, Receiver]")
 C = TypeVar("C", bound="_Closing")
 
 
@@ -187,7 +189,14 @@ def connect(
 
     async def opening() -> Door:
         core = Core(path_of(path))
-        await asyncio.get_running_loop().run_in_executor(None, core.connect, timeout)
+        connecting = asyncio.get_running_loop().run_in_executor(None, core.connect, timeout)
+        try:
+            # The thread cannot be cancelled. It ends with its present attempt, and closes what it opened.
+            await asyncio.shield(connecting)
+        except asyncio.CancelledError:
+            connecting.add_done_callback(lambda done: None if done.cancelled() else done.exception())
+            core.close()
+            raise
         return Door(_Driver(core))
 
     return Opening(opening)
@@ -204,11 +213,7 @@ class Door(_Closing):
         """As `sealane.Door.sender`."""
 
         async def opening() -> Sender:
-            lane = SendingLane(_operations.check_session(session))
-            await self._open(lane, timeout)
-            sender = Sender(self._driver, lane)
-            self._lanes.append(sender)
-            return sender
+            return await self._open(SendingLane(_operations.check_session(session)), Sender, timeout)
 
         return Opening(opening)
 
@@ -216,19 +221,22 @@ class Door(_Closing):
         """As `sealane.Door.receiver`."""
 
         async def opening() -> Receiver:
-            lane = ReceivingLane(_operations.check_session(session))
-            await self._open(lane, timeout)
-            receiver = Receiver(self._driver, lane)
-            self._lanes.append(receiver)
-            return receiver
+            return await self._open(ReceivingLane(_operations.check_session(session)), Receiver, timeout)
 
         return ReceiverOpening(opening)
 
-    async def _open(self, lane: Union[SendingLane, ReceivingLane], timeout: Optional[float]) -> None:
+    async def _open(self, lane: L, handle: Callable[[_Driver, L], H], timeout: Optional[float]) -> H:
         self._lanes = [one for one in self._lanes if not one.closed or one._lane.owes_error]
         allowed = None if timeout is None else timeout + _operations.GRACE_SECONDS
         operation = _operations.open_lane(self._driver.core, lane, timeout)
-        await self._driver.run(operation, allowed, f"opening `{lane.session}`")
+        try:
+            await self._driver.run(operation, allowed, f"opening `{lane.session}`")
+            opened = handle(self._driver, lane)
+            self._lanes.append(opened)
+            return opened
+        except BaseException:
+            self._driver.core.discard(lane)
+            raise
 
     async def close(self, *, timeout: Optional[float] = None) -> None:
         """As `sealane.Door.close`."""

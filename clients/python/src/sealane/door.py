@@ -6,7 +6,7 @@ import operator
 import os
 from collections.abc import Iterator, Sequence
 from types import TracebackType
-from typing import Any, Optional, Union
+from typing import Any, Callable, Optional, TypeVar, Union
 
 from . import _arrays, _dtypes, _operations, _wire
 from ._core import Core
@@ -14,6 +14,9 @@ from ._lanes import ReceivingLane, SendingLane
 from ._runs import Described
 from .errors import SealaneError
 from .tensor import Tensor
+
+L = TypeVar("L", SendingLane, ReceivingLane)
+H = TypeVar("H", bound="Union[Sender, Receiver]")
 
 #: Where the sidecar listens in every container of an injected pod.
 DEFAULT_PATH = "/run/sealane/door.sock"
@@ -47,26 +50,25 @@ class Door:
 
         Raises `NotReady` with the reason after `timeout` seconds, `Refused` when policy forbids it.
         """
-        lane = SendingLane(_operations.check_session(session))
-        self._open(lane, timeout)
-        sender = Sender(self._core, lane)
-        self._lanes.append(sender)
-        return sender
+        return self._open(SendingLane(_operations.check_session(session)), Sender, timeout)
 
     def receiver(self, session: str, *, timeout: Optional[float] = OPEN_SECONDS) -> Receiver:
         """Opens a lane that receives; iterate over it. As `sender` otherwise. Several receivers of one session share
         its tensors: each goes to one of them."""
-        lane = ReceivingLane(_operations.check_session(session))
-        self._open(lane, timeout)
-        receiver = Receiver(self._core, lane)
-        self._lanes.append(receiver)
-        return receiver
+        return self._open(ReceivingLane(_operations.check_session(session)), Receiver, timeout)
 
-    def _open(self, lane: Union[SendingLane, ReceivingLane], timeout: Optional[float]) -> None:
+    def _open(self, lane: L, handle: Callable[[Core, L], H], timeout: Optional[float]) -> H:
         self._lanes = [one for one in self._lanes if not one.closed or one._lane.owes_error]
         allowed = None if timeout is None else timeout + _operations.GRACE_SECONDS
         operation = _operations.open_lane(self._core, lane, timeout)
-        self._core.run(operation, allowed, f"opening `{lane.session}`")
+        try:
+            self._core.run(operation, allowed, f"opening `{lane.session}`")
+            opened = handle(self._core, lane)
+            self._lanes.append(opened)
+            return opened
+        except BaseException:
+            self._core.discard(lane)
+            raise
 
     def close(self, *, timeout: Optional[float] = None) -> None:
         """Closes every lane, then the connection. Views stay valid. Raises what closing the first of them
