@@ -1,9 +1,9 @@
 //! The door: where the applications of this pod put tensors and take them.
 //!
 //! Invariant: a client can hurt nobody but itself. Nothing that it sends is believed: every message is copied first,
-//! parsed with checked arithmetic and measured against [`limits`]; its memory is read and written with `pread` and
-//! `pwrite` on files that this process created and sealed, never mapped. What breaks the rules of `DOOR.md`
-//! ends the connection, and with it the client's lanes, as a crash of the client would.
+//! parsed with checked arithmetic and measured against [`limits`]; its memory is copied once, to or from files that this
+//! process created and sealed (`sealane_arena`). What breaks the rules of `DOOR.md` ends the connection, and with it the
+//! client's lanes, as a crash of the client would.
 //! Deliberately absent: sockets to anywhere else, record buffers, and any knowledge of who the other side is.
 
 use std::io;

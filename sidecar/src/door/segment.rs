@@ -1,10 +1,10 @@
 //! Memory files that the sidecar creates and shares with one client.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
+use sealane_arena::SharedMemory;
 
 use super::budget::Grant;
 use super::limits::SEGMENT_STEP_BYTES;
@@ -22,12 +22,12 @@ impl SegmentIds {
     }
 }
 
-/// One memory file: all its pages exist, and nobody can change its size any more.
+/// One memory file, which costs what was granted for it.
 #[derive(Debug)]
 pub(super) struct Segment {
     pub(super) id: u32,
     pub(super) bytes: u64,
-    file: OwnedFd,
+    memory: SharedMemory,
     /// Given back after the pages are.
     grant: Grant,
 }
@@ -38,47 +38,24 @@ pub(super) fn rounded(bytes: u64) -> Option<u64> {
 }
 
 impl Segment {
-    /// Creates, fills and seals. Takes milliseconds per 16 MiB: not for an asynchronous thread.
+    /// Takes milliseconds per 16 MiB: not for an asynchronous thread.
     pub(super) fn create(id: u32, bytes: u64, grant: Grant) -> io::Result<Self> {
-        let file = memory_file()?;
-        rustix::fs::ftruncate(&file, bytes)?;
-        // Pages that are missing later could not be refused then: a write would end in SIGBUS or the OOM killer.
-        rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, bytes)?;
-        rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
-        Ok(Self { id, bytes, file, grant })
+        Ok(Self { id, bytes, memory: SharedMemory::create(bytes)?, grant })
     }
 
     pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
-        self.file.as_fd()
+        self.memory.descriptor()
     }
 
     /// Writes all of `bytes` at `offset`.
-    pub(super) fn write_at(&self, mut offset: u64, mut bytes: &[u8]) -> io::Result<()> {
-        while !bytes.is_empty() {
-            let written = match rustix::io::pwrite(&self.file, bytes, offset) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Err(rustix::io::Errno::INTR) => continue,
-                written => written?,
-            };
-            offset = offset.checked_add(written as u64).ok_or(io::ErrorKind::InvalidInput)?;
-            bytes = bytes.get(written..).unwrap_or_default();
-        }
-        Ok(())
+    pub(super) fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.memory.write_at(offset, bytes)
     }
 }
 
 impl ReadAt for Segment {
-    fn read_at(&self, mut offset: u64, mut into: &mut [u8]) -> io::Result<()> {
-        while !into.is_empty() {
-            let read = match rustix::io::pread(&self.file, &mut *into, offset) {
-                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Err(rustix::io::Errno::INTR) => continue,
-                read => read?,
-            };
-            offset = offset.checked_add(read as u64).ok_or(io::ErrorKind::InvalidInput)?;
-            into = into.get_mut(read..).unwrap_or_default();
-        }
-        Ok(())
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
+        self.memory.read_at(offset, into)
     }
 }
 
@@ -90,19 +67,9 @@ impl Drop for Segment {
         }
         // A client may keep its mapping. Without this the pages would stay charged to the sidecar, and clients could
         // make it exceed its limit by keeping many; now those that they touch again are their own.
-        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        if let Err(error) = rustix::fs::fallocate(&self.file, flags, 0, self.bytes) {
+        if let Err(error) = self.memory.discard() {
             tracing::warn!(%error, "cannot give back the pages of a segment");
         }
-    }
-}
-
-fn memory_file() -> io::Result<OwnedFd> {
-    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-    // Kernels before 6.3 do not know NOEXEC_SEAL.
-    match rustix::fs::memfd_create("sealane", flags | MemfdFlags::NOEXEC_SEAL) {
-        Err(rustix::io::Errno::INVAL) => Ok(rustix::fs::memfd_create("sealane", flags)?),
-        file => Ok(file?),
     }
 }
 
@@ -121,20 +88,6 @@ mod tests {
     use super::super::budget::{Budget, Side};
     use super::*;
     use crate::metrics::Door as Metrics;
-
-    #[test]
-    fn a_segment_is_sealed_and_reads_back() {
-        let grant = Budget::new(1 << 20, Metrics::default()).grant(Side::Put, 65_536).unwrap();
-        let segment = Segment::create(1, 65_536, grant).unwrap();
-        segment.write_at(65_530, b"sealed").unwrap();
-        let mut back = [0; 6];
-        segment.read_at(65_530, &mut back).unwrap();
-        assert_eq!(&back, b"sealed");
-        assert!(segment.read_at(65_531, &mut back).is_err());
-        assert!(segment.write_at(65_531, &back).is_err());
-        assert!(rustix::fs::ftruncate(segment.descriptor(), 0).is_err());
-        assert!(rustix::fs::fcntl_add_seals(segment.descriptor(), SealFlags::WRITE).is_err());
-    }
 
     #[test]
     fn pages_go_back_although_a_client_keeps_the_file() {

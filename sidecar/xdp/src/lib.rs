@@ -1,7 +1,7 @@
 //! UDP payloads between network interfaces and the memory of this process, through AF_XDP: past the kernel's stack.
 //!
 //! Invariants:
-//! - This is the only crate with unsafe code. It stands in `sys`, `memory`, `ring` and `umem`; each says what it relies on.
+//! - Unsafe code stands in `sys`, `memory`, `ring` and `umem`; each says what it relies on.
 //!   In everything above it is forbidden.
 //! - A frame is in one place, and no packet, descriptor or index of the kernel, however hostile, makes it be in two, or
 //!   this process read or write beyond what it mapped.

@@ -25,7 +25,7 @@ enum Reach {
 use Reach::{Chart, Everything, Package, PackageAndPython, Python, Text};
 
 /// The longest beginning that fits a path decides.
-const TABLE: [(&str, Reach); 57] = [
+const TABLE: [(&str, Reach); 58] = [
     (".cargo/", Everything),
     (".ci/", Text),
     (".config/", Everything),
@@ -64,6 +64,7 @@ const TABLE: [(&str, Reach); 57] = [
     ("rustfmt.toml", Text),
     ("sidecar/", PackageAndPython("sealane-sidecar")),
     ("sidecar/api/", PackageAndPython("sealane-sidecar-api")),
+    ("sidecar/arena/", PackageAndPython("sealane-arena")),
     ("sidecar/collateral/", Package("sealane-collateral")),
     ("sidecar/http/", Package("sealane-http")),
     ("sidecar/sim/", PackageAndPython("sealane-sidecar-sim")),

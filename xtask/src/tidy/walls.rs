@@ -39,10 +39,12 @@ const WALLS: &[Wall] = &[
         never: &["kube", "k8s-openapi", "snow"],
     },
     Wall { name: "sealane-http", ours: &[], never: &["kube", "k8s-openapi", "snow"] },
+    Wall { name: "sealane-arena", ours: &[], never: &["tokio", "kube", "k8s-openapi", "snow"] },
     Wall { name: "sealane-xdp", ours: &[], never: SHELL },
     Wall {
         name: "sealane-sidecar",
         ours: &[
+            "sealane-arena",
             "sealane-attestation",
             "sealane-collateral",
             "sealane-http",
