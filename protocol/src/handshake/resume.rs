@@ -93,3 +93,60 @@ fn finished(
     let root = Root::resumed(&split, secret, suite, handshake_hash);
     Ok(Finished { root, handshake_hash, remote_static, suite, version, kind: Kind::Resume, capabilities })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use sealane_types::Cipher;
+
+    use super::*;
+    use crate::keys::{MlKem768, RandomFailed, StaticKey};
+
+    struct Fixed(u8);
+
+    impl Random for Fixed {
+        fn fill(&mut self, bytes: &mut [u8]) -> Result<(), RandomFailed> {
+            bytes.fill(self.0);
+            Ok(())
+        }
+    }
+
+    fn presented(exchange: KeyExchange) -> Presented {
+        let secret = Secret::take(&mut [7; 32]);
+        Presented { id: TicketId([1; 16]), secret, exchange, remote_static: [2; 32] }
+    }
+
+    /// What a responder answers that permits both key exchanges, to whoever has the secret of a ticket of `from` and says that
+    /// it came of `pretended`.
+    fn answered(from: KeyExchange, pretended: KeyExchange) -> Option<HandshakeError> {
+        let suites = Suite::offer(&[Cipher::Aes256Gcm], true);
+        let begun = Resuming::begin(presented(pretended), suites.clone(), &mut Fixed(3));
+        let Ok((_, opening)) = begun else { panic!("it begins") };
+        let hello = Hello {
+            kind: Some(Kind::Resume),
+            versions: VERSIONS.to_vec(),
+            suites: suites.iter().copied().filter(|suite| suite.exchange == pretended).collect(),
+            capabilities: capability::ALL,
+            ticket: Some(TicketId([1; 16])),
+        };
+        let responder = Responder {
+            static_key: Arc::new(StaticKey::generate(&mut Fixed(4)).unwrap()),
+            kem: Arc::new(MlKem768),
+            suites,
+            audit: false,
+            ephemeral: Secret::random(&mut Fixed(5)).unwrap(),
+        };
+        answer_ticket(responder, &presented(from), &hello, &opening.hello, &opening.message).err()
+    }
+
+    #[test]
+    fn a_ticket_opens_nothing_with_another_key_exchange() {
+        use KeyExchange::{Classical, Hybrid};
+        for exchange in [Classical, Hybrid] {
+            assert_eq!(answered(exchange, exchange), None);
+        }
+        assert_eq!(answered(Classical, Hybrid), Some(HandshakeError::Suite));
+        assert_eq!(answered(Hybrid, Classical), Some(HandshakeError::Suite));
+    }
+}

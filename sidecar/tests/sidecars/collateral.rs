@@ -27,6 +27,7 @@ use crate::client::{Receiver, parcel, passing_on, try_sender};
 use crate::device::metric;
 use crate::support::wall_clock::{LIFETIME, TestClock, now};
 use crate::support::{LIMIT, Plan, Sidecar, document, signed, tell, until, within};
+use crate::tickets::resumed;
 use crate::trust::refused_for;
 
 struct World {
@@ -278,6 +279,10 @@ async fn a_revocation_ends_live_sessions() {
     pair.ended(Reason::EvidenceUntrusted).await;
     tell(&format!("from a bundle that revokes to the end of the session: {:?}", began.elapsed()));
     refused_from_now_on(&pair.from).await;
+    // Nor does a ticket lead back, not even until the other side is judged again.
+    for side in [&pair.from, &pair.to] {
+        assert_eq!(resumed(side, "established"), 0);
+    }
 }
 
 #[tokio::test]

@@ -38,7 +38,7 @@ fn proofs(sidecar: &Sidecar) -> u64 {
     count(sidecar, "sealane_verifications_total", &["accepted"])
 }
 
-fn resumed(sidecar: &Sidecar, outcome: &str) -> u64 {
+pub(crate) fn resumed(sidecar: &Sidecar, outcome: &str) -> u64 {
     count(sidecar, "sealane_resumptions_total", &[outcome])
 }
 

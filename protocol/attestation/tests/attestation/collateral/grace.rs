@@ -79,6 +79,8 @@ fn grace_does_not_reach_certificates() {
     let collateral = holding(intel(&recipe, 20)).assemble(1).0;
     let refused = judged(&tdx_message(&policy), &policy, &collateral, now()).unwrap_err();
     assert_eq!(refused.reason(), Reason::CollateralExpired, "{refused}");
+    // By itself: what the whole verdict lasts is held against the time once more, and names nothing.
+    assert!(refused.to_string().contains("the signer's certificate"), "{refused}");
     // Nor to what begins later.
     let list = Piece::SnpList(AMD.revocation_list(&amd_recipe(), dates(600, 3600), false).unwrap());
     let refused = judged(&snp_message(&policy), &policy, &holding([list]).assemble(1).0, now()).unwrap_err();
