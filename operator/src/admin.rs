@@ -5,10 +5,9 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::http::header::CONTENT_TYPE;
-use axum::response::IntoResponse;
+use axum::response::Response;
 use axum::routing::get;
-use sealane_http::{Bounds, Pages, Server};
+use sealane_http::{Bounds, MetricsPages, Server};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -45,7 +44,7 @@ fn router(admin: Admin) -> Router {
         .with_state((admin, Arc::default()))
 }
 
-type Shared = (Admin, Arc<Pages>);
+type Shared = (Admin, Arc<MetricsPages>);
 
 async fn ready(State((admin, _)): State<Shared>) -> (StatusCode, &'static str) {
     if admin.is_ready() {
@@ -58,16 +57,7 @@ async fn ready(State((admin, _)): State<Shared>) -> (StatusCode, &'static str) {
     }
 }
 
-async fn metrics(State((admin, pages)): State<Shared>) -> axum::response::Response {
+async fn metrics(State((admin, pages)): State<Shared>) -> Response {
     admin.metrics.certificate(admin.resolver.expires());
-    match pages.get(|| admin.metrics.expose()) {
-        Ok(None) => {
-            (StatusCode::SERVICE_UNAVAILABLE, "too many are reading metrics and do not go on").into_response()
-        }
-        Ok(Some(text)) => {
-            ([(CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text)
-                .into_response()
-        }
-        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
-    }
+    pages.answer(|| admin.metrics.expose())
 }

@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::Router;
 use axum::extract::State;
-use axum::http::{StatusCode, header};
+use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use axum::routing::get;
-use sealane_http::{Bounds, Pages, Server};
+use sealane_http::{Bounds, MetricsPages, Server};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -38,7 +38,7 @@ pub(crate) enum AdminError {
     Thread(#[source] std::io::Error),
 }
 
-type Shared = (Arc<Health>, Arc<Gauges>, Arc<Pages>);
+type Shared = (Arc<Health>, Arc<Gauges>, Arc<MetricsPages>);
 
 /// Serves from a thread with its own runtime until the process ends, at `preferred` if that port is free. Returns the bound
 /// address.
@@ -65,7 +65,7 @@ pub(crate) fn serve(
                 .route("/startupz", get(startup))
                 .route("/healthz", get(|| async { "ok\n" }))
                 .route("/readyz", get(readiness))
-                .route("/metrics", get(render))
+                .route("/metrics", get(metrics))
                 .with_state((health, gauges, Arc::default()));
             // As long as the process lives.
             Server::new(Bounds::MANAGEMENT).serve(listener, &router, CancellationToken::new()).await;
@@ -107,21 +107,8 @@ async fn readiness(State((health, ..)): State<Shared>) -> impl IntoResponse {
     }
 }
 
-/// For whoever asks while others do not read what they asked for.
-const BUSY: &str = "too many are reading metrics and do not go on\n";
-
-async fn render(State((_, gauges, pages)): State<Shared>) -> impl IntoResponse {
-    match pages.get(|| gauges.render()) {
-        Ok(None) => (StatusCode::SERVICE_UNAVAILABLE, BUSY).into_response(),
-        Ok(Some(text)) => {
-            let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-            ([(header::CONTENT_TYPE, kind)], text).into_response()
-        }
-        Err(error) => {
-            tracing::error!(%error, "metrics cannot be rendered");
-            StatusCode::INTERNAL_SERVER_ERROR.into_response()
-        }
-    }
+async fn metrics(State((_, gauges, pages)): State<Shared>) -> impl IntoResponse {
+    pages.answer(|| gauges.render())
 }
 
 #[cfg(test)]

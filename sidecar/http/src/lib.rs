@@ -3,8 +3,8 @@
 //! Whoever reaches a listener may open connections and say nothing, say it slowly, or never end. So connections are
 //! counted in all and by source before a byte is read, and bodies before they are read ([`Places`]); a source that has much
 //! gives way to one that has little, and every step of a connection has a time (`activity`). A header has 16 KiB. Of pages
-//! that are made for each request few are held ([`Pages`]). What else a request may cost behind its body is for the router to
-//! bound.
+//! of metrics, which are made for each request, few are held ([`MetricsPages`]). What else a request may cost behind its body
+//! is for the router to bound.
 
 mod activity;
 mod bounds;
@@ -14,6 +14,6 @@ mod places;
 mod server;
 
 pub use bounds::{Bounds, Timeouts};
-pub use pages::Pages;
+pub use pages::MetricsPages;
 pub use places::{Caps, Place, Places, Refused};
 pub use server::{Secure, Server};
