@@ -27,20 +27,9 @@ use tokio_util::sync::CancellationToken;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint};
 use tonic::{Code, Request, Status, Streaming};
 
-/// The messages of the release before changes, as they were generated.
-#[allow(
-    missing_debug_implementations,
-    unreachable_pub,
-    clippy::all,
-    clippy::use_self,
-    clippy::large_futures,
-    clippy::allow_attributes_without_reason,
-    dead_code,
-    reason = "generated code"
-)]
-mod older {
-    include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../sidecar/api/src/generated/older.rs"));
-}
+/// The messages of the release before changes.
+#[path = "../../sidecar/api/src/generated/older.rs"]
+mod older;
 
 const NAME: &str = "sealane-control.sealane-system.svc";
 

@@ -27,20 +27,9 @@ use crate::support::{Plan, Sidecar, document, loopback, roots, signed, until, wi
 
 pub(crate) const TOKEN: &str = "a token of this test";
 
-/// The messages of the release before changes, as they were generated.
-#[allow(
-    missing_debug_implementations,
-    unreachable_pub,
-    clippy::all,
-    clippy::use_self,
-    clippy::large_futures,
-    clippy::allow_attributes_without_reason,
-    dead_code,
-    reason = "generated code"
-)]
-mod older {
-    include!(concat!(env!("CARGO_MANIFEST_DIR"), "/api/src/generated/older.rs"));
-}
+/// The messages of the release before changes.
+#[path = "../../api/src/generated/older.rs"]
+mod older;
 
 /// What the operator has heard.
 #[derive(Debug, Default)]
