@@ -207,11 +207,14 @@ impl Stream {
             run: header.run,
             name: header.name.to_owned(),
         };
-        // First: what was noted as announced would be taken for one that has arrived.
-        let room = announced.admit(&self.announced, &owned).ok_or(Reason::LimitExceeded)?;
-        if inner.inbound.on_tensor(header).map_err(refused)? == Announced::Repeat {
-            return Ok(None);
-        }
+        // What comes again is dropped and takes no memory, or else a sender at its limit could never finish repeating. The rest
+        // is admitted before it is noted: what was noted would be taken for arrived when the sender comes again.
+        let room = match inner.inbound.knows(header.sequence) {
+            true => None,
+            false => Some(announced.admit(&self.announced, &owned).ok_or(Reason::LimitExceeded)?),
+        };
+        let fate = inner.inbound.on_tensor(header).map_err(refused)?;
+        let Some(room) = room.filter(|_| fate != Announced::Repeat) else { return Ok(None) };
         let sequence = Sequence(header.sequence.0);
         inner.arrivals += 1;
         let number = inner.arrivals;

@@ -497,6 +497,12 @@ async fn a_sender_announces_no_more_than_there_is_memory_for() {
     let others = receiving.announced.hoarded();
     // Of no bytes, which has arrived as it is announced.
     assert_eq!(wire.announces(1, 1, 0), Err(Reason::LimitExceeded));
+    // What was announced before may come again.
+    drop(wire);
+    let mut wire = Wire::connect(&receiving);
+    wire.opens(1, 1).unwrap();
+    wire.announces(1, 0, 0).unwrap();
+    assert_eq!(wire.announces(1, 1, 0), Err(Reason::LimitExceeded));
     drop((wire, others));
     // What was refused was not noted as arrived.
     let mut client = Client::open(&receiving, 1 << 20).await;
