@@ -136,7 +136,7 @@ pub(crate) struct HandshakeLabels {
     role: &'static str,
     /// `established`, `audited` or `refused`.
     outcome: &'static str,
-    /// Empty unless refused.
+    /// Why it was refused, or why an audit ended; otherwise empty.
     reason: &'static str,
 }
 
@@ -145,9 +145,9 @@ impl HandshakeLabels {
         Self { role, outcome: "established", reason: "" }
     }
 
-    /// An auditor accepted the evidence of this side.
-    pub(crate) fn audited(role: &'static str) -> Self {
-        Self { role, outcome: "audited", reason: "" }
+    /// An auditor accepted the evidence of this side, and the connection ended with `reason`.
+    pub(crate) fn audited(role: &'static str, reason: Reason) -> Self {
+        Self { role, outcome: "audited", reason: reason.as_str() }
     }
 
     pub(crate) fn refused(role: &'static str, reason: Reason) -> Self {

@@ -75,7 +75,7 @@ impl<'a> Counts<'a> {
                 self.metrics.connections.ended.get_or_create(&labels.clone().because(reason)).inc();
             }
             None if audited => {
-                ended.get_or_create(&HandshakeLabels::audited(role)).inc();
+                ended.get_or_create(&HandshakeLabels::audited(role, reason)).inc();
             }
             None => {
                 ended.get_or_create(&HandshakeLabels::refused(role, reason)).inc();

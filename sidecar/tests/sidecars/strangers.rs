@@ -225,8 +225,9 @@ async fn an_audit_ends_even_if_its_auditor_stays() {
     let mut line = within("the audit", auditor.calls(receiver.address, is_established)).await.unwrap();
     let mut rest = Vec::new();
     within("the end", line.read_to_end(&mut rest)).await.unwrap();
-    until("it counts as answered", || {
-        receiver.node.render_metrics().unwrap().contains(r#"outcome="audited""#)
+    // Ended by the receiver, not by the silence of the auditor.
+    until("it counts as answered and over", || {
+        receiver.node.render_metrics().unwrap().contains(r#"outcome="audited",reason="Finished""#)
     })
     .await;
 }
