@@ -40,8 +40,8 @@ pub fn run(root: &Path, only: Option<&str>) -> Result<()> {
     let mut rows = Vec::with_capacity(chosen.len());
     // The list comes sorted, so that what has one test program lies together.
     for group in chosen.chunk_by(|one, next| one.suite() == next.suite()) {
-        judge_all(&copy, group, |removal, outcome, began| {
-            let row = Row { removal, outcome, took: began.elapsed() };
+        judge_all(&copy, group, |removal, outcome, took| {
+            let row = Row { removal, outcome, took };
             progress::print(&format!("{:>4}/{} {row}", rows.len() + 1, chosen.len()));
             rows.push(row);
         })?;

@@ -50,9 +50,9 @@ impl Copy {
         self.folder.join("target")
     }
 
-    /// Where a test program writes.
-    pub(super) fn log(&self) -> PathBuf {
-        self.folder.join("said.txt")
+    /// Where a test program writes, of those that run at once.
+    pub(super) fn log(&self, number: usize) -> PathBuf {
+        self.folder.join(format!("said-{number}.txt"))
     }
 
     /// Cargo, in the copy. Our own crates are built as fast as can be; dependencies stay what they are in the tree.

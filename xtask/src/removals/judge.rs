@@ -3,7 +3,9 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::PathBuf,
-    time::Instant,
+    sync::{Mutex, PoisonError, mpsc},
+    thread,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result, bail};
@@ -17,30 +19,51 @@ use super::{
 };
 use crate::progress;
 
+/// Runs of one program at once, for each core: most of them wait, some for minutes, until a test gives up.
+const RUNS_PER_CORE: usize = 2;
+
 /// Judges a group, which has one program, and tells of each when it is known.
 pub(super) fn judge_all<'a>(
     copy: &Copy,
     group: &'a [Removal],
-    mut tell: impl FnMut(&'a Removal, Outcome, Instant),
+    mut tell: impl FnMut(&'a Removal, Outcome, Duration),
 ) -> Result<()> {
     let Some(suite) = group.first().map(Removal::suite) else { return Ok(()) };
     let step = format!("{suite} as it is");
     let Prepared { before, program, switched } = progress::step(&step, || prepare(copy, group))?;
-    for (number, removal) in group.iter().enumerate().filter(|(number, _)| switched.contains(number)) {
+    let runs = Mutex::new(group.iter().enumerate().filter(|(number, _)| switched.contains(number)));
+    let next = || runs.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let judge_switched = |(number, removal): (usize, &'a Removal)| {
         let began = Instant::now();
         let outcome = match unusable(&before, &removal.tests) {
             Some(outcome) => outcome,
             None => said(program.run(copy, &[&removal.tests], Some(number))?),
         };
-        tell(removal, outcome, began);
-    }
+        anyhow::Ok((removal, outcome, began.elapsed()))
+    };
+    thread::scope(|scope| {
+        let (judged, outcomes) = mpsc::channel();
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        for _ in 0..cores * RUNS_PER_CORE {
+            let judged = judged.clone();
+            // Nobody hears the rest once one could not be run.
+            scope
+                .spawn(move || std::iter::from_fn(next).try_for_each(|run| judged.send(judge_switched(run))));
+        }
+        drop(judged);
+        outcomes.into_iter().try_for_each(|judged| {
+            let (removal, outcome, took) = judged?;
+            tell(removal, outcome, took);
+            anyhow::Ok(())
+        })
+    })?;
     for (_, removal) in group.iter().enumerate().filter(|(number, _)| !switched.contains(number)) {
         let began = Instant::now();
         let outcome = match unusable(&before, &removal.tests) {
             Some(outcome) => outcome,
             None => judge(copy, removal)?,
         };
-        tell(removal, outcome, began);
+        tell(removal, outcome, began.elapsed());
     }
     Ok(())
 }

@@ -110,7 +110,7 @@ fn error(message: &Value) -> Option<(String, BTreeSet<PathBuf>)> {
 impl Program {
     /// Runs the tests whose names contain one of `filters`, without the answer of a switch if one is named.
     pub(super) fn run(&self, copy: &Copy, filters: &[&str], without: Option<usize>) -> Result<Said> {
-        let log = copy.log();
+        let log = copy.log(without.unwrap_or(0));
         let mut command = Command::new(&self.path);
         command
             .args(filters)
