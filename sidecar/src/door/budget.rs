@@ -115,11 +115,15 @@ impl Budget {
 
     /// As [`Budget::grant`] for more than is needed now: leaves some to lanes that need little.
     pub(super) fn grant_generously(self: &Arc<Self>, side: Side, bytes: u64) -> Option<Grant> {
-        let spare = self.side_bytes_max() / SPARE_PARTS;
-        self.try_grant(side, bytes, spare).or_else(|| {
+        self.grant_spare(side, bytes).or_else(|| {
             self.each_arena(TakeSegments::trim);
-            self.try_grant(side, bytes, spare)
+            self.grant_spare(side, bytes)
         })
+    }
+
+    /// As [`Budget::grant_generously`] where nobody has to give anything back for it.
+    pub(super) fn grant_spare(self: &Arc<Self>, side: Side, bytes: u64) -> Option<Grant> {
+        self.try_grant(side, bytes, self.side_bytes_max() / SPARE_PARTS)
     }
 
     /// Whether somebody waits for memory.

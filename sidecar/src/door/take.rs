@@ -25,6 +25,7 @@ pub(super) struct TakeSegments {
     this: Weak<Self>,
     side: Side,
     budget: Arc<Budget>,
+    bytes_max: u64,
     ids: Arc<SegmentIds>,
     state: Mutex<State>,
     freed: Arc<Notify>,
@@ -100,15 +101,19 @@ impl State {
 
 impl TakeSegments {
     pub(super) fn new(budget: &Arc<Budget>, ids: Arc<SegmentIds>) -> Arc<Self> {
-        Self::on(Side::Take, budget, ids)
+        Self::on(Side::Take, budget, budget.side_bytes_max(), ids)
     }
 
-    /// As [`TakeSegments::new`], charged to either side: the gRPC door keeps tensors that are put in segments of its own.
-    pub(super) fn on(side: Side, budget: &Arc<Budget>, ids: Arc<SegmentIds>) -> Arc<Self> {
+    /// As [`TakeSegments::new`], charged to either side, of which at most `left` can be had: the gRPC door keeps tensors that are
+    /// put in segments of its own, and pays for its lanes from the same budget.
+    pub(super) fn on(side: Side, budget: &Arc<Budget>, left: u64, ids: Arc<SegmentIds>) -> Arc<Self> {
+        // Segments have whole steps: one for a tensor that needs a part of the last step would never be granted.
+        let bytes_max = left - left % limits::SEGMENT_STEP_BYTES;
         let arena = Arc::new_cyclic(|this| Self {
             this: this.clone(),
             side,
             budget: budget.clone(),
+            bytes_max,
             ids,
             state: Mutex::default(),
             freed: Arc::default(),
@@ -118,14 +123,20 @@ impl TakeSegments {
         arena
     }
 
+    /// Of the largest tensor that there can ever be room for.
+    pub(super) const fn bytes_max(&self) -> u64 {
+        self.bytes_max
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a segment of the usual size before a tensor asks for one, unless memory is scarce. Blocks as
-    /// [`TakeSegments::grow`].
+    /// Adds a segment of the usual size before a tensor asks for one, unless memory is scarce: others keep what lies idle. Blocks
+    /// as [`TakeSegments::grow`].
     pub(super) fn begin(&self) {
-        let segment = self.create_generously(limits::SEGMENT_BYTES);
+        let grant = self.budget.grant_spare(self.side, limits::SEGMENT_BYTES);
+        let segment = grant.and_then(|grant| self.fill(limits::SEGMENT_BYTES, grant));
         self.add(segment);
     }
 
@@ -227,7 +238,7 @@ impl TakeSegments {
 impl TakeArena for TakeSegments {
     fn reserve(&self, bytes: u64) -> Result<SlotId, NoSlot> {
         let bytes = aligned(bytes).ok_or(NoSlot::TooLarge)?;
-        if bytes > self.budget.side_bytes_max() {
+        if bytes > self.bytes_max {
             return Err(NoSlot::TooLarge);
         }
         let mut state = self.state();

@@ -97,7 +97,7 @@ mod tests {
     #[tokio::test]
     async fn a_flush_waits_for_what_was_put_before_it_and_no_more() {
         let budget = Budget::new(64 << 20, crate::metrics::Door::default());
-        let store = Store::new(Side::Put, &budget).await;
+        let store = Store::new(Side::Put, &budget, 0).await;
         let mut ledger = Ledger::default();
         for sequence in [0, 1, 2, 7] {
             ledger.accept(sequence, Arc::new(store.place(8).await.unwrap()));

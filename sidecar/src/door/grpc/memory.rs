@@ -9,7 +9,6 @@ use bytes::Bytes;
 use super::fault::Fault;
 use super::limits;
 use crate::door::budget::{Budget, Side};
-use crate::door::limits::SEGMENT_BYTES;
 use crate::door::segment::Segment;
 use crate::door::take::TakeSegments;
 use crate::handoff::{NoSlot, ReadAt, SlotId, TakeArena};
@@ -22,13 +21,15 @@ pub(super) struct Store {
 }
 
 impl Store {
-    /// Sets the first segment up, so that the first tensor does not wait for it.
-    pub(super) async fn new(side: Side, budget: &Arc<Budget>) -> Self {
-        let arena = TakeSegments::on(side, budget, Arc::default());
+    /// Sets the first segment up, so that the first tensor does not wait for it. `lane` is what the lane pays beside its tensors.
+    pub(super) async fn new(side: Side, budget: &Arc<Budget>, lane: u64) -> Self {
+        let left = budget.side_bytes_max().saturating_sub(lane);
+        let arena = TakeSegments::on(side, budget, left, Arc::default());
+        let bytes_max = arena.bytes_max();
         let growing = Arc::clone(&arena);
         // A runtime that ends takes the lane with it.
-        let _ = tokio::task::spawn_blocking(move || growing.grow(SEGMENT_BYTES)).await;
-        Self { arena, bytes_max: budget.side_bytes_max() }
+        let _ = tokio::task::spawn_blocking(move || growing.begin()).await;
+        Self { arena, bytes_max }
     }
 
     /// What the sessions write arriving tensors into.
@@ -168,7 +169,7 @@ mod tests {
     #[tokio::test]
     async fn what_is_stored_reads_back_and_goes_back() {
         let budget = Budget::new(64 << 20, crate::metrics::Door::default());
-        let store = Store::new(Side::Put, &budget).await;
+        let store = Store::new(Side::Put, &budget, 1 << 20).await;
         let bytes: Vec<u8> = (0..3_000_000_u32).map(|index| (index % 251) as u8).collect();
         let stored = store.place(bytes.len() as u64).await.unwrap();
         stored.write(0, &bytes[..1_000_001]).await.unwrap();
@@ -180,6 +181,7 @@ mod tests {
         assert_eq!(buffers.read(&stored, 2_999_990, 10).unwrap(), &bytes[2_999_990..]);
         drop(stored);
         assert!(matches!(store.try_place(u64::MAX), Err(Fault::TooLarge { .. })));
-        assert!(matches!(store.try_place(49 << 20), Err(Fault::TooLarge { .. })));
+        assert!(matches!(store.try_place(48 << 20), Err(Fault::TooLarge { .. })));
+        store.place(47 << 20).await.unwrap();
     }
 }

@@ -85,7 +85,7 @@ where
     let incarnation = open.incarnation.map_or_else(random, Ok)?;
     let noted = open.resumable.then(|| shared.notes.enter(incarnation));
     let deadline = Instant::now() + open.timeout;
-    let store = Store::new(Side::Put, &shared.budget).await;
+    let store = Store::new(Side::Put, &shared.budget, limits::PUT_LANE_BYTES).await;
     let (sender, events) = shared.lanes.open_sender(open.session, incarnation, open.base, deadline).await?;
     let lane = Lane { ledger: Mutex::default(), news, store };
     let tensor_bytes_max = lane.store.bytes_max();

@@ -85,7 +85,7 @@ where
     let first = timeout(limits::FIRST_MESSAGE_WAIT, asks.next()).await.map_err(|_| Fault::OpenTimeout)?;
     let Ask::Open(open) = first.ok_or(Fault::NotOpened)?? else { return Err(Fault::NotOpened) };
     let deadline = Instant::now() + open.timeout;
-    let store = Store::new(Side::Take, &shared.budget).await;
+    let store = Store::new(Side::Take, &shared.budget, limits::TAKE_LANE_BYTES).await;
     let opening = shared.lanes.open_receiver(open.session, store.arena(), deadline);
     let (receiver, deliveries) = opening.await?;
     let tensor_bytes_max = store.bytes_max();

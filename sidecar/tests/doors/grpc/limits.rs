@@ -1,6 +1,9 @@
 //! How many of everything there may be, and that lanes which stand still hold up no others.
 
+use sealane_sidecar::config::ARENA_BYTES;
 use sealane_sidecar_api::door as wire;
+use sealane_sidecar_api::door::put_request::Message as PutAsk;
+use sealane_sidecar_api::door::put_response::Message as PutNews;
 use tonic::Code;
 
 use crate::grpc::client::{Putter, Taker, assert_failed, client, put};
@@ -82,6 +85,47 @@ async fn lanes_pay_from_the_memory_of_the_pod() {
     assert!((2..5).contains(&lanes.len()), "{} lanes in 24 MiB", lanes.len());
     lanes.clear();
     within("memory again", async { while Putter::open(&channel, "paid").await.is_err() {} }).await;
+}
+
+#[tokio::test]
+async fn sixty_four_lanes_of_each_side_work_with_the_memory_of_the_defaults() {
+    let door = Served::looping(ARENA_BYTES);
+    let (mut putters, mut takers) = (Vec::new(), Vec::new());
+    for first in (0..64).step_by(LANES_PER_CLIENT_MAX) {
+        let (from, to) = (door.channel().await, door.channel().await);
+        for number in first..first + LANES_PER_CLIENT_MAX {
+            let session = format!("lane-{number}");
+            putters.push(Putter::open(&from, &session).await.unwrap());
+            takers.push(Taker::open(&to, &session).await.unwrap());
+        }
+    }
+    for round in 0..3 {
+        for (putter, taker) in putters.iter_mut().zip(&mut takers) {
+            assert_eq!(putter.put(300 << 10).await, round);
+            assert_eq!(taker.taken().await, round);
+        }
+    }
+    for (putter, taker) in putters.into_iter().zip(takers) {
+        putter.close().await;
+        taker.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn the_largest_tensor_that_a_lane_is_told_of_fits_beside_the_lane() {
+    // Not a multiple of what segments are made of.
+    let door = Served::looping(64 * MIB + 12_345);
+    let channel = door.channel().await;
+    let mut putter = Putter::call(&channel).await.unwrap();
+    let open = wire::PutOpen { session: "largest".to_owned(), ..Default::default() };
+    putter.say(PutAsk::Open(open)).await;
+    let PutNews::Opened(opened) = putter.hear().await.unwrap() else { panic!("not opened") };
+    let bytes = opened.tensor_bytes_max;
+    assert!(bytes < 48 * MIB && bytes > 40 * MIB, "{bytes}");
+    let asks = putter.asks();
+    tokio::spawn(async move { put(&asks, 0, usize::try_from(bytes).unwrap()).await });
+    within("room for it", async { while !matches!(putter.hear().await.unwrap(), PutNews::Accepted(_)) {} })
+        .await;
 }
 
 #[tokio::test]
