@@ -88,13 +88,12 @@ impl Receiving {
             bytes: AtomicU64::new(0),
         });
         receiving.update(session);
-        let (weak, context) = (Arc::downgrade(&receiving), Arc::clone(&receiving.context));
+        let weak = Arc::downgrade(&receiving);
         tokio::spawn(async move {
             loop {
                 tokio::time::sleep(HOUSEKEEPING).await;
                 let Some(receiving) = weak.upgrade() else { return };
-                let lost = receiving.lock().hub.give_up_on_lost(context.clock.moment());
-                receiving.count_interrupted(lost);
+                receiving.give_up_on_lost();
             }
         });
         receiving
@@ -245,6 +244,8 @@ impl Receiving {
         }
         let connection = inner.hub.attach(arrival, self.context.clock.moment())?;
         drop(inner);
+        // Whoever takes the place of one that is gone is not heard before that is told.
+        self.give_up_on_lost();
         self.tell();
         // What an older connection was bringing gives its places back.
         self.grant();
@@ -266,6 +267,12 @@ impl Receiving {
         self.lock().hub.detach(sender, connection, self.context.clock.moment());
         self.tell();
         self.grant();
+    }
+
+    /// Tells receivers of senders that do not come back.
+    fn give_up_on_lost(&self) {
+        let lost = self.lock().hub.give_up_on_lost(self.context.clock.moment());
+        self.count_interrupted(lost);
     }
 
     /// The stream of a lane that a connected sender opens.

@@ -9,6 +9,7 @@ mod control;
 mod datagrams;
 mod deltas;
 mod device;
+mod ends;
 mod faults;
 mod file;
 mod flow;

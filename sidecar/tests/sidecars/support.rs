@@ -172,7 +172,8 @@ fn written(seconds: u64) -> String {
     Timestamp::from(UnixSeconds(seconds)).to_string()
 }
 
-fn entry(peer: &str) -> Value {
+/// What the policy says of a Peer whose evidence is simulated.
+pub(crate) fn entry(peer: &str) -> Value {
     json!({"entries": [{
         "kind": "Simulated",
         "root": material().fingerprint().to_string(),
@@ -323,7 +324,7 @@ impl Plan {
 
     pub(crate) fn desired(&self) -> Desired {
         let (direction, remote) = match self.peer {
-            "embedder" => (Direction::Sending, "ranker"),
+            "embedder" | "other" => (Direction::Sending, "ranker"),
             _ => (Direction::Receiving, "embedder"),
         };
         let replica = |(ordinal, address): (u32, &SocketAddr)| Replica {

@@ -166,6 +166,7 @@ impl Hub {
                 return Err(Reason::LimitExceeded);
             }
         }
+        self.cut_replaced(&arrival.sender(), now);
         let number = self.number();
         let sender = self
             .senders
@@ -173,6 +174,19 @@ impl Hub {
             .or_insert_with(|| Box::new(Sender::new(arrival.peer.clone(), &arrival.pod)));
         sender.attach(number, arrival, now);
         Ok(number)
+    }
+
+    /// Cuts pods off whose name a new one has, unless they are still expected: they are gone, whether their connections have
+    /// ended or not.
+    fn cut_replaced(&mut self, new: &SenderKey, now: Moment) {
+        let is_older = |key: &SenderKey| key != new && key.peer == new.peer && key.pod.pod() == new.pod.pod();
+        let older = self.senders.iter().filter(|(key, sender)| is_older(key) && !self.may_return(sender));
+        let older: Vec<SenderKey> = older.map(|(key, _)| key.clone()).collect();
+        for key in older {
+            if let Some(sender) = self.senders.get_mut(&key) {
+                sender.cut_off(now);
+            }
+        }
     }
 
     pub(super) fn detach(&mut self, key: &SenderKey, connection: u64, now: Moment) {

@@ -118,6 +118,14 @@ impl Sender {
         true
     }
 
+    /// Its pod is gone, whatever its connection says.
+    pub(super) fn cut_off(&mut self, now: Moment) {
+        if let Some(connection) = self.connection.take() {
+            connection.stop.ask(Reason::LinkLost);
+            self.cut(now);
+        }
+    }
+
     fn cut(&mut self, now: Moment) {
         self.seen = now;
         for stream in self.streams.values() {
