@@ -1,7 +1,6 @@
 //! The control channel: an operator that configures, goes away, and comes back.
 
 use std::net::SocketAddr;
-use std::path::Path;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -23,6 +22,7 @@ use tonic::{Request, Response, Status, Streaming};
 use crate::client::{Receiver, parcel, passing_on, sender};
 use crate::device::metric;
 use crate::key::{KeyFile, key, listing, under};
+use crate::path::Path;
 use crate::support::{Plan, Sidecar, document, loopback, roots, signed, until, within};
 
 pub(crate) const TOKEN: &str = "a token of this test";
@@ -118,7 +118,7 @@ impl Cluster {
         self.server = serve(listener.await, &self.authority, &self.heard, &self.configuration);
     }
 
-    pub(crate) fn channel(&self, directory: &Path) -> Channel {
+    pub(crate) fn channel(&self, directory: &std::path::Path) -> Channel {
         let token = directory.join("token");
         std::fs::write(&token, format!("{TOKEN}\n")).unwrap();
         let address = format!("https://{}", self.address);
@@ -253,6 +253,25 @@ async fn an_operator_configures_hears_and_may_be_lost() {
         report.generation == 2 && report.sessions.is_empty()
     })
     .await;
+}
+
+/// A node that is cut off ends no connection: what was sent is not answered, and nothing comes.
+#[tokio::test]
+async fn an_operator_that_falls_silent_is_left_for_one_that_answers() {
+    let directory = tempfile::tempdir().unwrap();
+    let to = Plan::receiver().start();
+    let cluster = Cluster::start(configuration(to.address)).await;
+    let path = Path::to(cluster.address).await;
+    let address = format!("https://{}", path.address);
+    let control =
+        Channel { address, server_name: Some(NAME.to_owned()), ..cluster.channel(directory.path()) };
+    let door = directory.path().join("door.sock");
+    let from = Plan { control: Some(control), door, ..Plan::sender(&[]) }.start();
+    until("a report", || cluster.report().generation == 1).await;
+    path.fall_silent();
+    until("another registration", || cluster.heard.lock().unwrap().registered.len() == 2).await;
+    let (lane, _events) = sender(&from.lanes).await;
+    drop(lane);
 }
 
 #[tokio::test]

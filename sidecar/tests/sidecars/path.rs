@@ -13,6 +13,7 @@ use crate::support::{loopback, within};
 pub(crate) struct Path {
     pub(crate) address: SocketAddr,
     links: Arc<Mutex<Vec<JoinHandle<()>>>>,
+    silence: Arc<Notify>,
     accepting: JoinHandle<()>,
 }
 
@@ -38,18 +39,29 @@ impl Path {
     fn from(listener: TcpListener, target: SocketAddr) -> Self {
         let address = listener.local_addr().unwrap();
         let links = Arc::new(Mutex::new(Vec::new()));
-        let made = Arc::clone(&links);
+        let (made, silence) = (Arc::clone(&links), Arc::new(Notify::new()));
+        let silent = Arc::clone(&silence);
         let accepting = tokio::spawn(async move {
             while let Ok((mut near, _)) = listener.accept().await {
+                let silent = Arc::clone(&silent);
                 let link = tokio::spawn(async move {
+                    let silent = silent.notified();
                     let Ok(mut far) = TcpStream::connect(target).await else { return };
-                    // Either side may be gone, which ends the link.
-                    let _ = tokio::io::copy_bidirectional(&mut near, &mut far).await;
+                    tokio::select! {
+                        // Either side may be gone, which ends the link.
+                        _ = tokio::io::copy_bidirectional(&mut near, &mut far) => {}
+                        () = silent => std::future::pending().await,
+                    }
                 });
                 made.lock().unwrap().push(link);
             }
         });
-        Self { address, links, accepting }
+        Self { address, links, silence, accepting }
+    }
+
+    /// Carries nothing more over the links that there are, and closes none; new ones can be made.
+    pub(crate) fn fall_silent(&self) {
+        self.silence.notify_waiters();
     }
 
     /// Breaks every link; new ones can be made.
