@@ -2,7 +2,7 @@
 
 use std::{
     ffi::OsString,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
 };
 
@@ -130,6 +130,21 @@ impl Cluster {
         let done = tokio::task::spawn_blocking(move || command.output()).await??;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         Ok(Outcome { code: done.status.code(), stdout: text(&done.stdout), stderr: text(&done.stderr) })
+    }
+
+    /// Writes a configuration that acts as another user into `folder`; its path.
+    ///
+    /// # Errors
+    /// kubectl's own words, or a file that cannot be written.
+    pub async fn acting_as(&self, user: &str, folder: &Path) -> Result<String> {
+        let mut config: Value =
+            serde_json::from_str(&self.kubectl(&["config", "view", "--raw", "-o", "json"]).await?)?;
+        for known in config["users"].as_array_mut().into_iter().flatten() {
+            known["user"]["as"] = user.into();
+        }
+        let path = folder.join("kubeconfig");
+        std::fs::write(&path, config.to_string())?;
+        Ok(path.to_string_lossy().into_owned())
     }
 
     /// A command inside a node, or with `control` on the network between the nodes; its standard output.

@@ -12,6 +12,7 @@ mod kinds;
 pub mod ledger;
 mod load;
 pub mod matrix;
+mod metrics;
 mod outage;
 mod policy;
 mod release;

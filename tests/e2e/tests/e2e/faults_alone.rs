@@ -27,6 +27,8 @@ async fn e2e_fault_operator_replicas_are_replaced_under_load() -> Result<()> {
     let mut load = Load::start(&sandbox, &crossing()).await?;
     load.flows(60).await?;
     let cluster = &sandbox.cluster;
+    hand_over(&sandbox, "left-0").await?;
+    load.flows(60).await?;
     let all = ["-n", RELEASE, "delete", "pod", "-l", REPLICAS];
     cluster.kubectl(&[&all[..], &["--grace-period=0", "--force"]].concat()).await?;
     load.flows(60).await?;
@@ -44,6 +46,25 @@ async fn e2e_fault_operator_replicas_are_replaced_under_load() -> Result<()> {
     // A machine that is slow to start its sidecar anew may take longer than a receiver waits.
     load.settle(&Rules { away: [("left-0".to_owned(), 1)].into(), ..Rules::default() }).await?;
     sandbox.remove().await
+}
+
+/// Asks the leader to go, and waits until the sidecar of `pod` is connected to another one.
+#[expect(clippy::print_stdout, reason = "how long it took is for people to see")]
+async fn hand_over(sandbox: &Sandbox, pod: &str) -> Result<()> {
+    let streams = "sealane_control_streams_total";
+    let (before, began) = (sandbox.counted(pod, streams).await?, Instant::now());
+    let words = ["-n", RELEASE, "delete", "pod", "-l", "sealane.dev/leader=true", "--wait=false"];
+    sandbox.cluster.kubectl(&words).await?;
+    let asked = began.elapsed();
+    until(&format!("the sidecar of {pod} is connected to another leader"), || async {
+        let count = async |metric| sandbox.counted(pod, metric).await.map_err(|words| format!("{words:#}"));
+        let (now, connected) = (count(streams).await?, count("sealane_control_connected").await?);
+        let told = format!("{now} attempts after {before}, connected: {connected}");
+        if now > before && connected > 0.0 { Ok(()) } else { Err(told) }
+    })
+    .await?;
+    println!("the lease was handed over within {:.1?}, {asked:.1?} of it to ask", began.elapsed());
+    Ok(())
 }
 
 /// Cuts node2 off for this long: what passes here is the fault itself, not a wait for something to happen.
@@ -130,13 +151,25 @@ async fn e2e_fault_node_of_the_leading_operator_is_cut_off() -> Result<()> {
     })
     .await?;
     load.flows(60).await?;
+    let before = connections_ended(&sandbox, &members).await?;
     let cut = cluster.cut_node2().await?;
     let told = without_the_leader(&sandbox, &load).await;
     cut.heal().await?;
     told?;
+    let after = connections_ended(&sandbox, &members).await?;
+    ensure!(before == after, "connections that ended before and after: {before:?}, {after:?}");
     // Whoever is on another node hears nothing of it: no connection ended, and nothing was lost or came twice.
     load.settle(&Rules::default()).await?;
     sandbox.remove().await
+}
+
+/// Established connections that are over, as the sidecar of each member counts them.
+async fn connections_ended(sandbox: &Sandbox, members: &[Member]) -> Result<Vec<f64>> {
+    let mut ended = Vec::new();
+    for member in members {
+        ended.push(sandbox.counted(&member.pod, "sealane_connections_ended_total").await?);
+    }
+    Ok(ended)
 }
 
 /// Until another operator leads, and what is declared then has come to every sidecar.

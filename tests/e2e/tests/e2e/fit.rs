@@ -369,5 +369,15 @@ async fn admit_editors_declare_flows_and_no_owners() -> Result<()> {
     for verb in ["create", "update", "patch", "delete"] {
         ensure!(!may(verb, "trustpolicies").await, "{verb}");
     }
+    // Whoever has rights in one namespace alone can have it looked at.
+    let folder = tempfile::tempdir()?;
+    let config = sandbox.cluster.acting_as("editor", folder.path()).await?;
+    let words = ["check", "-n", &sandbox.name, "-o", "json", "--kubeconfig", &config];
+    let checked = sandbox.cluster.plugin_outcome(&words.map(str::to_owned)).await?;
+    ensure!(checked.code == Some(0), "{checked:?}");
+    let lines: Value = serde_json::from_str(&checked.stdout)?;
+    let outcomes: Vec<_> =
+        lines.as_array().context("lines")?.iter().filter_map(|line| line["outcome"].as_str()).collect();
+    ensure!(outcomes.contains(&"Good") && outcomes.contains(&"Skipped"), "{lines:#}");
     sandbox.remove().await
 }
