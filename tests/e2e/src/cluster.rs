@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use crate::{Owners, RELEASE, until};
+use crate::{Owners, RELEASE, report, until};
 
 /// The cluster, as `cargo xtask test` names it.
 #[derive(Debug, Clone)]
@@ -109,6 +109,17 @@ impl Cluster {
         let _ = Command::new(self.tools.join("kubectl")).args(arguments).stdin(Stdio::null()).status();
     }
 
+    /// As [`Self::kubectl_now`]; what it printed, either way.
+    pub(crate) fn kubectl_says(&self, arguments: &[&str]) -> String {
+        let done = Command::new(self.tools.join("kubectl")).args(arguments).stdin(Stdio::null()).output();
+        match done {
+            Ok(done) => {
+                [done.stdout, done.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat()
+            }
+            Err(error) => error.to_string(),
+        }
+    }
+
     /// `kubectl sealane` with `arguments`.
     ///
     /// # Errors
@@ -177,7 +188,12 @@ impl Cluster {
     /// # Errors
     /// There is no randomness for keys.
     pub fn release(&self) -> Result<Sandbox> {
-        Ok(Sandbox { cluster: self.clone(), owners: Owners::new()?, name: RELEASE.to_owned() })
+        Ok(Sandbox {
+            cluster: self.clone(),
+            owners: Owners::new()?,
+            name: RELEASE.to_owned(),
+            is_left: false,
+        })
     }
 
     /// A fresh namespace that is opted in, named after the test.
@@ -196,7 +212,7 @@ impl Cluster {
             }},
         }))
         .await?;
-        Ok(Sandbox { cluster: self.clone(), owners: Owners::new()?, name })
+        Ok(Sandbox { cluster: self.clone(), owners: Owners::new()?, name, is_left: true })
     }
 }
 
@@ -226,12 +242,29 @@ async fn run(program: OsString, arguments: Vec<String>, input: Option<String>) -
     Ok(String::from_utf8_lossy(&done.stdout).into_owned())
 }
 
-/// One test's namespace; [`Sandbox::remove`] ends it, and a failed test leaves it for a look around.
+/// One test's namespace; [`Sandbox::remove`] ends it. A test that fails drops it, and leaves a report instead.
 #[derive(Debug)]
 pub struct Sandbox {
     pub cluster: Cluster,
     pub owners: Owners,
     pub name: String,
+    /// Whether it is the test's own and was not removed.
+    is_left: bool,
+}
+
+impl Drop for Sandbox {
+    #[expect(clippy::print_stderr, reason = "the output of a failed test says where to look")]
+    fn drop(&mut self) {
+        if !self.is_left {
+            return;
+        }
+        match report::write(&self.cluster, &self.name) {
+            Ok(path) => eprintln!("what was in namespace {}: {}", self.name, path.display()),
+            Err(error) => eprintln!("no report of namespace {}: {error}", self.name),
+        }
+        let words = ["delete", "namespace", &self.name, "--wait=false"];
+        self.cluster.kubectl_now(&words.map(str::to_owned));
+    }
 }
 
 impl Sandbox {
@@ -309,7 +342,8 @@ impl Sandbox {
     ///
     /// # Errors
     /// kubectl's own words.
-    pub async fn remove(self) -> Result<()> {
+    pub async fn remove(mut self) -> Result<()> {
+        self.is_left = false;
         self.cluster.kubectl(&["delete", "namespace", &self.name, "--wait=false"]).await?;
         Ok(())
     }

@@ -16,6 +16,7 @@ mod metrics;
 mod outage;
 mod policy;
 mod release;
+mod report;
 mod wait;
 mod workload;
 
