@@ -4,6 +4,7 @@ mod about;
 mod client;
 mod flow;
 mod hostile;
+mod ledger;
 mod limits;
 mod resume;
 mod served;

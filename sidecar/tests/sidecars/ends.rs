@@ -1,4 +1,4 @@
-//! Every row of the table in `docs/ends.md`, played by real sidecars.
+//! Every row of the first table in `docs/ends.md`, played by real sidecars.
 //!
 //! Each sender that opens puts a tensor of its own first, and the step is over when the receiver has taken it: only then does
 //! the receiver know of the stream. These tensors are left out of what the receiver saw.
@@ -316,7 +316,8 @@ async fn play(row: &str) -> Option<String> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_row_of_the_table_of_ends_is_so_among_sidecars() {
-    let rows = TABLE.lines().filter(|line| line.starts_with("| ") && line.contains('`'));
+    let (table, _) = TABLE.split_once("\n## ").unwrap();
+    let rows = table.lines().filter(|line| line.starts_with("| ") && line.contains('`'));
     let rows = rows.filter(|row| !NOT_PLAYED.iter().any(|what| row.starts_with(&format!("| {what} |"))));
     let wrong: Vec<Option<String>> =
         futures::stream::iter(rows).map(play).buffer_unordered(AT_ONCE).collect().await;

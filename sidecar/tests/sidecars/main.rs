@@ -24,6 +24,7 @@ mod observed;
 mod path;
 mod preferred;
 mod production;
+mod receivers;
 mod receiving;
 mod roots;
 mod runs;

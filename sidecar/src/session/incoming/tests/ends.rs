@@ -1,4 +1,4 @@
-//! Every row of the table in `docs/ends.md`, held against the receiving side.
+//! Every row of the first table in `docs/ends.md`, held against the receiving side.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -125,7 +125,8 @@ impl Stage {
 #[tokio::test]
 async fn every_row_of_the_table_of_ends_is_so() {
     let mut wrong = Vec::new();
-    let rows = TABLE.lines().filter(|line| line.starts_with("| ") && line.contains('`'));
+    let (table, _) = TABLE.split_once("\n## ").unwrap();
+    let rows = table.lines().filter(|line| line.starts_with("| ") && line.contains('`'));
     let mut count = 0;
     for row in rows {
         let cells: Vec<&str> = row.trim_matches('|').split('|').map(|cell| cell.trim()).collect();
