@@ -1,12 +1,13 @@
 //! Takes the answers of docs/attacks.md away, one at a time, and demands that a test notices.
 //!
-//! The list is `tests/removals.yaml`. Every edit is made in a copy of the tree with a build folder of its own, so that
+//! The list is `tests/removals.yaml`, of Rust and of the Python client. Every edit is made in a copy of the tree with a build folder of its own, so that
 //! nothing which lacks an answer can ever be started by mistake.
 
 mod copy;
 mod judge;
 mod list;
 mod outcome;
+mod python;
 mod suite;
 mod switch;
 

@@ -29,6 +29,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 
+pub(crate) use self::python::environment as python_environment;
 use self::{
     changed::Selection,
     files::Files,

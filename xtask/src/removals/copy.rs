@@ -46,6 +46,11 @@ impl Copy {
         self.folder.join("tree")
     }
 
+    /// Where the programs of the tree itself are, which tests start.
+    pub(super) fn programs(&self) -> PathBuf {
+        self.folder.with_file_name("debug")
+    }
+
     fn target(&self) -> PathBuf {
         self.folder.join("target")
     }

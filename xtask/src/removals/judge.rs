@@ -82,7 +82,11 @@ fn prepare(copy: &Copy, group: &[Removal]) -> Result<Prepared> {
         let mut edits = Edits::default();
         let mut switches = Vec::new();
         for (number, removal) in group.iter().enumerate() {
-            let both = |source: &str| switched(source, &removal.find, &removal.replace, number);
+            let is_python = removal.suite().is_python();
+            let both = |source: &str| match is_python {
+                true => None,
+                false => switched(source, &removal.find, &removal.replace, number),
+            };
             if !unfit.contains(&removal.file) && edits.make(copy, removal, both)? {
                 switches.push(number);
             }

@@ -5,7 +5,7 @@ use std::{
     fmt,
     fs::File,
     os::unix::process::CommandExt,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
     time::{Duration, Instant},
 };
@@ -13,14 +13,19 @@ use std::{
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-use super::{copy::Copy, switch};
-use crate::process;
+use super::{
+    copy::Copy,
+    python::{self, Pytest},
+    switch,
+};
+use crate::{process, test};
 
 /// Every test has deadlines of its own, which are shorter.
 const RUN_TIME_MAX: Duration = Duration::from_secs(300);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// The tests in the library of a package (`lib`) or in its program (`bin`), or one of its test targets.
+/// The tests in the library of a package (`lib`) or in its program (`bin`), one of its test targets, or a file of tests of the
+/// Python client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Suite<'a> {
     pub(super) package: &'a str,
@@ -42,9 +47,9 @@ pub(super) struct Broken {
 }
 
 /// A test program that can be run.
-pub(super) struct Program {
-    path: PathBuf,
-    package: PathBuf,
+pub(super) enum Program {
+    Rust { path: PathBuf, package: PathBuf },
+    Python(Pytest),
 }
 
 /// What the tests of a program said.
@@ -57,8 +62,16 @@ pub(super) struct Said {
 }
 
 impl Suite<'_> {
+    pub(super) fn is_python(&self) -> bool {
+        self.package == python::PACKAGE
+    }
+
     /// Builds what it takes to run these tests, and no more.
     pub(super) fn build(&self, copy: &Copy) -> Result<Built> {
+        if self.is_python() {
+            let interpreter = test::python_environment(&copy.tree())?;
+            return Ok(Built::Program(Program::Python(Pytest::new(interpreter, self.name))));
+        }
         let mut command = copy.cargo();
         command.args(["test", "--no-run", "--message-format=json", "--package", self.package]);
         match self.name {
@@ -95,7 +108,7 @@ fn program(message: &Value) -> Option<Program> {
     let is_test = message.pointer("/profile/test")?.as_bool()?;
     let path = PathBuf::from(message.get("executable")?.as_str()?);
     let package = PathBuf::from(message.get("manifest_path")?.as_str()?).parent()?.to_owned();
-    is_test.then_some(Program { path, package })
+    is_test.then_some(Program::Rust { path, package })
 }
 
 /// What the compiler says first about an error, and where it is, if this message tells of one.
@@ -111,14 +124,12 @@ impl Program {
     /// Runs the tests whose names contain one of `filters`, without the answer of a switch if one is named.
     pub(super) fn run(&self, copy: &Copy, filters: &[&str], without: Option<usize>) -> Result<Said> {
         let log = copy.log(without.unwrap_or(0));
-        let mut command = Command::new(&self.path);
+        let events = log.with_extension("json");
+        let mut command = match self {
+            Self::Rust { path, package } => rust_tests(path, package, filters),
+            Self::Python(pytest) => pytest.command(copy, filters, &events)?,
+        };
         command
-            .args(filters)
-            .current_dir(&self.package)
-            .env("CARGO_MANIFEST_DIR", &self.package)
-            // That an input fails is enough to know here; its smallest form is not worth minutes.
-            .env("PROPTEST_MAX_SHRINK_ITERS", "0")
-            .env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "true")
             .stdin(Stdio::null())
             .stdout(File::create(&log).with_context(|| format!("creating {}", log.display()))?)
             .stderr(Stdio::null())
@@ -129,15 +140,32 @@ impl Program {
         }
         let mut child = command.spawn().map_err(|error| process::start_error(&command, error))?;
         let status = wait(&mut child)?;
-        let said = String::from_utf8_lossy(&std::fs::read(&log)?).into_owned();
-        let names = |end| named(&said, end).collect();
+        let (passed, failed) = match self {
+            Self::Rust { .. } => {
+                let said = String::from_utf8_lossy(&std::fs::read(&log)?).into_owned();
+                (named(&said, "ok").collect(), named(&said, "FAILED").collect())
+            }
+            Self::Python(_) => (python::named(&events, "ok")?, python::named(&events, "failed")?),
+        };
         Ok(Said {
-            passed: names("ok"),
-            failed: names("FAILED"),
+            passed,
+            failed,
             success: status.is_some_and(|status| status.success()),
             hung: status.is_none(),
         })
     }
+}
+
+fn rust_tests(path: &Path, package: &Path, filters: &[&str]) -> Command {
+    let mut command = Command::new(path);
+    command
+        .args(filters)
+        .current_dir(package)
+        .env("CARGO_MANIFEST_DIR", package)
+        // That an input fails is enough to know here; its smallest form is not worth minutes.
+        .env("PROPTEST_MAX_SHRINK_ITERS", "0")
+        .env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "true");
+    command
 }
 
 /// Waits for the end of a test program, and ends it when it does not come.
@@ -185,9 +213,9 @@ mod tests {
             "reason": "compiler-artifact", "manifest_path": "/tree/protocol/Cargo.toml",
             "profile": { "test": true }, "executable": "/target/debug/deps/pair-1"
         });
-        let found = program(&built).unwrap();
+        let Some(Program::Rust { path, package }) = program(&built) else { panic!("no program") };
         assert_eq!(
-            (found.path.to_str(), found.package.to_str()),
+            (path.to_str(), package.to_str()),
             (Some("/target/debug/deps/pair-1"), Some("/tree/protocol"))
         );
         let library = serde_json::json!({ "profile": { "test": false }, "executable": null });

@@ -54,7 +54,7 @@ fn pytest(root: &Path, files: &Files, suites: &[&str]) -> Result<Command> {
 }
 
 /// The interpreter of a virtual environment with exactly the pinned packages.
-pub(super) fn environment(root: &Path) -> Result<PathBuf> {
+pub(crate) fn environment(root: &Path) -> Result<PathBuf> {
     let pins = std::fs::read(root.join(REQUIREMENTS)).with_context(|| format!("reading {REQUIREMENTS}"))?;
     let folder =
         cluster::cache_folder()?.join(format!("python-{}", &hex::encode(digest(&SHA256, &pins))[..16]));
