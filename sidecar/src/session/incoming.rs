@@ -93,7 +93,8 @@ impl Receiving {
             loop {
                 tokio::time::sleep(HOUSEKEEPING).await;
                 let Some(receiving) = weak.upgrade() else { return };
-                receiving.give_up_on_lost();
+                let lost = receiving.lock().hub.give_up_on_lost(receiving.context.clock.moment());
+                receiving.count_interrupted(lost);
             }
         });
         receiving
@@ -242,10 +243,9 @@ impl Receiving {
         if !inner.is_for(&arrival.peer) {
             return Err(Reason::SessionUnknown);
         }
-        let connection = inner.hub.attach(arrival, self.context.clock.moment())?;
+        let (connection, interrupted) = inner.hub.attach(arrival, self.context.clock.moment())?;
         drop(inner);
-        // Whoever takes the place of one that is gone is not heard before that is told.
-        self.give_up_on_lost();
+        self.count_interrupted(interrupted);
         self.tell();
         // What an older connection was bringing gives its places back.
         self.grant();
@@ -267,12 +267,6 @@ impl Receiving {
         self.lock().hub.detach(sender, connection, self.context.clock.moment());
         self.tell();
         self.grant();
-    }
-
-    /// Tells receivers of senders that do not come back.
-    fn give_up_on_lost(&self) {
-        let lost = self.lock().hub.give_up_on_lost(self.context.clock.moment());
-        self.count_interrupted(lost);
     }
 
     /// The stream of a lane that a connected sender opens.

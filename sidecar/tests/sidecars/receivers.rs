@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex};
 
 use futures::StreamExt;
 use sealane_sidecar::desired::{Desired, Listing, Remote, Replica};
-use sealane_sidecar::handoff::{Delivery, Lanes, SenderEvent};
+use sealane_sidecar::handoff::{Delivery, Lanes, SenderEvent, Sequence};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::client::{Receiver, parcel, try_sender};
-use crate::support::{LIMIT, Plan, Sidecar, loopback, until, until_or, within};
+use crate::support::{LIMIT, Plan, Sidecar, at_rest, loopback, until, until_or, within};
 
 const TABLE: &str = include_str!("../../../docs/ends.md");
 /// Of every receiver.
@@ -40,6 +40,22 @@ struct Receiving {
 struct Known {
     tensors: BTreeMap<u64, &'static str>,
     end: Option<&'static str>,
+    /// How often it was told anything.
+    news: u64,
+}
+
+impl Known {
+    fn hears(&mut self, first: Sequence, last: Sequence, fate: &'static str) {
+        for sequence in first.0..=last.0 {
+            self.news += 1;
+            self.tensors.entry(sequence).and_modify(|fate| *fate = "told twice").or_insert(fate);
+        }
+    }
+
+    fn ends(&mut self, end: &'static str) {
+        self.news += 1;
+        self.end.get_or_insert(end);
+    }
 }
 
 struct Stage {
@@ -190,13 +206,9 @@ async fn sending(lanes: Lanes, mut doing: mpsc::UnboundedReceiver<Act>, known: A
         while let Some(event) = events.next().await {
             let mut known = told.lock().unwrap();
             match event {
-                SenderEvent::Taken { first, last } => {
-                    known.tensors.extend((first.0..=last.0).map(|sequence| (sequence, "taken")));
-                }
-                SenderEvent::Uncertain { first, last } => {
-                    known.tensors.extend((first.0..=last.0).map(|sequence| (sequence, "uncertain")));
-                }
-                SenderEvent::Failed(_) => known.end = Some("failed"),
+                SenderEvent::Taken { first, last } => known.hears(first, last, "taken"),
+                SenderEvent::Uncertain { first, last } => known.hears(first, last, "uncertain"),
+                SenderEvent::Failed(_) => known.ends("failed"),
                 SenderEvent::Assigned { .. } => {}
             }
         }
@@ -211,7 +223,7 @@ async fn sending(lanes: Lanes, mut doing: mpsc::UnboundedReceiver<Act>, known: A
             }
             Act::Close => {
                 let end = if lane.close().await.is_ok() { "closed" } else { "closed with loss" };
-                known.lock().unwrap().end.get_or_insert(end);
+                known.lock().unwrap().ends(end);
             }
         }
     }
@@ -231,6 +243,8 @@ async fn play(row: &'static str) -> Option<String> {
         || format!("{what}: saw `{}`, expected `{expected}`", stage.seen()),
     )
     .await;
+    // Nothing comes after it, as far as a second tells.
+    at_rest("what was seen", || stage.known.lock().unwrap().news).await;
     let seen = stage.seen();
     (seen != expected).then(|| format!("{what}: saw `{seen}`, expected `{expected}`"))
 }

@@ -1,6 +1,7 @@
 //! Who sends to this session, who takes, and which tensor goes to whom. No tasks, and no lock of its own.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use sealane_protocol::Moment;
@@ -158,35 +159,48 @@ impl Hub {
         self.senders.values().any(|sender| sender.is_connected() || sender.has_streams())
     }
 
-    /// A verified connection; its number. A Peer may prove as many pods as it likes, so senders are counted.
-    pub(super) fn attach(&mut self, arrival: Arrival, now: Moment) -> Result<u64, Reason> {
+    /// A verified connection; its number, and how many senders were interrupted because this one has taken their place: receivers
+    /// hear of that before they hear of it. A Peer may prove as many pods as it likes, so senders are counted.
+    pub(super) fn attach(&mut self, arrival: Arrival, now: Moment) -> Result<(u64, usize), Reason> {
         if self.senders.len() >= SENDERS_MAX && !self.senders.contains_key(&arrival.sender()) {
             self.forget_oldest();
             if self.senders.len() >= SENDERS_MAX {
                 return Err(Reason::LimitExceeded);
             }
         }
-        self.cut_replaced(&arrival.sender(), now);
-        let number = self.number();
+        let (number, key) = (self.number(), arrival.sender());
         let sender = self
             .senders
-            .entry(arrival.sender())
+            .entry(key.clone())
             .or_insert_with(|| Box::new(Sender::new(arrival.peer.clone(), &arrival.pod)));
         sender.attach(number, arrival, now);
-        Ok(number)
+        Ok((number, self.give_up_on_replaced(&key, now)))
     }
 
-    /// Cuts pods off whose name a new one has, unless they are still expected: they are gone, whether their connections have
-    /// ended or not.
-    fn cut_replaced(&mut self, new: &SenderKey, now: Moment) {
-        let is_older = |key: &SenderKey| key != new && key.peer == new.peer && key.pod.pod() == new.pod.pod();
-        let older = self.senders.iter().filter(|(key, sender)| is_older(key) && !self.may_return(sender));
-        let older: Vec<SenderKey> = older.map(|(key, _)| key.clone()).collect();
-        for key in older {
-            if let Some(sender) = self.senders.get_mut(&key) {
-                sender.cut_off(now);
+    /// Gives up on pods that are expected no longer and whose name an expected one has: they are gone, whether their connections
+    /// have ended or not. How many were interrupted.
+    fn give_up_on_replaced(&mut self, new: &SenderKey, now: Moment) -> usize {
+        if !self.senders.get(new).is_some_and(|new| self.is_listed(new)) {
+            return 0;
+        }
+        // Pods of one name lie together.
+        let is_of_name = |(key, _): &(&SenderKey, _)| {
+            (&key.peer, key.pod.namespace(), key.pod.pod()) == (&new.peer, new.pod.namespace(), new.pod.pod())
+        };
+        let before = self.senders.range(..new).rev().take_while(is_of_name);
+        let after = self.senders.range((Bound::Excluded(new), Bound::Unbounded)).take_while(is_of_name);
+        let gone = before.chain(after).filter(|(_, sender)| !self.may_return(sender));
+        let gone: Vec<SenderKey> = gone.map(|(key, _)| key.clone()).collect();
+        let mut interrupted = 0;
+        for key in gone {
+            let Some(sender) = self.senders.get_mut(&key) else { continue };
+            sender.cut_off(now);
+            if sender.give_up(now, true) {
+                self.interrupted(&key);
+                interrupted += 1;
             }
         }
+        interrupted
     }
 
     pub(super) fn detach(&mut self, key: &SenderKey, connection: u64, now: Moment) {

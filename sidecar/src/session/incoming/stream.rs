@@ -8,7 +8,7 @@ use sealane_protocol::frame::{
     Chunk, End, Incarnation, Open, Sequence as WireSequence, TensorHeader as WireHeader,
 };
 use sealane_protocol::limits::{STAGING_BYTES, WINDOW_TENSORS};
-use sealane_protocol::transfer::{Announced, Inbound, InboundError, Place as ChunkPlace, Reply};
+use sealane_protocol::transfer::{Inbound, InboundError, Place as ChunkPlace, Reply};
 use sealane_types::Reason;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
@@ -213,8 +213,8 @@ impl Stream {
             true => None,
             false => Some(announced.admit(&self.announced, &owned).ok_or(Reason::LimitExceeded)?),
         };
-        let fate = inner.inbound.on_tensor(header).map_err(refused)?;
-        let Some(room) = room.filter(|_| fate != Announced::Repeat) else { return Ok(None) };
+        inner.inbound.on_tensor(header).map_err(refused)?;
+        let Some(room) = room else { return Ok(None) };
         let sequence = Sequence(header.sequence.0);
         inner.arrivals += 1;
         let number = inner.arrivals;

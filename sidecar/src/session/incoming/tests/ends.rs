@@ -144,7 +144,22 @@ async fn every_row_of_the_table_of_ends_is_so() {
         count += 1;
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    assert_eq!(count, 33, "rows of docs/ends.md");
+    assert_eq!(count, 34, "rows of docs/ends.md");
+}
+
+#[tokio::test]
+async fn who_takes_a_place_is_heard_after_the_loss_of_the_one_before() {
+    let mut stage = Stage { receiving: receiving(), client: None, senders: BTreeMap::new(), seen: vec![] };
+    for step in ["lists a/1", "receives", "opens a/1", "puts a/1", "dies a/1", "lists a/2"] {
+        stage.step(step).await;
+    }
+    // Before anybody looks for the lost.
+    stage.lists(&["a/1"], Listing::Whole);
+    stage.connects("a/1", 1);
+    stage.senders.get_mut("a/1").unwrap().wire = None;
+    stage.lists(&["a/2"], Listing::Whole);
+    stage.connects("a/2", 1);
+    assert_eq!(stage.client.unwrap().turns(), ["interrupted"]);
 }
 
 #[tokio::test]
