@@ -268,8 +268,10 @@ async fn an_operator_that_falls_silent_is_left_for_one_that_answers() {
     let door = directory.path().join("door.sock");
     let from = Plan { control: Some(control), door, ..Plan::sender(&[]) }.start();
     until("a report", || cluster.report().generation == 1).await;
+    let registered = || cluster.heard.lock().unwrap().registered.len();
+    let before = registered();
     path.fall_silent();
-    until("another registration", || cluster.heard.lock().unwrap().registered.len() == 2).await;
+    until("another registration", || registered() > before).await;
     let (lane, _events) = sender(&from.lanes).await;
     drop(lane);
 }

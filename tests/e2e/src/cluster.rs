@@ -343,8 +343,8 @@ impl Sandbox {
     /// # Errors
     /// kubectl's own words.
     pub async fn remove(mut self) -> Result<()> {
-        self.is_left = false;
         self.cluster.kubectl(&["delete", "namespace", &self.name, "--wait=false"]).await?;
+        self.is_left = false;
         Ok(())
     }
 }

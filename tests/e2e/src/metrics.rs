@@ -1,6 +1,6 @@
 //! What the sidecars of pods count.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 use crate::Sandbox;
 
@@ -18,6 +18,8 @@ impl Sandbox {
         let (node, address) = place.with_context(|| format!("{pod} has no address"))?;
         let page = format!("http://{address}:{ADMIN_PORT}/metrics");
         let text = self.cluster.node(node, &["busybox", "wget", "-q", "-O", "-", &page]).await?;
+        let family = metric.trim_end_matches("_total");
+        ensure!(text.contains(&format!("# TYPE {family} ")), "{pod} counts no {metric}");
         Ok(sum(&text, metric))
     }
 }

@@ -26,8 +26,9 @@ pub(crate) fn write(cluster: &Cluster, namespace: &str) -> std::io::Result<PathB
     part(&["get", kinds, "-o", "wide"]);
     part(&["get", "events", "--sort-by=.lastTimestamp"]);
     part(&["get", kinds, "-o", "yaml"]);
-    for pod in kubectl(&["get", "pods", "-o", "name"]).lines() {
+    for pod in kubectl(&["get", "pods", "-o", "name"]).lines().filter(|line| line.starts_with("pod/")) {
         part(&["logs", pod, "--all-containers", "--prefix", "--timestamps", TAIL]);
+        part(&["logs", pod, "--all-containers", "--prefix", "--timestamps", "--previous", TAIL]);
     }
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(FOLDER);
     std::fs::create_dir_all(&folder)?;

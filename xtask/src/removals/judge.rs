@@ -1,4 +1,4 @@
-//! The removals of one test program, one after the other.
+//! The removals of one test program.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -78,11 +78,11 @@ struct Prepared {
 fn prepare(copy: &Copy, group: &[Removal]) -> Result<Prepared> {
     let filters: Vec<&str> = group.iter().map(|removal| removal.tests.as_str()).collect();
     let mut unfit = BTreeSet::new();
+    let is_python = group.first().is_some_and(|removal| removal.suite().is_python());
     loop {
         let mut edits = Edits::default();
         let mut switches = Vec::new();
         for (number, removal) in group.iter().enumerate() {
-            let is_python = removal.suite().is_python();
             let both = |source: &str| match is_python {
                 true => None,
                 false => switched(source, &removal.find, &removal.replace, number),

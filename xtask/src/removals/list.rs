@@ -21,7 +21,7 @@ pub(super) struct Removal {
     pub(super) find: String,
     pub(super) replace: String,
     package: String,
-    /// `lib`, or the name of a test target.
+    /// `lib`, the name of a test target, or a file of tests of the Python client.
     suite: String,
     /// What the names of its tests contain.
     pub(super) tests: String,
