@@ -50,9 +50,12 @@ impl Scene {
     }
 }
 
-/// A few tensors a second: many pods send them at once, and their bytes are looked at.
+/// A few tensors a second: many pods send them at once, and their bytes are looked at. The scheduler chooses their
+/// nodes: one alone has no room for the requests of all rows.
 fn template(image: &str) -> Value {
-    Member::sender(0).plan(json!({"pause": 0.1, "large_every": 50})).template(image)
+    let mut template = Member::sender(0).plan(json!({"pause": 0.1, "large_every": 50})).template(image);
+    template["spec"]["nodeSelector"] = json!({});
+    template
 }
 
 /// One way in which people make pods.
@@ -142,7 +145,10 @@ pub static ROWS: [Row; 22] = [
     Row::new("stateful-set", |row, scene| stateful_set(row, scene, json!({}))),
     Row::new("start-ordinals", |row, scene| stateful_set(row, scene, json!({"ordinals": {"start": 5}})))
         .at_landings(),
-    Row::new("daemon-set", daemon_set).pods(2).at_landings(),
+    // One on every node.
+    Row::new("daemon-set", |row, scene| row.workload("DaemonSet", row.template(scene), json!({})))
+        .pods(2)
+        .at_landings(),
     Row::new("job", |row, scene| row.job(scene, json!({}))),
     Row::new("indexed-job", |row, scene| {
         row.job(scene, json!({"completionMode": "Indexed", "completions": 2, "parallelism": 2}))
@@ -209,13 +215,6 @@ fn stateful_set(row: &Row, scene: &Scene, more: Value) -> Value {
     let mut object = row.workload("StatefulSet", row.template(scene), json!({"serviceName": row.name}));
     extend(&mut object["spec"], more);
     object
-}
-
-fn daemon_set(row: &Row, scene: &Scene) -> Value {
-    let mut template = row.template(scene);
-    // On every node.
-    template["spec"]["nodeSelector"] = json!({});
-    row.workload("DaemonSet", template, json!({}))
 }
 
 /// One that never comes by its schedule: tests make its Jobs.
