@@ -8,6 +8,7 @@ import threading
 
 import pytest
 from loopback import SECONDS
+from opcodes import interrupted_at
 from seeds import python_random
 
 from sealane import _link, _wire
@@ -15,6 +16,7 @@ from sealane._arena import Segment
 from sealane._runs import Arrived
 
 CLOSE, TOOK, RELEASE = 5, 6, 7
+OPENED = 68
 
 
 def said(packet: bytes) -> tuple[int, int, int, list[int]]:
@@ -129,6 +131,19 @@ def test_a_sidecar_that_reads_nothing_is_given_up_for_all(monkeypatch: pytest.Mo
             ends.link.send(bytes(60_000))
     with pytest.raises(_link.LinkLost):
         ends.link.receive()
+
+
+def test_a_packet_that_was_read_is_kept_wherever_a_signal_comes() -> None:
+    ends = Ends()
+    for number in range(100):
+        ends.theirs.send(struct.pack("<BBHII", OPENED, 0, 0, number, 0))
+        interrupted = interrupted_at(number, ends.link.peek)
+        packet = ends.link.receive()
+        assert packet is not None and packet.message == _wire.Opened(number, 0)
+        assert ends.link.receive() is None
+        if not interrupted:
+            break
+    assert 3 < number < 99
 
 
 def test_what_was_not_sent_is_sent_later() -> None:
