@@ -20,7 +20,7 @@ ALERTS = CHART / "files" / "alerts.yaml"
 DASHBOARD = CHART / "files" / "dashboard.json"
 CASES = Path(__file__).parent / "alerts_test.yaml"
 PROMTOOL = "github.com/prometheus/prometheus/cmd/promtool"
-FULL = os.environ.get("FULL", "0") not in ("", "0", "false", "no")
+FULL = os.environ.get("FULL") == "1"
 
 # What Prometheus adds when it scrapes through the chart's monitors.
 TARGET_LABELS = {"namespace", "pod"}

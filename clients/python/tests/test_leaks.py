@@ -13,7 +13,7 @@ from loopback import SECONDS, Loopback
 
 import sealane
 
-FULL = os.environ.get("FULL", "0") not in ("", "0", "false", "no")
+FULL = os.environ.get("FULL") == "1"
 STREAMS = 10_000 if FULL else 300
 #: A sidecar keeps what is over until as many lanes have been opened as a client may have.
 WARM = 80

@@ -90,7 +90,7 @@ const E2E_LONG: &str = "end to end, long";
 const TORCH_IMAGE: &str = "image of the long tests";
 
 /// All of them; of those that could begin at the same time the first does.
-pub(super) static STAGES: [Stage; 22] = [
+pub(super) static STAGES: [Stage; 24] = [
     Stage::new("format", 60, |root, _| shell(root, "cargo", &["fmt", "--all", "--check"])).cores(0),
     Stage::new("tidy", 60, |root, _| tidy::run(root)).cores(0),
     Stage::new("lock file of the fuzzing engine", 60, |root, _| engine_lock(root)).cores(0),
@@ -117,6 +117,12 @@ pub(super) static STAGES: [Stage; 22] = [
         .of_cluster(),
     Stage::new(E2E_LONG, 2700, |root, files| end_to_end(root, files, true))
         .after(&[TORCH_IMAGE, E2E])
+        .only_in(Part::Long)
+        .of_cluster(),
+    Stage::new("Python, long", 600, python::long).after(&[BUILD, RUST, PYTHON]).only_in(Part::Long),
+    Stage::new("chart: alerts", 600, python::alerts)
+        .after(&[CLUSTER, CHART])
+        .cores(0)
         .only_in(Part::Long)
         .of_cluster(),
     Stage::new("models of connections, long", 1800, models).after(&[BUILD, RUST]).only_in(Part::Long),
