@@ -3,9 +3,7 @@
 
 use std::fmt;
 
-use aws_lc_rs::aead::{
-    AES_128_GCM, AES_256_GCM, Aad, Algorithm, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey,
-};
+use sealane_aead::{AeadError, Algorithm, Key, NONCE_BYTES};
 use sealane_types::Cipher;
 
 use super::RecordError;
@@ -38,15 +36,15 @@ pub(in crate::record) struct OpenKey(Keyed);
 
 /// The cipher's context is made once per phase: setting it up costs as much as sealing 2 KiB.
 struct Keyed {
-    key: LessSafeKey,
-    mask: Secret<12>,
+    key: Key,
+    mask: Secret<NONCE_BYTES>,
 }
 
-const fn algorithm(cipher: Cipher) -> &'static Algorithm {
+const fn algorithm(cipher: Cipher) -> Algorithm {
     match cipher {
-        Cipher::Aes256Gcm => &AES_256_GCM,
-        Cipher::ChaCha20Poly1305 => &CHACHA20_POLY1305,
-        Cipher::Aes128Gcm => &AES_128_GCM,
+        Cipher::Aes256Gcm => Algorithm::Aes256Gcm,
+        Cipher::ChaCha20Poly1305 => Algorithm::ChaCha20Poly1305,
+        Cipher::Aes128Gcm => Algorithm::Aes128Gcm,
     }
 }
 
@@ -55,21 +53,21 @@ impl Keyed {
         let algorithm = algorithm(secret.suite().cipher);
         let key = secret.key();
         // AES-128 takes the first half.
-        let bytes = key.expose().get(..algorithm.key_len()).unwrap_or_default();
+        let bytes = key.expose().get(..algorithm.key_bytes()).unwrap_or_default();
         #[expect(
             clippy::expect_used,
             reason = "the only failure is a wrong length, and no algorithm wants more"
         )]
-        let key = UnboundKey::new(algorithm, bytes).expect("the key has the algorithm's length");
-        Self { key: LessSafeKey::new(key), mask: secret.nonce() }
+        let key = Key::new(algorithm, bytes).expect("the key has the algorithm's length");
+        Self { key, mask: secret.nonce() }
     }
 
     /// RFC 8446 §5.3: the sequence, left-padded with zeros, XOR the mask.
-    fn nonce(&self, sequence: RecordSequence) -> Nonce {
+    fn nonce(&self, sequence: RecordSequence) -> [u8; NONCE_BYTES] {
         let mut nonce = *self.mask.expose();
         let (_, low) = nonce.split_at_mut(4);
         low.iter_mut().zip(sequence.0.to_be_bytes()).for_each(|(byte, count)| *byte ^= count);
-        Nonce::assume_unique_for_key(nonce)
+        nonce
     }
 }
 
@@ -85,10 +83,7 @@ impl SealKey {
         aad: &[u8],
         plaintext: &mut [u8],
     ) -> Result<[u8; TAG_BYTES], RecordError> {
-        let nonce = self.0.nonce(sequence);
-        let tag = self.0.key.seal_in_place_separate_tag(nonce, Aad::from(aad), plaintext);
-        let tag = tag.map_err(|_| RecordError::Length)?;
-        tag.as_ref().try_into().map_err(|_| RecordError::Length)
+        Ok(self.0.key.seal_in_place(self.0.nonce(sequence), aad, plaintext)?)
     }
 }
 
@@ -104,8 +99,18 @@ impl OpenKey {
         aad: &[u8],
         sealed: &'a mut [u8],
     ) -> Result<&'a mut [u8], RecordError> {
-        let nonce = self.0.nonce(sequence);
-        self.0.key.open_in_place(nonce, Aad::from(aad), sealed).map_err(|_| RecordError::Tag)
+        let (bytes, tag) = sealed.split_last_chunk_mut::<TAG_BYTES>().ok_or(RecordError::Tag)?;
+        self.0.key.open_in_place(self.0.nonce(sequence), aad, bytes, tag)?;
+        Ok(bytes)
+    }
+}
+
+impl From<AeadError> for RecordError {
+    fn from(error: AeadError) -> Self {
+        match error {
+            AeadError::Length => Self::Length,
+            AeadError::Tag => Self::Tag,
+        }
     }
 }
 
@@ -143,7 +148,7 @@ mod tests {
         let key = Keyed::new(&secret);
         let sequences = (0..64).map(|bit| 1_u64 << bit).chain([0, u64::MAX - 1]);
         let nonces: std::collections::BTreeSet<_> =
-            sequences.map(|sequence| *key.nonce(RecordSequence(sequence)).as_ref()).collect();
+            sequences.map(|sequence| key.nonce(RecordSequence(sequence))).collect();
         assert_eq!(nonces.len(), 66);
     }
 }

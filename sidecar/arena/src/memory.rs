@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
+use sealane_aead::VolatileSlice;
 
 use crate::mapping::Mapping;
 
@@ -38,12 +39,20 @@ impl SharedMemory {
         self.file.as_fd()
     }
 
+    /// `length` bytes from `offset` on.
+    ///
+    /// # Errors
+    /// `UnexpectedEof`: some of it lies beyond the end.
+    pub fn slice(&self, offset: u64, length: usize) -> io::Result<VolatileSlice<'_>> {
+        self.mapping.slice(offset, length)
+    }
+
     /// Copies all of `into` from `offset` on.
     ///
     /// # Errors
-    /// `UnexpectedEof`: some of it lies beyond the end, and nothing was copied.
+    /// As [`Self::slice`], and nothing was copied.
     pub fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
-        self.mapping.copy_out(offset, into)
+        self.slice(offset, into.len())?.copy_to(into).map_err(io::Error::other)
     }
 
     /// Copies all of `bytes` to `offset`.
@@ -51,7 +60,7 @@ impl SharedMemory {
     /// # Errors
     /// As [`Self::read_at`].
     pub fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        self.mapping.copy_in(offset, bytes)
+        self.slice(offset, bytes.len())?.copy_from(bytes).map_err(io::Error::other)
     }
 
     /// Gives all pages back, which are zero from then on, whoever has them mapped. Whoever touches one again is charged for it.

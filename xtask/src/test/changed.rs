@@ -25,7 +25,7 @@ enum Reach {
 use Reach::{Chart, Everything, Package, PackageAndPython, Python, Text};
 
 /// The longest beginning that fits a path decides.
-const TABLE: [(&str, Reach); 58] = [
+const TABLE: [(&str, Reach); 59] = [
     (".cargo/", Everything),
     (".ci/", Text),
     (".config/", Everything),
@@ -55,6 +55,7 @@ const TABLE: [(&str, Reach); 58] = [
     ("operator/api/", Package("sealane-operator-api")),
     ("operator/injection/", Package("sealane-injection")),
     ("protocol/", PackageAndPython("sealane-protocol")),
+    ("protocol/aead/", PackageAndPython("sealane-aead")),
     ("protocol/attestation/", Package("sealane-attestation")),
     ("protocol/attestation/simulated/", Package("sealane-simulated")),
     ("protocol/model/", Text),

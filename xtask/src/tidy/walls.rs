@@ -24,12 +24,13 @@ const WALLS: &[Wall] = &[
         ours: &[],
         never: &["tokio", "kube", "k8s-openapi", "aws-lc-rs", "snow", "rustls"],
     },
+    Wall { name: "sealane-aead", ours: &[], never: SHELL },
     Wall { name: "sealane-policy", ours: &["sealane-types"], never: SHELL },
     Wall { name: "sealane-attestation", ours: &["sealane-types", "sealane-policy"], never: SHELL },
     Wall { name: "sealane-simulated", ours: &["sealane-types"], never: SHELL },
     Wall {
         name: "sealane-protocol",
-        ours: &["sealane-attestation", "sealane-policy", "sealane-types"],
+        ours: &["sealane-aead", "sealane-attestation", "sealane-policy", "sealane-types"],
         never: SHELL,
     },
     Wall { name: "sealane-sidecar-api", ours: &[], never: &["kube", "k8s-openapi"] },
@@ -39,7 +40,7 @@ const WALLS: &[Wall] = &[
         never: &["kube", "k8s-openapi", "snow"],
     },
     Wall { name: "sealane-http", ours: &[], never: &["kube", "k8s-openapi", "snow"] },
-    Wall { name: "sealane-arena", ours: &[], never: &["tokio", "kube", "k8s-openapi", "snow"] },
+    Wall { name: "sealane-arena", ours: &["sealane-aead"], never: &["tokio", "kube", "k8s-openapi", "snow"] },
     Wall { name: "sealane-xdp", ours: &[], never: SHELL },
     Wall {
         name: "sealane-sidecar",

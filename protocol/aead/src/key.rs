@@ -1,0 +1,237 @@
+//! AES-GCM and ChaCha20-Poly1305 of AWS-LC, by address.
+
+use std::fmt;
+use std::ptr::{NonNull, null};
+
+use aws_lc_sys::{
+    EVP_AEAD, EVP_AEAD_CTX, EVP_AEAD_CTX_free, EVP_AEAD_CTX_new, EVP_AEAD_CTX_open_gather,
+    EVP_AEAD_CTX_seal_scatter, EVP_aead_aes_128_gcm, EVP_aead_aes_256_gcm, EVP_aead_chacha20_poly1305,
+};
+
+use crate::VolatileSlice;
+
+/// Of every algorithm here (RFC 5116 §5, RFC 8439 §2.8).
+pub const TAG_BYTES: usize = 16;
+/// Of every algorithm here.
+pub const NONCE_BYTES: usize = 12;
+
+/// Bytes that were not sealed or not opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum AeadError {
+    #[error("a key, source or destination has another length than the algorithm or its counterpart asks for")]
+    Length,
+    #[error("the tag does not verify")]
+    Tag,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Algorithm {
+    Aes128Gcm,
+    Aes256Gcm,
+    ChaCha20Poly1305,
+}
+
+impl Algorithm {
+    #[must_use]
+    pub const fn key_bytes(self) -> usize {
+        match self {
+            Self::Aes128Gcm => 16,
+            Self::Aes256Gcm | Self::ChaCha20Poly1305 => 32,
+        }
+    }
+
+    fn method(self) -> *const EVP_AEAD {
+        let constant = match self {
+            Self::Aes128Gcm => EVP_aead_aes_128_gcm,
+            Self::Aes256Gcm => EVP_aead_aes_256_gcm,
+            Self::ChaCha20Poly1305 => EVP_aead_chacha20_poly1305,
+        };
+        // SAFETY: each gives the address of a constant.
+        unsafe { constant() }
+    }
+}
+
+/// A key with the cipher's context, which costs as much to set up as sealing 2 KiB. The caller never seals twice under one
+/// nonce. AWS-LC wipes the context as it frees it.
+pub struct Key {
+    context: NonNull<EVP_AEAD_CTX>,
+}
+
+// SAFETY: the context belongs to no thread.
+unsafe impl Send for Key {}
+// SAFETY: sealing and opening only read it ("may be called concurrently with itself or any other call to seal or open", aead.h).
+unsafe impl Sync for Key {}
+
+/// Where a call reads, and where it writes as many bytes: the same place, or places that do not overlap.
+#[derive(Clone, Copy)]
+struct Places {
+    from: *const u8,
+    into: *mut u8,
+    length: usize,
+}
+
+impl Places {
+    const fn same(bytes: &mut [u8]) -> Self {
+        let into = bytes.as_mut_ptr();
+        Self { from: into.cast_const(), into, length: bytes.len() }
+    }
+}
+
+impl Key {
+    /// # Errors
+    /// [`AeadError::Length`] unless `key` has the algorithm's length.
+    pub fn new(algorithm: Algorithm, key: &[u8]) -> Result<Self, AeadError> {
+        if key.len() != algorithm.key_bytes() {
+            return Err(AeadError::Length);
+        }
+        // SAFETY: the key is that long, and is copied.
+        let context = unsafe { EVP_AEAD_CTX_new(algorithm.method(), key.as_ptr(), key.len(), TAG_BYTES) };
+        NonNull::new(context).map(|context| Self { context }).ok_or(AeadError::Length)
+    }
+
+    /// Turns `bytes` into their ciphertext, and gives their tag.
+    ///
+    /// # Errors
+    /// [`AeadError::Length`] beyond what the algorithm seals at once (64 GiB), and `bytes` are of no use.
+    pub fn seal_in_place(
+        &self,
+        nonce: [u8; NONCE_BYTES],
+        additional: &[u8],
+        bytes: &mut [u8],
+    ) -> Result<[u8; TAG_BYTES], AeadError> {
+        // SAFETY: both places are `bytes`, which nobody else has.
+        unsafe { self.seal(nonce, additional, Places::same(bytes)) }
+    }
+
+    /// Puts the ciphertext of `plaintext` into `ciphertext`, which is as long, and gives its tag. Each byte of the plaintext is
+    /// read for the key stream alone: whoever writes it meanwhile changes what is sealed, or makes a tag that does not verify.
+    ///
+    /// # Errors
+    /// [`AeadError::Length`]; `ciphertext` is of no use.
+    pub fn seal_from(
+        &self,
+        nonce: [u8; NONCE_BYTES],
+        additional: &[u8],
+        plaintext: VolatileSlice<'_>,
+        ciphertext: &mut [u8],
+    ) -> Result<[u8; TAG_BYTES], AeadError> {
+        let length = ciphertext.len();
+        if plaintext.len() != length {
+            return Err(AeadError::Length);
+        }
+        let from = plaintext.start().as_ptr().cast_const();
+        // SAFETY: both have that many bytes, and no reference leads to those of the plaintext: the ciphertext is elsewhere.
+        unsafe { self.seal(nonce, additional, Places { from, into: ciphertext.as_mut_ptr(), length }) }
+    }
+
+    /// Turns the ciphertext in `bytes` into its plaintext.
+    ///
+    /// # Errors
+    /// [`AeadError::Tag`]; `bytes` are zero then.
+    pub fn open_in_place(
+        &self,
+        nonce: [u8; NONCE_BYTES],
+        additional: &[u8],
+        bytes: &mut [u8],
+        tag: &[u8; TAG_BYTES],
+    ) -> Result<(), AeadError> {
+        // SAFETY: both places are `bytes`, which nobody else has.
+        unsafe { self.open(nonce, additional, tag, Places::same(bytes)) }
+    }
+
+    /// Puts the plaintext of `ciphertext` into `plaintext`, which is as long. Until this returns, others who see that memory may
+    /// see bytes there that nothing has verified.
+    ///
+    /// # Errors
+    /// [`AeadError::Length`], and nothing was written; [`AeadError::Tag`], and `plaintext` was zeroed.
+    pub fn open_into(
+        &self,
+        nonce: [u8; NONCE_BYTES],
+        additional: &[u8],
+        ciphertext: &[u8],
+        tag: &[u8; TAG_BYTES],
+        plaintext: VolatileSlice<'_>,
+    ) -> Result<(), AeadError> {
+        let length = ciphertext.len();
+        if plaintext.len() != length {
+            return Err(AeadError::Length);
+        }
+        let into = plaintext.start().as_ptr();
+        // SAFETY: both have that many bytes, and no reference leads to those of the plaintext: the ciphertext is elsewhere.
+        unsafe { self.open(nonce, additional, tag, Places { from: ciphertext.as_ptr(), into, length }) }
+    }
+
+    /// # Safety
+    /// [`Places`] are what their documentation says, and can be read and written for their length.
+    unsafe fn seal(
+        &self,
+        nonce: [u8; NONCE_BYTES],
+        additional: &[u8],
+        places: Places,
+    ) -> Result<[u8; TAG_BYTES], AeadError> {
+        let mut tag = [0; TAG_BYTES];
+        let mut tag_bytes = 0;
+        // SAFETY: the caller's promise for the places; the rest is borrowed here, with its lengths.
+        let sealed = unsafe {
+            EVP_AEAD_CTX_seal_scatter(
+                self.context.as_ptr(),
+                places.into,
+                tag.as_mut_ptr(),
+                &raw mut tag_bytes,
+                TAG_BYTES,
+                nonce.as_ptr(),
+                NONCE_BYTES,
+                places.from,
+                places.length,
+                null(),
+                0,
+                additional.as_ptr(),
+                additional.len(),
+            )
+        };
+        if sealed == 1 && tag_bytes == TAG_BYTES { Ok(tag) } else { Err(AeadError::Length) }
+    }
+
+    /// # Safety
+    /// As [`Self::seal`].
+    unsafe fn open(
+        &self,
+        nonce: [u8; NONCE_BYTES],
+        additional: &[u8],
+        tag: &[u8; TAG_BYTES],
+        places: Places,
+    ) -> Result<(), AeadError> {
+        // SAFETY: as in `seal`.
+        let opened = unsafe {
+            EVP_AEAD_CTX_open_gather(
+                self.context.as_ptr(),
+                places.into,
+                nonce.as_ptr(),
+                NONCE_BYTES,
+                places.from,
+                places.length,
+                tag.as_ptr(),
+                TAG_BYTES,
+                additional.as_ptr(),
+                additional.len(),
+            )
+        };
+        if opened == 1 { Ok(()) } else { Err(AeadError::Tag) }
+    }
+}
+
+impl Drop for Key {
+    fn drop(&mut self) {
+        // SAFETY: it was made here, and nobody uses it any more.
+        unsafe { EVP_AEAD_CTX_free(self.context.as_ptr()) };
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Key(redacted)")
+    }
+}
+
+#[cfg(test)]
+mod tests;
