@@ -1,6 +1,7 @@
 //! The encrypted association of two sidecars over one link. See the crate documentation for the contract.
 
 mod assembly;
+mod bulk;
 mod core;
 mod event;
 mod fail;
@@ -25,17 +26,14 @@ use sealane_types::Reason;
 use self::core::{Core, Intent};
 use self::keyed::{Closing, Flow, Keyed, blame};
 use self::opening::{Opening, Progress, put_refusal};
-use self::payload::misuse;
 use crate::Moment;
-use crate::frame::{
-    CHUNK_OVERHEAD_BYTES, Frame, PIPE_DATA_OVERHEAD_BYTES, PipeId, Sequence, StreamId, put_chunk,
-    put_pipe_data,
-};
+use crate::frame::Frame;
 use crate::handshake::{Kind, Suite};
 use crate::keys::Random;
 use crate::record::{Level, Rekey, Unread};
 use crate::ticket::Ticket;
 
+pub use bulk::{BulkError, BulkOpened, BulkRecord};
 pub use event::{ClosedBy, Event, EvidenceReceived, EvidenceWanted, Introduction};
 pub use fail::{ApiMisuse, ChunkError, Fail, IssueError, SendError, StartError};
 pub(crate) use flight::HandshakeFlight;
@@ -49,6 +47,17 @@ pub trait Sink {
     /// # Errors
     /// A [`Reason`] ends the connection with it.
     fn on_frame(&mut self, frame: Frame<'_>) -> Result<(), Reason>;
+
+    /// Takes bytes of an announced tensor that came in a record of their own. Whoever has a place for them opens the record into
+    /// it; otherwise they are a [`Frame::Chunk`] like any other.
+    ///
+    /// # Errors
+    /// [`BulkError`] ends the connection.
+    fn on_bulk(&mut self, record: BulkRecord<'_>) -> Result<BulkOpened, BulkError> {
+        let (chunk, opened) = record.open()?;
+        self.on_frame(Frame::Chunk(chunk))?;
+        Ok(opened)
+    }
 }
 
 /// One connection.
@@ -289,45 +298,6 @@ impl Connection {
         let Self { core, state } = self;
         let State::Keyed(keyed) = state else { return Err(ApiMisuse::NotEstablished.into()) };
         keyed.send(core, frame)
-    }
-
-    /// Queues up to `length_max` bytes of a tensor from `offset` on. `fill` puts them straight into the record;
-    /// it is called at most once. Returns how many bytes were queued: at least one.
-    ///
-    /// # Errors
-    /// [`SendError::NoRoom`] until the output is drained; `fill`'s own error, with nothing queued.
-    pub fn send_chunk<E>(
-        &mut self,
-        stream: StreamId,
-        sequence: Sequence,
-        offset: u64,
-        length_max: u64,
-        fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
-    ) -> Result<usize, ChunkError<E>> {
-        let Self { core, state } = self;
-        let State::Keyed(keyed) = state else { return Err(misuse(ApiMisuse::NotEstablished)) };
-        payload::put(keyed, core, CHUNK_OVERHEAD_BYTES, length_max, |data, space| {
-            put_chunk((stream, sequence, offset), data, space, fill)
-        })
-    }
-
-    /// Queues up to `length_max` bytes of a pipe, as far as [`PipeSender::room`](crate::transfer::pipe::PipeSender::room)
-    /// permits. `fill` puts them straight into the record and says how many it had: at least one, or an error. It is called
-    /// at most once. Returns how many were queued.
-    ///
-    /// # Errors
-    /// [`SendError::NoRoom`] until the output is drained; `fill`'s own error, with nothing queued.
-    pub fn send_pipe_data<E>(
-        &mut self,
-        pipe: PipeId,
-        length_max: u64,
-        fill: impl FnOnce(&mut [u8]) -> Result<usize, E>,
-    ) -> Result<usize, ChunkError<E>> {
-        let Self { core, state } = self;
-        let State::Keyed(keyed) = state else { return Err(misuse(ApiMisuse::NotEstablished)) };
-        payload::put(keyed, core, PIPE_DATA_OVERHEAD_BYTES, length_max, |data, space| {
-            put_pipe_data(pipe, data, space, fill)
-        })
     }
 
     /// Whether data may begin another record. Control frames have some more room.

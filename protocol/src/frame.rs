@@ -136,6 +136,24 @@ pub struct Chunk<'a> {
     pub bytes: &'a [u8],
 }
 
+impl Chunk<'_> {
+    /// Which bytes these are.
+    #[must_use]
+    pub const fn range(&self) -> ByteRange {
+        let Self { stream, sequence, offset, bytes } = *self;
+        ByteRange { stream, sequence, offset, length: bytes.len() }
+    }
+}
+
+/// Which bytes of an announced tensor. As a frame of its own it says that they follow, in bulk records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ByteRange {
+    pub stream: StreamId,
+    pub sequence: Sequence,
+    pub offset: u64,
+    pub length: usize,
+}
+
 /// What the sender may send, counted from [`Open`]. Absolute, so a lost or repeated grant harms nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Credit {

@@ -18,7 +18,7 @@ pub const FRAME_BODY_BYTES_MAX: usize = RECORD_PLAINTEXT_BYTES_MAX - FRAME_HEADE
 
 /// Sealed records that wait for the carrier before tensor data is held back. Measured: larger batches leave
 /// the second-level cache.
-pub const OUTPUT_BATCH_BYTES: usize = 4 * (RECORD_WIRE_BYTES_MAX + 64);
+pub const OUTPUT_BATCH_BYTES: usize = 4 * (RECORD_WIRE_BYTES_MAX + 320);
 /// What an input buffer begins with; it grows to a batch.
 pub const INPUT_BYTES_MIN: usize = 4_096;
 /// Room beyond the batch that only control frames may use, so that credit and acknowledgements never wait
@@ -26,6 +26,13 @@ pub const INPUT_BYTES_MIN: usize = 4_096;
 pub const OUTPUT_RESERVE_BYTES: usize = 2 * RECORD_WIRE_BYTES_MAX;
 /// Fragments shorter than this begin a new record instead of filling up the last one.
 pub const CHUNK_BYTES_MIN: usize = 4_096;
+/// Tensor bytes that one frame says to follow in bulk records: a batch of full ones.
+pub const BULK_BYTES_MAX: usize = 4 * RECORD_PLAINTEXT_BYTES_MAX;
+/// The frame that says so.
+pub const BULK_FRAME_BYTES: usize = FRAME_HEADER_BYTES + 4 + 8 + 8 + 3;
+/// Fewer bytes of a tensor share a record with other frames: a record of their own, and the one before it that says what they
+/// are, would cost more than the copy that they save.
+pub const BULK_BYTES_MIN: usize = 16_384;
 
 /// The initiator's hello, extensions included.
 pub const HELLO_BYTES_MAX: usize = 512;
@@ -159,6 +166,8 @@ const _: () = {
         "one input buffer serves handshake and records"
     );
     assert!(FRAGMENT_BYTES_MAX + 64 < FRAME_BODY_BYTES_MAX, "a fragment fits a frame");
+    assert!(BULK_BYTES_MAX < 1 << 24, "the length of a bulk fits its three bytes");
+    assert!(BULK_BYTES_MAX < OUTPUT_BATCH_BYTES, "a bulk fits the output");
     assert!(EVIDENCE_BYTES_MAX < POLICY_CHAIN_BYTES_MAX);
     assert!(TAKEN_SEQUENCES_MAX * 8 + 64 < FRAME_BODY_BYTES_MAX, "an acknowledgement fits a frame");
     assert!(TENSOR_RANK_MAX * 8 + TENSOR_NAME_BYTES_MAX + 64 < FRAME_BODY_BYTES_MAX, "a header fits a frame");
@@ -178,7 +187,8 @@ mod tests {
     #[test]
     fn bounds_are_what_they_are_told_to_be() {
         assert_eq!((RECORD_WIRE_BYTES_MAX, FRAME_BODY_BYTES_MAX), (65_556, 65_532));
-        assert_eq!((OUTPUT_BATCH_BYTES, OUTPUT_RESERVE_BYTES), (262_480, 131_112));
+        assert_eq!((OUTPUT_BATCH_BYTES, OUTPUT_RESERVE_BYTES), (263_504, 131_112));
+        assert_eq!((BULK_BYTES_MIN, BULK_BYTES_MAX), (16_384, 262_144));
         assert_eq!((PHASE_BYTES_MAX, PHASE_RECORDS_MAX), (68_719_476_736, 4_294_967_296));
         assert_eq!((PIPE_WINDOW_BYTES, PIPE_WINDOW_BYTES_MAX), (262_144, 16_777_216));
         assert_eq!((TENSOR_BYTES_MAX, STAGING_BYTES), (4_398_046_511_104, 1_048_576));

@@ -3,7 +3,7 @@
 //! A client's lane is a pair of halves connected by bounded channels. The door holds the client's half
 //! ([`SenderLane`] with [`SenderEvents`], or [`ReceiverLane`] with [`Deliveries`]), a session holds the other
 //! ([`sender::Intake`], [`receiver::Outlet`]). Tensor bytes never travel through a channel: a sender's bytes
-//! are read from the client's arena with [`ReadAt`] straight into a record buffer, a receiver's bytes are
+//! are read from the client's arena with [`TensorSource`] straight into a record buffer, a receiver's bytes are
 //! written to the client's [`TakeArena`] as they are opened.
 //!
 //! Promises that both sides keep:
@@ -27,7 +27,7 @@ pub mod sender;
 pub mod session;
 pub mod tensor;
 
-pub use arena::{NoSlot, ReadAt, SlotId, TakeArena};
+pub use arena::{NoSlot, SlotId, TakeArena, TensorSource};
 pub use failure::{LaneError, LaneFailure};
 pub use receiver::{Deliveries, Delivery, DeliveryId, ReceiverLane, Turn};
 pub use sender::{Parcel, ReplicaId, SenderEvent, SenderEvents, SenderLane};

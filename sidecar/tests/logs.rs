@@ -67,7 +67,7 @@ impl Captured {
 }
 
 fn telltale(sequence: u64) -> Parcel {
-    let content = CONTENT.iter().copied().cycle().take(LENGTH as usize).collect();
+    let content: Vec<u8> = CONTENT.iter().copied().cycle().take(LENGTH as usize).collect();
     Parcel {
         sequence: Sequence(sequence),
         header: TensorHeader {
@@ -76,7 +76,7 @@ fn telltale(sequence: u64) -> Parcel {
             run: false,
             name: NAME.to_owned(),
         },
-        source: Arc::new(Memory(content)),
+        source: Arc::new(Memory::of(&content)),
         offset: 0,
         length: LENGTH,
         assigned: vec![],

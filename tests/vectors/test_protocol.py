@@ -22,7 +22,7 @@ KEYS, RECORDS, FRAMES, HANDSHAKES = (
 )
 
 unhex = bytes.fromhex
-HANDSHAKE, DATA, KEY_UPDATE, RENEWED = 1, 3, 4, 5
+HANDSHAKE, DATA, KEY_UPDATE, RENEWED, BULK = 1, 3, 4, 5, 6
 
 
 def seal(suite: int, phase: tuple[bytes, bytes], sequence: int, kind: int, plaintext: bytes) -> bytes:
@@ -86,6 +86,9 @@ def test_records(case):
         assert seal(case["suite"], phase, sequence, kind, plaintext).hex() == record["record"]
         if kind == KEY_UPDATE:
             phase = next(phases)
+    bulk = case["bulk"]
+    sequence = len(case["records"])
+    assert seal(case["suite"], phase, sequence, BULK, unhex(bulk["plaintext"])).hex() == bulk["record"]
 
 
 def text(value: str) -> bytes:
@@ -131,6 +134,9 @@ def body(frame: dict) -> tuple[int, bytes]:
             )
         case "chunk":
             return 0x12, numbers("IQQ", frame, "stream", "sequence", "offset") + unhex(frame["bytes"])
+        case "bulk":
+            length = struct.pack(">I", frame["length"])[1:]
+            return 0x1A, numbers("IQQ", frame, "stream", "sequence", "offset") + length
         case "credit":
             return 0x13, numbers("IQQ", frame, "stream", "bytesThrough", "tensorsThrough")
         case "taken" | "lost" as name:
@@ -163,7 +169,7 @@ def test_frames(case):
 
 def test_every_type_has_a_vector():
     types = {unhex(case["encoded"])[0] for case in FRAMES["cases"]}
-    assert types == {*range(0x01, 0x0B), *range(0x10, 0x1A), *range(0x20, 0x25)}
+    assert types == {*range(0x01, 0x0B), *range(0x10, 0x1B), *range(0x20, 0x25)}
     assert FRAMES["malformed"]
 
 

@@ -1,27 +1,28 @@
 //! The connection once keys are shared: records in, frames out, and back.
 
+mod tickets;
+
 use sealane_attestation::binding::{Purpose, Role};
 use sealane_types::Reason;
 
+use super::bulk::{BulkArrival, BulkRecord};
 use super::core::Core;
 use super::lane;
 use super::opening::direction;
 use super::outbox::{Item, Outbox};
 use super::renewal::{RenewError, Renewal};
 use super::stage::{Context, Facts, Stage, own_confirm};
-use super::{ApiMisuse, ClosedBy, Event, Fail, IssueError, PolicyView, SendError, Sink};
+use super::{ApiMisuse, BulkOpened, ClosedBy, Event, Fail, PolicyView, SendError, Sink};
 use crate::Moment;
 use crate::frame::control::Control;
 use crate::frame::{Decoded, Frame, decode, encode};
-use crate::handshake::{Finished, Kind, capability};
-use crate::keys::{EvidenceDigests, Random, Resumption, TicketId, public_id};
-use crate::limits::{
-    EVIDENCE_BYTES_MAX, REATTEST_INTERVAL_MICROS_MIN, RECORD_HEADER_BYTES, TICKETS_OF_ATTESTATION_MAX,
+use crate::handshake::{Finished, Kind};
+use crate::keys::{EvidenceDigests, Random, Resumption, public_id};
+use crate::limits::{EVIDENCE_BYTES_MAX, REATTEST_INTERVAL_MICROS_MIN, RECORD_HEADER_BYTES};
+use crate::record::{
+    Header, Lane, Level, LevelOpener, LevelSealer, OutputError, PacketOpener, RecordError, RecordKind, Unread,
 };
-use crate::record::{Lane, LevelOpener, LevelSealer, OutputError, PacketOpener, RecordKind, Unread};
-use crate::ticket::{Past, Ticket};
-
-const MICROS_PER_SECOND: u64 = 1_000_000;
+use crate::ticket::Past;
 
 pub(super) struct Keyed {
     pub(super) sealer: LevelSealer,
@@ -29,6 +30,8 @@ pub(super) struct Keyed {
     facts: Facts,
     stage: Stage,
     outbox: Outbox,
+    /// Tensor bytes that come in the next records.
+    bulk: Option<BulkArrival>,
     /// Bytes that the remote may still send before it is verified, policy apart.
     allowance: usize,
     pings: u64,
@@ -90,6 +93,7 @@ impl Keyed {
             facts,
             stage: Stage::Confirming,
             outbox: Outbox::default(),
+            bulk: None,
             allowance: EVIDENCE_BYTES_MAX,
             pings: 0,
             renewal: None,
@@ -119,21 +123,47 @@ impl Keyed {
         sink: &mut dyn Sink,
     ) -> Result<Option<(usize, Flow)>, Fail> {
         let Some((header, body)) = input.into_record()? else { return Ok(None) };
+        let used = header.length.saturating_add(RECORD_HEADER_BYTES);
+        // Between bulk records nothing comes but a key update.
+        if self.bulk.is_some() != (header.kind == RecordKind::Bulk) && header.kind != RecordKind::KeyUpdate {
+            return Err(RecordError::Kind.into());
+        }
+        if let Some(arrival) = self.bulk.take_if(|_| header.kind == RecordKind::Bulk) {
+            self.bulk = self.on_bulk(core, arrival, header, body, sink)?;
+            return Ok(Some((used, Flow::Continue)));
+        }
         let plaintext = self.opener.open(header, body, core.now)?;
         core.last_input = core.now;
-        let used = header.length.saturating_add(RECORD_HEADER_BYTES);
         match header.kind {
             RecordKind::KeyUpdate => return Ok(Some((used, Flow::Continue))),
             RecordKind::Renewed => {
                 self.renewed(core)?;
                 return Ok(Some((used, Flow::Continue)));
             }
-            RecordKind::Data | RecordKind::Handshake | RecordKind::Refusal => {}
+            RecordKind::Data | RecordKind::Handshake | RecordKind::Refusal | RecordKind::Bulk => {}
         }
         if plaintext.is_empty() {
             return Err(Fail::Order("a record holds no frame"));
         }
         self.on_frames(core, plaintext, sink).map(|flow| Some((used, flow)))
+    }
+
+    /// Has the sink open a bulk record. Gives what still follows of its bytes.
+    fn on_bulk(
+        &mut self,
+        core: &mut Core,
+        arrival: BulkArrival,
+        header: Header,
+        body: Unread<'_>,
+        sink: &mut dyn Sink,
+    ) -> Result<Option<BulkArrival>, Fail> {
+        let range = arrival.next(header)?;
+        let (LevelOpener::Records(opener), Unread::Sealed(body)) = (&mut self.opener, body) else {
+            return Err(RecordError::Kind.into());
+        };
+        let BulkOpened { .. } = sink.on_bulk(BulkRecord::new(range, opener, header, body, core.now))?;
+        core.last_input = core.now;
+        Ok(arrival.advance(range))
     }
 
     fn on_frames(&mut self, core: &mut Core, mut rest: &[u8], sink: &mut dyn Sink) -> Result<Flow, Fail> {
@@ -150,6 +180,15 @@ impl Keyed {
                         return Err(Fail::Order("the responder opened a pipe"));
                     }
                     sink.on_frame(frame).map_err(Fail::Sink)?;
+                }
+                Decoded::Bulk(range) => {
+                    if !self.carries_data() || core.level != Level::Records {
+                        return Err(Fail::Order("bulk records were announced where there are none"));
+                    }
+                    if !rest.is_empty() {
+                        return Err(Fail::Order("a frame came between bulk records and what they are"));
+                    }
+                    self.bulk = Some(BulkArrival::new(range));
                 }
                 Decoded::Control(Control::Close(reason)) => return Ok(Flow::ClosedByRemote(reason)),
                 Decoded::Control(Control::Ticket { id, seconds }) => self.on_ticket(core, id, seconds)?,
@@ -281,71 +320,6 @@ impl Keyed {
         (self.attested, self.renewal_deadline) = (core.now, None);
         core.emit(Event::Reattested);
         Ok(())
-    }
-
-    /// Whether both sides speak of tickets, which only a connection with data has.
-    const fn resumes(&self) -> bool {
-        self.carries_data() && self.facts.capabilities & capability::TICKETS != 0
-    }
-
-    /// Gives the remote a ticket. Between two attestations there are few, so that neither side can be made to collect
-    /// them without end.
-    pub(super) fn issue_ticket(
-        &mut self,
-        core: &Core,
-        deadline: Moment,
-        random: &mut dyn Random,
-    ) -> Result<Ticket, IssueError> {
-        let may = self.resumes() && self.renewal.is_none() && core.role == Role::Responder;
-        if !may || self.tickets >= TICKETS_OF_ATTESTATION_MAX {
-            return Err(IssueError::NotNow);
-        }
-        let deadline = deadline.min(self.life_deadline(core.local.policy.life_micros));
-        let seconds = deadline.micros_since(core.now) / MICROS_PER_SECOND;
-        let seconds = u32::try_from(seconds).unwrap_or(u32::MAX);
-        if seconds == 0 {
-            return Err(IssueError::TooShort);
-        }
-        let mut id = TicketId([0; 16]);
-        random.fill(&mut id.0)?;
-        let ticket = self.ticket(core, id, deadline).ok_or(IssueError::NotNow)?;
-        self.tickets = self.tickets.saturating_add(1);
-        self.outbox.push(Item::Ticket { id, seconds });
-        Ok(ticket)
-    }
-
-    /// The remote gives us a ticket.
-    fn on_ticket(&mut self, core: &mut Core, id: TicketId, seconds: u32) -> Result<(), Fail> {
-        if !self.resumes() || core.role != Role::Initiator {
-            return Err(Fail::Order("a ticket came out of turn"));
-        }
-        if self.tickets >= TICKETS_OF_ATTESTATION_MAX {
-            return Err(Fail::Limit("tickets"));
-        }
-        self.tickets = self.tickets.saturating_add(1);
-        let lasts = core.now.plus_micros(u64::from(seconds).saturating_mul(MICROS_PER_SECOND));
-        let deadline = lasts.min(self.life_deadline(core.local.policy.life_micros));
-        if let Some(ticket) = self.ticket(core, id, deadline) {
-            core.emit(Event::TicketReceived(Box::new(ticket)));
-        }
-        Ok(())
-    }
-
-    /// This side's half of a ticket.
-    fn ticket(&self, core: &Core, id: TicketId, deadline: Moment) -> Option<Ticket> {
-        let evidence = self.facts.evidence;
-        let (attested, began) = (self.attested, self.began);
-        let remote = core.peer.clone()?;
-        Some(Ticket {
-            id,
-            secret: self.resumption.ticket(id, &evidence),
-            exchange: core.suite?.exchange,
-            role: core.role,
-            own_static: *core.local.static_key.public(),
-            epoch: core.local.policy.epoch,
-            deadline,
-            past: Past { remote, evidence, attested, began },
-        })
     }
 
     pub(super) const fn is_resumed(&self) -> bool {

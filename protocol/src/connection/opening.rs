@@ -176,7 +176,9 @@ fn handshake_message<'a>(core: &Core, input: &'a [u8]) -> Result<Option<(&'a [u8
             let reason = Reason::from_code(code.map_err(HandshakeError::from)?);
             Err(HandshakeError::Refused(reason).into())
         }
-        RecordKind::Data | RecordKind::KeyUpdate | RecordKind::Renewed => Err(RecordError::Kind.into()),
+        RecordKind::Data | RecordKind::KeyUpdate | RecordKind::Renewed | RecordKind::Bulk => {
+            Err(RecordError::Kind.into())
+        }
     }
 }
 

@@ -2,13 +2,89 @@
 
 use super::core::Core;
 use super::keyed::{Keyed, refused};
-use super::{ApiMisuse, ChunkError, SendError};
+use super::{ApiMisuse, ChunkError, Connection, SendError, State};
 use crate::codec::CodecError;
-use crate::limits::CHUNK_BYTES_MIN;
+use crate::frame::{
+    ByteRange, CHUNK_OVERHEAD_BYTES, PIPE_DATA_OVERHEAD_BYTES, PipeId, Sequence, StreamId, encode, put_chunk,
+    put_pipe_data,
+};
+use crate::limits::{BULK_BYTES_MIN, CHUNK_BYTES_MIN};
+use crate::record::{LengthDiffers, Level, VolatileSlice};
+
+impl Connection {
+    /// Queues up to `length_max` bytes of a tensor from `offset` on. `fill` puts them straight into the record;
+    /// it is called at most once. Returns how many bytes were queued: at least one.
+    ///
+    /// # Errors
+    /// [`SendError::NoRoom`] until the output is drained; `fill`'s own error, with nothing queued.
+    pub fn send_chunk<E>(
+        &mut self,
+        stream: StreamId,
+        sequence: Sequence,
+        offset: u64,
+        length_max: u64,
+        fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
+    ) -> Result<usize, ChunkError<E>> {
+        let Self { core, state } = self;
+        let State::Keyed(keyed) = state else { return Err(misuse(ApiMisuse::NotEstablished)) };
+        put(keyed, core, CHUNK_OVERHEAD_BYTES, length_max, |data, space| {
+            put_chunk((stream, sequence, offset), data, space, fill)
+        })
+    }
+
+    /// Queues bytes of a tensor from `offset` on, as many as there is room for: many in records of their own, sealed straight from
+    /// where they lie, few or for packets as a chunk. Whoever writes them meanwhile changes what the remote gets, and nothing
+    /// else. Returns how many were queued: at least one.
+    ///
+    /// # Errors
+    /// [`SendError::NoRoom`] until the output is drained.
+    pub fn send_bytes(
+        &mut self,
+        stream: StreamId,
+        sequence: Sequence,
+        offset: u64,
+        bytes: VolatileSlice<'_>,
+    ) -> Result<usize, SendError> {
+        let Self { core, state } = self;
+        let State::Keyed(keyed) = state else { return Err(ApiMisuse::NotEstablished.into()) };
+        if core.level == Level::Records && bytes.len() >= BULK_BYTES_MIN {
+            let range = ByteRange { stream, sequence, offset, length: bytes.len() };
+            return put_bulk(keyed, core, range, bytes);
+        }
+        let put = put(keyed, core, CHUNK_OVERHEAD_BYTES, bytes.len() as u64, |data, space| {
+            put_chunk((stream, sequence, offset), data, space, |space| {
+                bytes.slice(0, space.len()).ok_or(LengthDiffers)?.copy_to(space)
+            })
+        });
+        put.map_err(|error| match error {
+            ChunkError::Send(error) => error,
+            ChunkError::Source(LengthDiffers) => ApiMisuse::InvalidFrame.into(),
+        })
+    }
+
+    /// Queues up to `length_max` bytes of a pipe, as far as [`PipeSender::room`](crate::transfer::pipe::PipeSender::room)
+    /// permits. `fill` puts them straight into the record and says how many it had: at least one, or an error. It is called
+    /// at most once. Returns how many were queued.
+    ///
+    /// # Errors
+    /// [`SendError::NoRoom`] until the output is drained; `fill`'s own error, with nothing queued.
+    pub fn send_pipe_data<E>(
+        &mut self,
+        pipe: PipeId,
+        length_max: u64,
+        fill: impl FnOnce(&mut [u8]) -> Result<usize, E>,
+    ) -> Result<usize, ChunkError<E>> {
+        let Self { core, state } = self;
+        let State::Keyed(keyed) = state else { return Err(misuse(ApiMisuse::NotEstablished)) };
+        put(keyed, core, PIPE_DATA_OVERHEAD_BYTES, length_max, |data, space| {
+            put_pipe_data(pipe, data, space, fill)
+        })
+    }
+}
 
 /// Makes room for a frame of at most `length_max` bytes of payload and lets `write` put it there, given how many
 /// fit. Returns how many were put.
-pub(super) fn put<E>(
+fn put<E>(
     keyed: &mut Keyed,
     core: &mut Core,
     overhead: usize,
@@ -39,6 +115,22 @@ pub(super) fn put<E>(
     }
 }
 
-pub(super) fn misuse<E>(misuse: ApiMisuse) -> ChunkError<E> {
+/// Makes room for a frame that announces bulk records and for as many of `range` as there is room for. Returns how many bytes
+/// were put.
+fn put_bulk(
+    keyed: &mut Keyed,
+    core: &mut Core,
+    range: ByteRange,
+    bytes: VolatileSlice<'_>,
+) -> Result<usize, SendError> {
+    if !keyed.carries_data() {
+        return Err(ApiMisuse::NotEstablished.into());
+    }
+    keyed.flush(core)?;
+    let write = |length, space: &mut [u8]| encode(ByteRange { length, ..range }, space);
+    core.output.put_bulk(&mut keyed.sealer, core.now, bytes, write).map_err(refused)
+}
+
+fn misuse<E>(misuse: ApiMisuse) -> ChunkError<E> {
     ChunkError::Send(SendError::Misuse(misuse))
 }

@@ -8,7 +8,7 @@ use sealane_types::{Cipher, Digest, PodIdentity, SessionName};
 
 use super::*;
 use crate::frame::control::{Confirm, Control, Fragment};
-use crate::frame::encode;
+use crate::frame::{StreamId, encode};
 use crate::handshake::{Finished, Floor, Hello, Initiator, Kind, Responder};
 use crate::keys::{Label, MlKem768, RandomFailed, Secret, StaticKey};
 use crate::limits::{

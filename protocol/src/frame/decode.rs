@@ -5,14 +5,14 @@ use sealane_types::{Dtype, Reason};
 use super::control::{Confirm, Control, Fragment};
 use super::tensor::{Shape, TensorHeader};
 use super::{
-    Chunk, Credit, End, Frame, Incarnation, InvalidTensor, Open, PipeId, Sequence, Sequences, Source,
-    StreamId, Taken,
+    ByteRange, Chunk, Credit, End, Frame, Incarnation, InvalidTensor, Open, PipeId, Sequence, Sequences,
+    Source, StreamId, Taken,
 };
 use crate::codec::{CodecError, Reader};
 use crate::keys::TicketId;
 use crate::limits::{
-    FRAGMENT_BYTES_MAX, FRAME_BODY_BYTES_MAX, HANDSHAKE_MESSAGE_BYTES_MAX, TAKEN_SEQUENCES_MAX,
-    TENSOR_NAME_BYTES_MAX,
+    BULK_BYTES_MAX, FRAGMENT_BYTES_MAX, FRAME_BODY_BYTES_MAX, HANDSHAKE_MESSAGE_BYTES_MAX,
+    TAKEN_SEQUENCES_MAX, TENSOR_NAME_BYTES_MAX,
 };
 
 /// Frame types on the wire. The list only grows.
@@ -37,6 +37,7 @@ pub(crate) mod kind {
     pub(crate) const ABORT: u8 = 0x17;
     pub(crate) const LOST: u8 = 0x18;
     pub(crate) const RUN: u8 = 0x19;
+    pub(crate) const BULK: u8 = 0x1a;
     pub(crate) const PIPE_OPEN: u8 = 0x20;
     pub(crate) const PIPE_DATA: u8 = 0x21;
     pub(crate) const PIPE_CREDIT: u8 = 0x22;
@@ -61,6 +62,8 @@ pub enum FrameError {
 #[derive(Debug, PartialEq)]
 pub(crate) enum Decoded<'a> {
     Data(Frame<'a>),
+    /// These bytes follow in bulk records.
+    Bulk(ByteRange),
     Control(Control<'a>),
 }
 
@@ -75,6 +78,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<(Decoded<'_>, &[u8]), FrameError> {
     let mut body = Reader::new(reader.take(length)?);
     let frame = match kind {
         kind::OPEN..=kind::RUN => Decoded::Data(stream(kind, &mut body)?),
+        kind::BULK => Decoded::Bulk(bulk(&mut body)?),
         kind::PIPE_OPEN..=kind::PIPE_RESET => Decoded::Data(pipe(kind, &mut body)?),
         _ => Decoded::Control(control(kind, &mut body)?),
     };
@@ -106,6 +110,18 @@ fn stream<'a>(kind: u8, body: &mut Reader<'a>) -> Result<Frame<'a>, FrameError> 
         kind::LOST => Frame::Lost(taken(stream, body)?),
         unknown => return Err(FrameError::UnknownKind(unknown)),
     })
+}
+
+fn bulk(body: &mut Reader<'_>) -> Result<ByteRange, FrameError> {
+    let (stream, sequence) = (StreamId(body.u32()?), Sequence(body.u64()?));
+    let (offset, length) = (body.u64()?, body.u24()?);
+    if length == 0 {
+        return Err(CodecError::Value.into());
+    }
+    if length > BULK_BYTES_MAX {
+        return Err(CodecError::TooLong.into());
+    }
+    Ok(ByteRange { stream, sequence, offset, length })
 }
 
 fn pipe<'a>(kind: u8, body: &mut Reader<'a>) -> Result<Frame<'a>, FrameError> {

@@ -2,9 +2,9 @@
 
 use super::control::{Control, Fragment};
 use super::decode::kind;
-use super::{Frame, PipeId, Sequence, Sequences, StreamId};
+use super::{ByteRange, Frame, PipeId, Sequence, Sequences, StreamId};
 use crate::codec::{CodecError, Writer};
-use crate::limits::{FRAME_BODY_BYTES_MAX, FRAME_HEADER_BYTES};
+use crate::limits::{BULK_BYTES_MAX, FRAME_BODY_BYTES_MAX, FRAME_HEADER_BYTES};
 
 /// Bytes of a chunk frame beside its data.
 pub(crate) const CHUNK_OVERHEAD_BYTES: usize = FRAME_HEADER_BYTES + 4 + 8 + 8;
@@ -14,7 +14,14 @@ pub(crate) const PIPE_DATA_OVERHEAD_BYTES: usize = FRAME_HEADER_BYTES + 4;
 /// A frame of either family, to be written.
 pub(crate) enum Outgoing<'a> {
     Data(&'a Frame<'a>),
+    Bulk(ByteRange),
     Control(&'a Control<'a>),
+}
+
+impl From<ByteRange> for Outgoing<'_> {
+    fn from(range: ByteRange) -> Self {
+        Self::Bulk(range)
+    }
 }
 
 impl<'a> From<&'a Frame<'a>> for Outgoing<'a> {
@@ -35,6 +42,7 @@ pub(crate) fn encode<'a>(frame: impl Into<Outgoing<'a>>, output: &mut [u8]) -> R
     let mut writer = Writer::new(body);
     let kind = match frame.into() {
         Outgoing::Data(frame) => data(frame, &mut writer)?,
+        Outgoing::Bulk(range) => bulk(range, &mut writer)?,
         Outgoing::Control(frame) => control(frame, &mut writer)?,
     };
     finish(kind, header, writer.used())
@@ -156,6 +164,20 @@ fn data(frame: &Frame<'_>, writer: &mut Writer<'_>) -> Result<u8, CodecError> {
             Ok(kind::PIPE_RESET)
         }
     }
+}
+
+fn bulk(range: ByteRange, writer: &mut Writer<'_>) -> Result<u8, CodecError> {
+    if range.length == 0 {
+        return Err(CodecError::Value);
+    }
+    if range.length > BULK_BYTES_MAX {
+        return Err(CodecError::TooLong);
+    }
+    writer.u32(range.stream.0)?;
+    writer.u64(range.sequence.0)?;
+    writer.u64(range.offset)?;
+    writer.u24(range.length)?;
+    Ok(kind::BULK)
 }
 
 fn payload(bytes: &[u8], writer: &mut Writer<'_>) -> Result<(), CodecError> {

@@ -8,11 +8,21 @@ use super::encode::{CHUNK_OVERHEAD_BYTES, PIPE_DATA_OVERHEAD_BYTES, encode, put_
 use super::*;
 use crate::codec::CodecError;
 use crate::keys::TicketId;
-use crate::limits::{FRAME_BODY_BYTES_MAX, HANDSHAKE_MESSAGE_BYTES_MAX, RUN_BYTES_MAX, TENSOR_BYTES_MAX};
+use crate::limits::{
+    BULK_BYTES_MAX, BULK_FRAME_BYTES, FRAME_BODY_BYTES_MAX, HANDSHAKE_MESSAGE_BYTES_MAX, RUN_BYTES_MAX,
+    TENSOR_BYTES_MAX,
+};
 
 fn encoded(frame: &Frame<'_>) -> Vec<u8> {
     let mut bytes = vec![0; 70_000];
     let used = encode(frame, &mut bytes).unwrap();
+    bytes.truncate(used);
+    bytes
+}
+
+fn encoded_bulk(range: ByteRange) -> Vec<u8> {
+    let mut bytes = vec![0; 100];
+    let used = encode(range, &mut bytes).unwrap();
     bytes.truncate(used);
     bytes
 }
@@ -115,6 +125,23 @@ fn fixed_frames_read_back() {
 }
 
 #[test]
+fn bulks_read_back_and_have_bounds() {
+    let range = ByteRange { stream: StreamId(7), sequence: Sequence(8), offset: 9, length: 1 };
+    for length in [1, 65_536, BULK_BYTES_MAX] {
+        let range = ByteRange { length, ..range };
+        assert_eq!(encoded_bulk(range).len(), BULK_FRAME_BYTES);
+        check(&encoded_bulk(range), &Decoded::Bulk(range));
+    }
+    for (length, error) in [(0, CodecError::Value), (BULK_BYTES_MAX + 1, CodecError::TooLong)] {
+        assert_eq!(encode(ByteRange { length, ..range }, &mut [0; 100]), Err(error));
+        let mut bytes = encoded_bulk(range);
+        let at = bytes.len() - 3;
+        bytes[at..].copy_from_slice(&u32::try_from(length).unwrap().to_be_bytes()[1..]);
+        assert_eq!(decode(&bytes), Err(FrameError::Malformed(error)));
+    }
+}
+
+#[test]
 fn frames_of_pipes_read_back() {
     let pipe = PipeId(0x0102_0304);
     for frame in [
@@ -182,7 +209,7 @@ fn a_ticket_lasts() {
 
 #[test]
 fn unknown_kinds_are_refused() {
-    for unknown in [0x00, 0x0b, 0x0f, 0x1a, 0x1f, 0x25, 0xff] {
+    for unknown in [0x00, 0x0b, 0x0f, 0x1b, 0x1f, 0x25, 0xff] {
         let refused = decode(&[unknown, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0]).unwrap_err();
         assert_eq!(refused, FrameError::UnknownKind(unknown));
     }
@@ -344,6 +371,7 @@ proptest! {
             }
             Ok((Decoded::Control(Control::Pad | Control::Close(_)), _)) | Err(_) => {}
             Ok((Decoded::Control(frame), _)) => prop_assert_eq!(encoded_control(&frame), bytes),
+            Ok((Decoded::Bulk(range), _)) => prop_assert_eq!(encoded_bulk(range), bytes),
         }
     }
 

@@ -17,6 +17,8 @@ pub(crate) enum RecordKind {
     KeyUpdate = 4,
     /// Sealed, empty: the next record of this direction is under the first key of a new handshake.
     Renewed = 5,
+    /// Sealed bytes of a tensor and nothing else. A frame before it says which.
+    Bulk = 6,
 }
 
 /// Type and length of what follows.
@@ -41,6 +43,10 @@ impl Header {
             // Packets say by themselves under which key they are.
             4 if level == Level::Records => (RecordKind::KeyUpdate, tag..=tag),
             5 => (RecordKind::Renewed, tag..=tag),
+            // Packets are opened before anybody knows what is in them.
+            6 if level == Level::Records => {
+                (RecordKind::Bulk, tag.saturating_add(1)..=tag.saturating_add(RECORD_PLAINTEXT_BYTES_MAX))
+            }
             _ => return Err(RecordError::Kind),
         };
         let length = usize::try_from(u32::from_be_bytes([0, high, middle, low]));
@@ -69,6 +75,8 @@ mod tests {
             (Level::Records, RecordKind::Data, RECORD_PLAINTEXT_BYTES_MAX + 16),
             (Level::Records, RecordKind::KeyUpdate, 16),
             (Level::Records, RecordKind::Renewed, 16),
+            (Level::Records, RecordKind::Bulk, 17),
+            (Level::Records, RecordKind::Bulk, RECORD_PLAINTEXT_BYTES_MAX + 16),
             (Level::Records, RecordKind::Refusal, 2),
             (Level::Packets, RecordKind::Data, RECORD_PLAINTEXT_BYTES_MAX),
             (Level::Packets, RecordKind::Renewed, 0),
@@ -86,16 +94,19 @@ mod tests {
             [2, 0, 0, 3],
             [1, 0, 0, 0],
             [1, 1, 0, 0],
+            [6, 0, 0, 16],
+            [6, 1, 0, 17],
         ] {
             assert_eq!(parse(bytes), Err(RecordError::Length), "{bytes:?}");
         }
         assert_eq!(parse([0, 0, 0, 16]), Err(RecordError::Kind));
-        assert_eq!(parse([6, 0, 0, 16]), Err(RecordError::Kind));
+        assert_eq!(parse([7, 0, 0, 16]), Err(RecordError::Kind));
         for (bytes, error) in [
             ([3, 1, 0, 1], RecordError::Length),
             ([5, 0, 0, 16], RecordError::Length),
             ([4, 0, 0, 0], RecordError::Kind),
             ([4, 0, 0, 16], RecordError::Kind),
+            ([6, 0, 0, 17], RecordError::Kind),
         ] {
             assert_eq!(Header::parse(bytes, Level::Packets), Err(error), "{bytes:?}");
         }

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use sealane_aead::{AeadError, Algorithm, Key, NONCE_BYTES};
+use sealane_aead::{AeadError, Algorithm, Key, NONCE_BYTES, VolatileSlice};
 use sealane_types::Cipher;
 
 use super::RecordError;
@@ -85,6 +85,17 @@ impl SealKey {
     ) -> Result<[u8; TAG_BYTES], RecordError> {
         Ok(self.0.key.seal_in_place(self.0.nonce(sequence), aad, plaintext)?)
     }
+
+    /// Seals `plaintext` into `ciphertext`, which is as long, and yields its tag.
+    pub(in crate::record) fn seal_from(
+        &self,
+        sequence: RecordSequence,
+        aad: &[u8],
+        plaintext: VolatileSlice<'_>,
+        ciphertext: &mut [u8],
+    ) -> Result<[u8; TAG_BYTES], RecordError> {
+        Ok(self.0.key.seal_from(self.0.nonce(sequence), aad, plaintext, ciphertext)?)
+    }
 }
 
 impl OpenKey {
@@ -102,6 +113,18 @@ impl OpenKey {
         let (bytes, tag) = sealed.split_last_chunk_mut::<TAG_BYTES>().ok_or(RecordError::Tag)?;
         self.0.key.open_in_place(self.0.nonce(sequence), aad, bytes, tag)?;
         Ok(bytes)
+    }
+
+    /// Opens `sealed` (ciphertext and tag) into `plaintext`, which is as long as the ciphertext.
+    pub(in crate::record) fn open_into(
+        &self,
+        sequence: RecordSequence,
+        aad: &[u8],
+        sealed: &[u8],
+        plaintext: VolatileSlice<'_>,
+    ) -> Result<(), RecordError> {
+        let (ciphertext, tag) = sealed.split_last_chunk::<TAG_BYTES>().ok_or(RecordError::Tag)?;
+        Ok(self.0.key.open_into(self.0.nonce(sequence), aad, ciphertext, tag, plaintext)?)
     }
 }
 

@@ -4,6 +4,8 @@
 //! A record inside of packets has its header and no tag: what came out of a packet is authenticated. Which of the two a
 //! connection does is decided before it has keys and never changes.
 
+use sealane_aead::VolatileSlice;
+
 use super::packet::{PacketOpener, PacketProof, PacketSealer};
 use super::{Header, Opener, RecordError, RecordKind, Rekey, Sealer};
 use crate::Moment;
@@ -122,6 +124,19 @@ impl LevelSealer {
         match self {
             Self::Records(sealer) => sealer.seal(kind, record),
             Self::Packets(_) => put_header(kind, record),
+        }
+    }
+
+    /// As [`Sealer::seal_from`]; packets carry no such record.
+    pub(crate) fn seal_from(
+        &mut self,
+        kind: RecordKind,
+        plaintext: VolatileSlice<'_>,
+        record: &mut [u8],
+    ) -> Result<(), RecordError> {
+        match self {
+            Self::Records(sealer) => sealer.seal_from(kind, plaintext, record),
+            Self::Packets(_) => Err(RecordError::Kind),
         }
     }
 

@@ -1,5 +1,7 @@
 //! The receiving direction of a link.
 
+use sealane_aead::VolatileSlice;
+
 use super::key::{OpenKey, RecordSequence};
 use super::{Header, RecordError, RecordKind, Rekey};
 use crate::Moment;
@@ -52,13 +54,32 @@ impl Opener {
         let plaintext = &*self.key.open(self.sequence, &aad, body)?;
         self.sequence = next;
         match header.kind {
-            RecordKind::Data => self.count(plaintext.len(), now)?,
+            RecordKind::Data | RecordKind::Bulk => self.count(plaintext.len(), now)?,
             RecordKind::KeyUpdate => self.update(now)?,
             // The connection knows whether it is time for it, and what the next key is.
             RecordKind::Renewed => {}
             RecordKind::Handshake | RecordKind::Refusal => return Err(RecordError::Kind),
         }
         Ok(plaintext)
+    }
+
+    /// Opens the body behind the header of a bulk record into `place`, which has the length of its plaintext. After an error the
+    /// link must not be used any more.
+    pub(crate) fn open_into(
+        &mut self,
+        header: Header,
+        body: &[u8],
+        place: VolatileSlice<'_>,
+        now: Moment,
+    ) -> Result<(), RecordError> {
+        if header.kind != RecordKind::Bulk {
+            return Err(RecordError::Kind);
+        }
+        let aad = header.encode()?;
+        let next = self.sequence.next()?;
+        self.key.open_into(self.sequence, &aad, body, place)?;
+        self.sequence = next;
+        self.count(place.len(), now)
     }
 
     fn count(&mut self, bytes: usize, now: Moment) -> Result<(), RecordError> {

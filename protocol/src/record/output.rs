@@ -8,13 +8,13 @@
 //! Frames are encoded where they are sealed, and sealed bytes leave from where they were sealed: nothing is
 //! copied. The cursors return to the start when everything has left.
 
-use super::{Level, LevelSealer, RecordError, RecordKind};
+use super::{Level, LevelSealer, RecordError, RecordKind, VolatileSlice};
 use crate::Moment;
 use crate::codec::CodecError;
 use crate::keys::LinkSecret;
 use crate::limits::{
-    OUTPUT_BATCH_BYTES, OUTPUT_RESERVE_BYTES, RECORD_HEADER_BYTES, RECORD_PLAINTEXT_BYTES_MAX,
-    RECORD_WIRE_BYTES_MAX, TAG_BYTES,
+    BULK_BYTES_MAX, BULK_FRAME_BYTES, OUTPUT_BATCH_BYTES, OUTPUT_RESERVE_BYTES, RECORD_HEADER_BYTES,
+    RECORD_PLAINTEXT_BYTES_MAX, RECORD_WIRE_BYTES_MAX, TAG_BYTES,
 };
 
 /// How far a frame may fill the buffer.
@@ -148,6 +148,39 @@ impl Output {
         Ok(self.space())
     }
 
+    /// Queues bulk records of `bytes`, as many as there is room for and all of them full but the last, behind a frame that says
+    /// what they are: `write` puts it, given how many bytes follow. Returns how many that were.
+    pub(crate) fn put_bulk(
+        &mut self,
+        sealer: &mut LevelSealer,
+        now: Moment,
+        bytes: VolatileSlice<'_>,
+        write: impl Fn(usize, &mut [u8]) -> Result<usize, CodecError>,
+    ) -> Result<usize, OutputError> {
+        let before = self.end.saturating_add(BEFORE_BULK_BYTES);
+        let room = Lane::Data.bytes_max().saturating_sub(before) / RECORD_WIRE_BYTES_MAX_AND_UPDATE;
+        let length = bytes.len().min(BULK_BYTES_MAX).min(room.saturating_mul(RECORD_PLAINTEXT_BYTES_MAX));
+        if length == 0 {
+            return Err(OutputError::Full);
+        }
+        self.put_frame(sealer, Lane::Data, now, |space| write(length, space))?;
+        self.seal_open(sealer)?;
+        let mut offset = 0_usize;
+        while offset < length {
+            let part = length.saturating_sub(offset).min(RECORD_PLAINTEXT_BYTES_MAX);
+            let plaintext = bytes.slice(offset, part).ok_or(RecordError::Length)?;
+            let bytes = RECORD_HEADER_BYTES.saturating_add(part).saturating_add(TAG_BYTES);
+            self.grow(self.end.saturating_add(UPDATE_BYTES).saturating_add(bytes), Lane::Data)?;
+            self.update_if_due(sealer, now)?;
+            let end = self.end.saturating_add(bytes);
+            let record = self.buffer.get_mut(self.end..end).ok_or(OutputError::Full)?;
+            sealer.seal_from(RecordKind::Bulk, plaintext, record)?;
+            (self.sealed, self.end) = (end, end);
+            offset = offset.saturating_add(part);
+        }
+        Ok(length)
+    }
+
     /// The caller used `bytes` of [`Self::space_for`]; none: an empty record is taken back.
     pub(crate) fn advance(&mut self, bytes: usize) {
         self.end = self.end.saturating_add(bytes);
@@ -251,13 +284,19 @@ impl Output {
             Lane::Control | Lane::Close if full > lane.bytes_max() => return Err(OutputError::Full),
             Lane::Control | Lane::Close => self.grow(self.end.saturating_add(NARROW_BYTES), lane)?,
         }
+        self.update_if_due(sealer, now)?;
+        self.end = self.end.saturating_add(RECORD_HEADER_BYTES);
+        Ok(())
+    }
+
+    /// Puts a key update in front of the next record if one is due; there is room for it.
+    fn update_if_due(&mut self, sealer: &mut LevelSealer, now: Moment) -> Result<(), OutputError> {
         if sealer.update_due(now) {
             let end = self.end.saturating_add(UPDATE_BYTES);
             let record = self.buffer.get_mut(self.end..end).ok_or(OutputError::Full)?;
             sealer.update(record, now)?;
             (self.sealed, self.end) = (end, end);
         }
-        self.end = self.end.saturating_add(RECORD_HEADER_BYTES);
         Ok(())
     }
 
@@ -286,6 +325,10 @@ const NARROW_BYTES: usize = 512;
 const TAKEN_BYTES_MIN: usize = 16 << 10;
 /// An empty sealed record.
 const UPDATE_BYTES: usize = RECORD_HEADER_BYTES + TAG_BYTES;
+/// What may come between what is queued and bulk records: the end of the open record, and one with the frame that says what they
+/// are.
+const BEFORE_BULK_BYTES: usize =
+    TAG_BYTES + UPDATE_BYTES + RECORD_HEADER_BYTES + BULK_FRAME_BYTES + TAG_BYTES;
 /// What a new record may need at most: a key update goes before it.
 const RECORD_WIRE_BYTES_MAX_AND_UPDATE: usize = RECORD_WIRE_BYTES_MAX + UPDATE_BYTES;
 

@@ -1,5 +1,7 @@
 //! The sending direction of a link.
 
+use sealane_aead::VolatileSlice;
+
 use super::key::{RecordSequence, SealKey};
 use super::{Header, RecordError, RecordKind, Rekey};
 use crate::Moment;
@@ -60,11 +62,32 @@ impl Sealer {
         *head = Header { kind, length }.encode()?;
         let next = self.sequence.next()?;
         *tag = self.key.seal(self.sequence, head, plaintext)?;
+        self.sealed(next, plaintext.len());
+        Ok(())
+    }
+
+    /// Seals `plaintext` into `record`, which has room for header, ciphertext and tag, and for nothing more.
+    pub(crate) fn seal_from(
+        &mut self,
+        kind: RecordKind,
+        plaintext: VolatileSlice<'_>,
+        record: &mut [u8],
+    ) -> Result<(), RecordError> {
+        let (head, body) =
+            record.split_first_chunk_mut::<RECORD_HEADER_BYTES>().ok_or(RecordError::Length)?;
+        let length = body.len();
+        let (ciphertext, tag) = body.split_last_chunk_mut::<TAG_BYTES>().ok_or(RecordError::Length)?;
+        *head = Header { kind, length }.encode()?;
+        let next = self.sequence.next()?;
+        *tag = self.key.seal_from(self.sequence, head, plaintext, ciphertext)?;
+        self.sealed(next, ciphertext.len());
+        Ok(())
+    }
+
+    fn sealed(&mut self, next: RecordSequence, bytes: usize) {
         self.sequence = next;
         self.phase.records = self.phase.records.saturating_add(1);
-        self.phase.bytes =
-            self.phase.bytes.saturating_add(u64::try_from(plaintext.len()).unwrap_or(u64::MAX));
-        Ok(())
+        self.phase.bytes = self.phase.bytes.saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX));
     }
 
     /// Seals the key update into `record` and moves to the next key; the old one is wiped.

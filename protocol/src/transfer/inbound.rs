@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use super::memory::Memory;
-use crate::frame::{Chunk, Credit, End, Incarnation, Open, Sequence, StreamId, TensorHeader};
+use crate::frame::{ByteRange, Chunk, Credit, End, Incarnation, Open, Sequence, StreamId, TensorHeader};
 use crate::limits::{TAKEN_SEQUENCES_MAX, WINDOW_TENSORS};
 
 /// The sender broke the order of a stream.
@@ -211,30 +211,49 @@ impl Inbound {
     /// # Errors
     /// [`InboundError`] when it is out of order or beyond the credit.
     pub fn on_chunk(&mut self, chunk: &Chunk<'_>) -> Result<Place, InboundError> {
-        let attachment = self.attachment.as_mut().ok_or(InboundError::NotOpen)?;
-        let length = u64::try_from(chunk.bytes.len()).map_err(|_| InboundError::ChunkOutOfPlace)?;
+        self.on_bytes(chunk.range())
+    }
+
+    /// Where bytes belong that have not been opened yet. Nothing changes: until they are, nobody knows that they are genuine.
+    ///
+    /// # Errors
+    /// As [`Self::on_chunk`].
+    pub fn place_of(&self, range: ByteRange) -> Result<Place, InboundError> {
+        let attachment = self.attachment.as_ref().ok_or(InboundError::NotOpen)?;
+        let length = u64::try_from(range.length).map_err(|_| InboundError::ChunkOutOfPlace)?;
         let tensor = attachment.arriving.front().ok_or(InboundError::ChunkOutOfPlace)?;
         let rest = tensor.length.saturating_sub(attachment.offset);
-        if tensor.sequence != chunk.sequence || attachment.offset != chunk.offset || length > rest {
+        if tensor.sequence != range.sequence || attachment.offset != range.offset || length > rest {
             return Err(InboundError::ChunkOutOfPlace);
         }
-        attachment.bytes = attachment.bytes.saturating_add(length);
-        if attachment.bytes > attachment.granted_bytes {
+        if attachment.bytes.saturating_add(length) > attachment.granted_bytes {
             return Err(InboundError::CreditExceeded);
         }
+        Ok(if tensor.repeat { Place::Drop } else { Place::Write { complete: length == rest } })
+    }
+
+    /// These bytes have arrived, and were opened.
+    ///
+    /// # Errors
+    /// As [`Self::on_chunk`].
+    pub fn on_bytes(&mut self, range: ByteRange) -> Result<Place, InboundError> {
+        let place = self.place_of(range)?;
+        let attachment = self.attachment.as_mut().ok_or(InboundError::NotOpen)?;
+        let length = range.length as u64;
+        attachment.bytes = attachment.bytes.saturating_add(length);
         attachment.offset = attachment.offset.saturating_add(length);
-        let (repeat, complete) = (tensor.repeat, length == rest);
-        if complete {
+        let is_over = attachment.arriving.front().is_some_and(|tensor| attachment.offset == tensor.length);
+        if is_over {
             attachment.arriving.pop_front();
             attachment.offset = 0;
-            if repeat {
-                attachment.repeated(chunk.sequence, &self.memory);
+            if place == Place::Drop {
+                attachment.repeated(range.sequence, &self.memory);
             } else {
                 attachment.incoming = attachment.incoming.saturating_sub(1);
-                self.memory.arrived(chunk.sequence);
+                self.memory.arrived(range.sequence);
             }
         }
-        Ok(if repeat { Place::Drop } else { Place::Write { complete } })
+        Ok(place)
     }
 
     /// The tensor arrived and was dropped before anyone had it: it comes again if the sender does.

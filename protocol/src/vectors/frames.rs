@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use super::{check, trust};
 use crate::frame::control::{Confirm, Control, Fragment};
 use crate::frame::{
-    Chunk, Credit, Decoded, End, Frame, Incarnation, Open, PipeId, Sequence, Sequences, Shape, StreamId,
-    Taken, TensorHeader, decode, encode,
+    ByteRange, Chunk, Credit, Decoded, End, Frame, Incarnation, Open, PipeId, Sequence, Sequences, Shape,
+    StreamId, Taken, TensorHeader, decode, encode,
 };
 use crate::keys::TicketId;
 
@@ -15,6 +15,13 @@ fn data_case(frame: &Frame<'_>, fields: Value) -> Value {
     let mut bytes = [0; 1024];
     let used = encode(frame, &mut bytes).unwrap();
     assert_eq!(decode(&bytes[..used]).unwrap(), (Decoded::Data(*frame), &[][..]));
+    json!({ "frame": fields, "encoded": hex::encode(&bytes[..used]) })
+}
+
+fn bulk_case(range: ByteRange, fields: Value) -> Value {
+    let mut bytes = [0; 1024];
+    let used = encode(range, &mut bytes).unwrap();
+    assert_eq!(decode(&bytes[..used]).unwrap(), (Decoded::Bulk(range), &[][..]));
     json!({ "frame": fields, "encoded": hex::encode(&bytes[..used]) })
 }
 
@@ -113,6 +120,10 @@ fn stream_cases() -> Vec<Value> {
                 "type": "chunk", "stream": 3, "sequence": 4, "offset": 65_512, "bytes": hex::encode(b"chunk"),
             }),
         ),
+        bulk_case(
+            ByteRange { stream, sequence: Sequence(4), offset: 65_517, length: 196_608 },
+            json!({ "type": "bulk", "stream": 3, "sequence": 4, "offset": 65_517, "length": 196_608 }),
+        ),
         data_case(
             &Frame::Credit(Credit { stream, bytes_through: 1 << 20, tensors_through: 4096 }),
             json!({ "type": "credit", "stream": 3, "bytesThrough": 1 << 20, "tensorsThrough": 4096 }),
@@ -153,9 +164,12 @@ fn pipe_cases() -> Vec<Value> {
 }
 
 fn malformed() -> Vec<Value> {
-    let cases: [(&str, &str); 21] = [
+    let cases: [(&str, &str); 24] = [
         ("unknown type", "00000000"),
-        ("unknown type", "1900000400000003"),
+        ("unknown type", "1b00000400000003"),
+        ("a bulk of nothing", "1a000017000000030000000000000004000000000000ffed000000"),
+        ("a bulk of more than there may be", "1a000017000000030000000000000004000000000000ffed040001"),
+        ("a bulk without its length", "1a000014000000030000000000000004000000000000ffed"),
         ("shorter than its header says", "0500000801"),
         ("longer than its fields", "0500000900000000000000010000"),
         ("shorter than its fields", "050000070000000000000001"),

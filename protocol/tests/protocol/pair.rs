@@ -1,6 +1,7 @@
 //! Two connections under virtual time, joined by byte pipes that a test can look into, cut and bend.
 
 mod audit;
+mod bulk;
 mod downgrade;
 mod evidence;
 mod forwarding;

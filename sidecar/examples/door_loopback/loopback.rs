@@ -266,7 +266,8 @@ fn copy(parcel: &Parcel, taker: &Taker, slot: SlotId) -> std::io::Result<()> {
     let mut done = 0;
     while done < parcel.length {
         let part = &mut chunk[..CHUNK_BYTES.min(parcel.length - done) as usize];
-        parcel.source.read_at(parcel.offset + done, part)?;
+        let bytes = parcel.source.bytes(parcel.offset + done, part.len())?;
+        bytes.copy_to(part).map_err(std::io::Error::other)?;
         taker.arena.write_at(slot, done, part)?;
         done += part.len() as u64;
     }

@@ -8,7 +8,7 @@ use sealane_types::{Dtype, Reason};
 use super::codec::PutEntry;
 use super::fault::Fault;
 use super::segment::{Nothing, Segment};
-use crate::handoff::{Parcel, ReadAt, Sequence, TensorHeader};
+use crate::handoff::{Parcel, Sequence, TensorHeader, TensorSource};
 
 /// Checks one tensor of a `PUT`. `segment` finds the client's put segments.
 pub(super) fn parcel(
@@ -20,7 +20,7 @@ pub(super) fn parcel(
     if bytes_of(dtype, &shape) != Some(length) {
         return Err(Fault::LengthMismatch(length));
     }
-    let source: Arc<dyn ReadAt> = if length == 0 {
+    let source: Arc<dyn TensorSource> = if length == 0 {
         if id != 0 || offset != 0 {
             return Err(Fault::NotZero);
         }

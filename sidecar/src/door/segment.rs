@@ -4,11 +4,11 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use sealane_arena::SharedMemory;
+use sealane_arena::{SharedMemory, VolatileSlice};
 
 use super::budget::Grant;
 use super::limits::SEGMENT_STEP_BYTES;
-use crate::handoff::ReadAt;
+use crate::handoff::TensorSource;
 
 /// Numbers the segments of one client.
 #[derive(Debug, Default)]
@@ -53,9 +53,9 @@ impl Segment {
     }
 }
 
-impl ReadAt for Segment {
-    fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
-        self.memory.read_at(offset, into)
+impl TensorSource for Segment {
+    fn bytes(&self, offset: u64, length: usize) -> io::Result<VolatileSlice<'_>> {
+        self.memory.slice(offset, length)
     }
 }
 
@@ -77,9 +77,9 @@ impl Drop for Segment {
 #[derive(Debug)]
 pub(super) struct Nothing;
 
-impl ReadAt for Nothing {
-    fn read_at(&self, _: u64, into: &mut [u8]) -> io::Result<()> {
-        if into.is_empty() { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+impl TensorSource for Nothing {
+    fn bytes(&self, _: u64, length: usize) -> io::Result<VolatileSlice<'_>> {
+        if length == 0 { Ok((&mut [][..]).into()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
     }
 }
 

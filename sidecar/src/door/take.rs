@@ -5,13 +5,14 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use sealane_arena::VolatileSlice;
 use tokio::sync::Notify;
 
 use super::budget::{Budget, Grant, Side};
 use super::extents::{Extents, aligned};
 use super::limits;
-use super::segment::{Segment, SegmentIds, rounded};
-use crate::handoff::{NoSlot, SlotId, TakeArena};
+use super::segment::{Nothing, Segment, SegmentIds, rounded};
+use crate::handoff::{NoSlot, SlotId, TakeArena, TensorSource};
 
 /// Where a slot lies, in the words of a `DELIVER` entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -258,14 +259,24 @@ impl TakeArena for TakeSegments {
         Err(NoSlot::Full)
     }
 
-    fn write_at(&self, slot: SlotId, offset: u64, bytes: &[u8]) -> io::Result<()> {
+    fn with_bytes(
+        &self,
+        slot: SlotId,
+        offset: u64,
+        length: usize,
+        write: &mut dyn FnMut(VolatileSlice<'_>),
+    ) -> io::Result<()> {
         let refused = || io::Error::from(io::ErrorKind::InvalidInput);
         let slot = self.state().slots.get(&slot).cloned().ok_or_else(refused)?;
-        let end = offset.checked_add(bytes.len() as u64).ok_or_else(refused)?;
+        let end = offset.checked_add(length as u64).ok_or_else(refused)?;
         if end > slot.bytes {
             return Err(refused());
         }
-        slot.segment.map_or(Ok(()), |segment| segment.write_at(slot.offset + offset, bytes))
+        match &slot.segment {
+            Some(segment) => write(segment.bytes(slot.offset + offset, length)?),
+            None => write(Nothing.bytes(offset, length)?),
+        }
+        Ok(())
     }
 
     fn release(&self, slot: SlotId) {

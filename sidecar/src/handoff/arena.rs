@@ -3,15 +3,16 @@
 use std::io;
 use std::sync::Arc;
 
+use sealane_arena::VolatileSlice;
 use tokio::sync::Notify;
 
-/// Where the bytes of parcels lie: a client's put segment.
-pub trait ReadAt: Send + Sync + std::fmt::Debug {
-    /// Fills `into` from `offset`.
+/// Where the bytes of parcels lie: a client's put segment, which it may write at any time.
+pub trait TensorSource: Send + Sync + std::fmt::Debug {
+    /// `length` bytes from `offset` on.
     ///
     /// # Errors
-    /// When the range cannot be read whole; the session then ends the lane.
-    fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<()>;
+    /// Some of them do not exist; the session then ends the lane.
+    fn bytes(&self, offset: u64, length: usize) -> io::Result<VolatileSlice<'_>>;
 }
 
 /// A place for one arriving tensor in a [`TakeArena`].
@@ -35,11 +36,28 @@ pub trait TakeArena: Send + Sync + std::fmt::Debug {
     /// [`NoSlot`] when there is no room now or ever.
     fn reserve(&self, bytes: u64) -> Result<SlotId, NoSlot>;
 
-    /// Writes part of a tensor. The range lies within the reserved bytes.
+    /// Lets `write` have `length` bytes of a slot from `offset` on. They lie within the reserved ones, and nobody has been told of
+    /// them yet.
     ///
     /// # Errors
-    /// When the memory cannot be written; the session then ends the lane.
-    fn write_at(&self, slot: SlotId, offset: u64, bytes: &[u8]) -> io::Result<()>;
+    /// The slot has not as many, or was released; `write` was not called, and the session ends the lane.
+    fn with_bytes(
+        &self,
+        slot: SlotId,
+        offset: u64,
+        length: usize,
+        write: &mut dyn FnMut(VolatileSlice<'_>),
+    ) -> io::Result<()>;
+
+    /// Writes part of a tensor.
+    ///
+    /// # Errors
+    /// As [`Self::with_bytes`].
+    fn write_at(&self, slot: SlotId, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        let mut copied = Ok(());
+        self.with_bytes(slot, offset, bytes.len(), &mut |place| copied = place.copy_from(bytes))?;
+        copied.map_err(io::Error::other)
+    }
 
     /// Gives back a slot that was never delivered. A delivered slot is the door's to free.
     fn release(&self, slot: SlotId);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::arena::ReadAt;
+use super::arena::TensorSource;
 use super::failure::LaneError;
 use super::tensor::{LaneIncarnation, Sequence, Span, TensorHeader};
 
@@ -22,7 +22,7 @@ pub struct Parcel {
     /// Given by the client, growing by one per lane from the request's `base`.
     pub sequence: Sequence,
     pub header: TensorHeader,
-    pub source: Arc<dyn ReadAt>,
+    pub source: Arc<dyn TensorSource>,
     /// Where the bytes start in `source`.
     pub offset: u64,
     /// Length in bytes.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use sealane_attestation::VerifiedPeer;
 use sealane_policy::{Flow, VerifiedPolicy};
-use sealane_protocol::connection::{Connection, Introduction, Sink};
+use sealane_protocol::connection::{BulkError, BulkOpened, BulkRecord, Connection, Introduction, Sink};
 use sealane_protocol::frame::Frame;
 use sealane_protocol::handshake::Kind;
 use sealane_protocol::record::Rekey;
@@ -104,6 +104,10 @@ impl Inbound {
 impl Sink for Inbound {
     fn on_frame(&mut self, frame: Frame<'_>) -> Result<(), Reason> {
         self.accepted()?.on_frame(frame)
+    }
+
+    fn on_bulk(&mut self, record: BulkRecord<'_>) -> Result<BulkOpened, BulkError> {
+        self.accepted()?.on_bulk(record)
     }
 }
 

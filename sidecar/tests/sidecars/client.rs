@@ -5,9 +5,11 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use sealane_arena::{SharedMemory, VolatileSlice};
 use sealane_sidecar::handoff::{
-    Deliveries, Delivery, LaneError, LaneIncarnation, Lanes, NoSlot, Parcel, ReadAt, ReceiverLane, ReplicaId,
-    SenderEvent, SenderEvents, SenderLane, Sequence, SlotId, Span, TakeArena, TensorHeader, Turn,
+    Deliveries, Delivery, LaneError, LaneIncarnation, Lanes, NoSlot, Parcel, ReceiverLane, ReplicaId,
+    SenderEvent, SenderEvents, SenderLane, Sequence, SlotId, Span, TakeArena, TensorHeader, TensorSource,
+    Turn,
 };
 use sealane_types::Dtype;
 use tokio::sync::Notify;
@@ -17,14 +19,19 @@ use crate::support::{LIMIT, Sidecar, within};
 
 /// A client's put segment.
 #[derive(Debug)]
-pub(crate) struct Memory(pub(crate) Vec<u8>);
+pub(crate) struct Memory(SharedMemory);
 
-impl ReadAt for Memory {
-    fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
-        let start = offset as usize;
-        let from = self.0.get(start..start + into.len()).ok_or(io::ErrorKind::UnexpectedEof)?;
-        into.copy_from_slice(from);
-        Ok(())
+impl Memory {
+    pub(crate) fn of(bytes: &[u8]) -> Self {
+        let memory = SharedMemory::create((bytes.len() as u64).max(1).next_multiple_of(4096)).unwrap();
+        memory.write_at(0, bytes).unwrap();
+        Self(memory)
+    }
+}
+
+impl TensorSource for Memory {
+    fn bytes(&self, offset: u64, length: usize) -> io::Result<VolatileSlice<'_>> {
+        self.0.slice(offset, length)
     }
 }
 
@@ -76,11 +83,17 @@ impl TakeArena for Arena {
         Ok(slot)
     }
 
-    fn write_at(&self, slot: SlotId, offset: u64, bytes: &[u8]) -> io::Result<()> {
+    fn with_bytes(
+        &self,
+        slot: SlotId,
+        offset: u64,
+        length: usize,
+        write: &mut dyn FnMut(VolatileSlice<'_>),
+    ) -> io::Result<()> {
         let mut slots = self.slots.lock().unwrap();
         let start = offset as usize;
-        let into = slots.get_mut(&slot).and_then(|slot| slot.get_mut(start..start + bytes.len()));
-        into.ok_or(io::ErrorKind::UnexpectedEof)?.copy_from_slice(bytes);
+        let place = slots.get_mut(&slot).and_then(|slot| slot.get_mut(start..start + length));
+        write(VolatileSlice::from(place.ok_or(io::ErrorKind::UnexpectedEof)?));
         Ok(())
     }
 
@@ -108,7 +121,7 @@ pub(crate) fn parcel(sequence: u64, length: u64) -> Parcel {
             run: false,
             name: format!("layer{sequence}"),
         },
-        source: Arc::new(Memory(bytes(sequence, length))),
+        source: Arc::new(Memory::of(&bytes(sequence, length))),
         offset: 0,
         length,
         assigned: vec![],

@@ -6,8 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use sealane_arena::{SharedMemory, VolatileSlice};
+use sealane_protocol::limits::BULK_BYTES_MAX;
 use sealane_sidecar::handoff::{
-    Deliveries, NoSlot, Parcel, ReadAt, ReceiverLane, SenderEvent, SlotId, TakeArena, Turn,
+    Deliveries, NoSlot, Parcel, ReceiverLane, SenderEvent, SlotId, TakeArena, TensorSource, Turn,
 };
 use sealane_types::{Carrier, Reason};
 use serde_json::json;
@@ -105,12 +107,17 @@ const ENDLESS: u64 = 1 << 40;
 
 /// A tensor without an end.
 #[derive(Debug)]
-struct Zeros;
+struct Zeros(SharedMemory);
 
-impl ReadAt for Zeros {
-    fn read_at(&self, _: u64, into: &mut [u8]) -> io::Result<()> {
-        into.fill(0);
-        Ok(())
+impl Zeros {
+    fn new() -> Self {
+        Self(SharedMemory::create(BULK_BYTES_MAX as u64).unwrap())
+    }
+}
+
+impl TensorSource for Zeros {
+    fn bytes(&self, _: u64, length: usize) -> io::Result<VolatileSlice<'_>> {
+        self.0.slice(0, length)
     }
 }
 
@@ -132,9 +139,16 @@ impl TakeArena for Void {
         Ok(SlotId(0))
     }
 
-    fn write_at(&self, _: SlotId, _: u64, bytes: &[u8]) -> io::Result<()> {
+    fn with_bytes(
+        &self,
+        _: SlotId,
+        _: u64,
+        length: usize,
+        write: &mut dyn FnMut(VolatileSlice<'_>),
+    ) -> io::Result<()> {
         std::thread::sleep(Duration::from_micros(500));
-        self.written.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        self.written.fetch_add(length as u64, Ordering::Relaxed);
+        write(VolatileSlice::from(&mut vec![0; length][..]));
         Ok(())
     }
 
@@ -164,7 +178,7 @@ async fn endless(from: &Sidecar, to: &Sidecar) -> (Arc<Void>, (ReceiverLane, Del
     let client = within("a receiving lane", opened).await.unwrap();
     let mut endless = parcel(0, 0);
     endless.header.shape = vec![ENDLESS];
-    lane.offer(Parcel { source: Arc::new(Zeros), length: ENDLESS, ..endless }).await.unwrap();
+    lane.offer(Parcel { source: Arc::new(Zeros::new()), length: ENDLESS, ..endless }).await.unwrap();
     until("it is under way", || arena.written() > 8 << 20).await;
     (arena, client)
 }

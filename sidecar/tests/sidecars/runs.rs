@@ -24,7 +24,7 @@ fn run(first: u64, tensors: u64) -> Parcel {
             run: true,
             name: String::new(),
         },
-        source: Arc::new(Memory([0; 7].into_iter().chain(together).collect())),
+        source: Arc::new(Memory::of(&[0; 7].into_iter().chain(together).collect::<Vec<u8>>())),
         offset: 7,
         length: tensors * EACH,
         ..parcel(first, 0)

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sealane_protocol::connection::{Connection, Sink};
+use sealane_protocol::connection::{BulkError, BulkOpened, BulkRecord, Connection, Sink};
 use sealane_protocol::frame::{Frame, Sequence, StreamId, Subject};
 use sealane_support::endpoint::{Receiver, Sender};
 use sealane_types::Reason;
@@ -127,5 +127,10 @@ impl Sink for Receiving {
             }
             frame => self.streams.get_mut(&id).ok_or(Reason::FrameMalformed)?.on_frame(frame),
         }
+    }
+
+    fn on_bulk(&mut self, record: BulkRecord<'_>) -> Result<BulkOpened, BulkError> {
+        let receiver = self.streams.get_mut(&record.range().stream).ok_or(Reason::FrameMalformed)?;
+        receiver.on_bulk(record)
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 use sealane_protocol::frame::{Sequence, StreamId};
-use sealane_support::rogue::{Opposed, RogueIs, frame};
+use sealane_support::rogue::{BULK, DATA, Opposed, RogueIs, bulk, frame};
 
 use crate::process::Receiving;
 use crate::transition::Setting;
@@ -12,16 +12,48 @@ use crate::transition::Setting;
 /// One thing to say, or what the receiving application does meanwhile.
 #[derive(Debug, Clone)]
 pub enum Hostile {
-    Open { stream: u8, base: u8 },
-    Tensor { stream: u8, sequence: u8, length: u16 },
-    Chunk { stream: u8, sequence: u8, offset: u16, length: u16 },
-    End { stream: u8, tensors: u8, bytes: u16 },
-    Abort { stream: u8 },
-    Credit { stream: u8 },
+    Open {
+        stream: u8,
+        base: u8,
+    },
+    Tensor {
+        stream: u8,
+        sequence: u8,
+        length: u16,
+    },
+    Chunk {
+        stream: u8,
+        sequence: u8,
+        offset: u16,
+        length: u16,
+    },
+    /// The same in a record of its own.
+    Bulk {
+        stream: u8,
+        sequence: u8,
+        offset: u16,
+        length: u16,
+    },
+    End {
+        stream: u8,
+        tensors: u8,
+        bytes: u16,
+    },
+    Abort {
+        stream: u8,
+    },
+    Credit {
+        stream: u8,
+    },
     Bytes(Vec<u8>),
     Update,
-    Take { stream: u8, pick: u8 },
-    EndSeen { stream: u8 },
+    Take {
+        stream: u8,
+        pick: u8,
+    },
+    EndSeen {
+        stream: u8,
+    },
 }
 
 /// What the rogue says, mostly almost right.
@@ -31,8 +63,11 @@ pub fn hostile(count: std::ops::Range<usize>) -> impl Strategy<Value = Vec<Hosti
         3 => (stream(), 0..3_u8).prop_map(|(stream, base)| Hostile::Open { stream, base }),
         8 => (stream(), 0..8_u8, prop_oneof![Just(0), 1..3_000_u16])
             .prop_map(|(stream, sequence, length)| Hostile::Tensor { stream, sequence, length }),
-        8 => (stream(), 0..8_u8, prop_oneof![Just(0), 0..3_000_u16], 1..3_000_u16).prop_map(
+        5 => (stream(), 0..8_u8, prop_oneof![Just(0), 0..3_000_u16], 1..3_000_u16).prop_map(
             |(stream, sequence, offset, length)| Hostile::Chunk { stream, sequence, offset, length }
+        ),
+        5 => (stream(), 0..8_u8, prop_oneof![Just(0), 0..3_000_u16], 1..3_000_u16).prop_map(
+            |(stream, sequence, offset, length)| Hostile::Bulk { stream, sequence, offset, length }
         ),
         1 => (stream(), 0..4_u8, 0..3_000_u16)
             .prop_map(|(stream, tensors, bytes)| Hostile::End { stream, tensors, bytes }),
@@ -88,6 +123,12 @@ impl Rogue {
                 let update = self.opposed.rogue.seal.update();
                 self.opposed.deliver(&update, &mut self.receiving)
             }
+            Hostile::Bulk { stream, sequence, offset, length } => {
+                let frame = bulk((*stream).into(), (*sequence).into(), (*offset).into(), (*length).into());
+                let seal = &mut self.opposed.rogue.seal;
+                let records = [seal.seal(DATA, &frame), seal.seal(BULK, &vec![7; usize::from(*length)])];
+                self.opposed.deliver(&records.concat(), &mut self.receiving)
+            }
             other => self.opposed.say(&bytes(other), &mut self.receiving),
         };
         if let (Hostile::Open { stream, base }, Ok(())) = (hostile, &said) {
@@ -139,6 +180,6 @@ fn bytes(hostile: &Hostile) -> Vec<u8> {
             frame(0x13, &[&stream(*id)[..], &number(1 << 40), &number(1 << 40)].concat())
         }
         Hostile::Bytes(bytes) => bytes.clone(),
-        Hostile::Update | Hostile::Take { .. } | Hostile::EndSeen { .. } => Vec::new(),
+        Hostile::Bulk { .. } | Hostile::Update | Hostile::Take { .. } | Hostile::EndSeen { .. } => Vec::new(),
     }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sealane_protocol::connection::{ChunkError, Connection, SendError};
+use sealane_protocol::connection::{BulkError, BulkOpened, BulkRecord, Connection, SendError};
 use sealane_protocol::frame::{Frame, Incarnation, Sequence, Sequences, StreamId, Taken, TensorHeader};
 use sealane_protocol::transfer::{Announced, Inbound, Outbound, Place, Reply, Step};
 use sealane_types::Reason;
@@ -19,6 +19,13 @@ impl Endpoint {
         match self {
             Self::Sender(sender) => sender.on_frame(frame),
             Self::Receiver(receiver) => receiver.on_frame(frame),
+        }
+    }
+
+    pub fn on_bulk(&mut self, record: BulkRecord<'_>) -> Result<BulkOpened, BulkError> {
+        match self {
+            Self::Sender(_) => Err(Reason::FrameMalformed.into()),
+            Self::Receiver(receiver) => receiver.on_bulk(record),
         }
     }
 
@@ -118,18 +125,10 @@ impl Sender {
         offset: u64,
         length_max: u64,
     ) -> Result<(), SendError> {
-        let bytes = &self.tensors[&sequence];
-        let fill = |space: &mut [u8]| {
-            space.copy_from_slice(&bytes[offset as usize..offset as usize + space.len()]);
-            Ok::<_, ()>(())
-        };
+        let bytes = self.tensors.get_mut(&sequence).unwrap();
         let length = bytes.len() as u64;
-        let sent = connection.send_chunk(self.stream, sequence, offset, length_max, fill);
-        let sent = match sent {
-            Ok(sent) => sent,
-            Err(ChunkError::Send(error)) => return Err(error),
-            Err(ChunkError::Source(())) => unreachable!(),
-        };
+        let part = &mut bytes[offset as usize..(offset + length_max) as usize];
+        let sent = connection.send_bytes(self.stream, sequence, offset, part.into())?;
         if offset + sent as u64 == length {
             self.sent.insert(sequence);
         }
@@ -218,6 +217,25 @@ impl Receiver {
             _ => return Err(Reason::FrameMalformed),
         }
         Ok(())
+    }
+
+    /// Opens a record into the tensor's place, if it has one.
+    pub fn on_bulk(&mut self, record: BulkRecord<'_>) -> Result<BulkOpened, BulkError> {
+        let range = record.range();
+        let place = self.inbound.place_of(range).map_err(|_| Reason::FrameMalformed)?;
+        let slot = self.slots.get_mut(&range.sequence).filter(|_| place != Place::Drop);
+        let Some(slot) = slot else {
+            let (chunk, opened) = record.open()?;
+            self.on_frame(Frame::Chunk(chunk))?;
+            return Ok(opened);
+        };
+        let start = slot.len();
+        slot.resize(start + range.length, 0);
+        let opened = record.open_into((&mut slot[start..]).into())?;
+        if self.inbound.on_bytes(range) == Ok(Place::Write { complete: true }) {
+            self.ready.push(range.sequence);
+        }
+        Ok(opened)
     }
 
     /// The connection is gone.

@@ -4,7 +4,8 @@ use sealane_attestation::rejudge;
 use sealane_policy::{Floors, VerifiedPolicy};
 use sealane_protocol::Moment;
 use sealane_protocol::connection::{
-    AcceptSetup, ClosedBy, Connection, Event, EvidenceReceived, Fail, Local, Setup, Sink,
+    AcceptSetup, BulkError, BulkOpened, BulkRecord, ClosedBy, Connection, Event, EvidenceReceived, Fail,
+    Local, Setup, Sink,
 };
 use sealane_protocol::frame::{Frame, Incarnation, Open, Sequence, Sequences, StreamId, Taken, TensorHeader};
 use sealane_protocol::handshake::{Kind, Suite};
@@ -45,6 +46,15 @@ impl Sink for Collected {
             other => Seen::Other(format!("{other:?}")),
         });
         Ok(())
+    }
+
+    fn on_bulk(&mut self, record: BulkRecord<'_>) -> Result<BulkOpened, BulkError> {
+        if let Some(endpoint) = &mut self.1 {
+            return endpoint.on_bulk(record);
+        }
+        let (chunk, opened) = record.open()?;
+        self.on_frame(Frame::Chunk(chunk))?;
+        Ok(opened)
     }
 }
 

@@ -15,11 +15,11 @@ use sealane_protocol::handshake::Suite;
 use self::noise::{Noise, public};
 use self::record::Keys;
 
-pub use frames::{Claim, close, confirm, evidence, frame, ready, split};
+pub use frames::{Claim, bulk, close, confirm, evidence, frame, ready, split};
 pub use noise::Broken;
 pub use opposed::{Opposed, RogueIs, SUITE, drain};
 pub use packets::{Packets, Posted, source};
-pub use record::{DATA, Direction, KEY_UPDATE, Tickets, header};
+pub use record::{BULK, DATA, Direction, KEY_UPDATE, Tickets, header};
 pub use resumed::{Presenting, presentation};
 
 /// A handshake message with its header.

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
+use sealane_arena::VolatileSlice;
 
 use super::fault::Fault;
 use super::limits;
 use crate::door::budget::{Budget, Side};
-use crate::door::segment::Segment;
+use crate::door::segment::{Nothing, Segment};
 use crate::door::take::TakeSegments;
-use crate::handoff::{NoSlot, ReadAt, SlotId, TakeArena};
+use crate::handoff::{NoSlot, SlotId, TakeArena, TensorSource};
 
 /// The tensors of one lane.
 #[derive(Debug, Clone)]
@@ -84,6 +85,11 @@ pub(super) struct Stored {
 }
 
 impl Stored {
+    /// Fills `into` from `offset`.
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
+        self.bytes(offset, into.len())?.copy_to(into).map_err(io::Error::other)
+    }
+
     /// Writes a part, a piece at a time. The caller keeps to the length that it asked for.
     pub(super) async fn write(&self, mut offset: u64, bytes: &[u8]) -> Result<(), Fault> {
         let Some((segment, base)) = &self.memory else { return Ok(()) };
@@ -98,14 +104,13 @@ impl Stored {
     }
 }
 
-impl ReadAt for Stored {
-    fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
+impl TensorSource for Stored {
+    fn bytes(&self, offset: u64, length: usize) -> io::Result<VolatileSlice<'_>> {
         match &self.memory {
             Some((segment, base)) => {
-                segment.read_at(base.checked_add(offset).ok_or(io::ErrorKind::InvalidInput)?, into)
+                segment.bytes(base.checked_add(offset).ok_or(io::ErrorKind::InvalidInput)?, length)
             }
-            None if into.is_empty() => Ok(()),
-            None => Err(io::ErrorKind::UnexpectedEof.into()),
+            None => Nothing.bytes(offset, length),
         }
     }
 }

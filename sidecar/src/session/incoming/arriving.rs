@@ -3,6 +3,11 @@
 use std::io;
 use std::sync::Arc;
 
+use sealane_arena::VolatileSlice;
+use sealane_protocol::connection::{BulkError, BulkOpened, BulkRecord};
+use sealane_protocol::frame::ByteRange;
+use sealane_types::Reason;
+
 use super::announced::AnnouncedRoom;
 use super::hub::ReceiverId;
 use crate::handoff::{SlotId, TakeArena, TensorHeader};
@@ -21,10 +26,13 @@ impl Place {
     }
 
     fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        match self.slot {
-            Some(slot) => self.arena.write_at(slot, offset, bytes),
-            None => Ok(()),
-        }
+        self.slot.map_or(Ok(()), |slot| self.arena.write_at(slot, offset, bytes))
+    }
+
+    /// As [`TakeArena::with_bytes`].
+    fn with_bytes(&self, range: ByteRange, write: &mut dyn FnMut(VolatileSlice<'_>)) -> io::Result<()> {
+        let slot = self.slot.ok_or(io::ErrorKind::InvalidInput)?;
+        self.arena.with_bytes(slot, range.offset, range.length, write)
     }
 
     /// The slot is the client's from now on.
@@ -84,6 +92,23 @@ impl Arriving {
             }
         };
         self.note(written);
+    }
+
+    /// Opens a record of its bytes: into their place, or else where it lies, and they go on as if they were a chunk.
+    pub(super) fn open(&mut self, record: BulkRecord<'_>) -> Result<BulkOpened, BulkError> {
+        let (range, mut unopened, mut opened) = (record.range(), Some(record), None);
+        if let Some(place) = self.place.as_ref().filter(|_| !self.broken) {
+            let given = place.with_bytes(range, &mut |bytes| {
+                opened = unopened.take().map(|record| record.open_into(bytes));
+            });
+            self.note(given);
+        }
+        if let Some(record) = unopened {
+            let (chunk, opened) = record.open()?;
+            self.write(chunk.offset, chunk.bytes);
+            return Ok(opened);
+        }
+        opened.unwrap_or(Err(BulkError::Refused(Reason::Internal)))
     }
 
     /// Gives it a place, and moves there what was put aside.

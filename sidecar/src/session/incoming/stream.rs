@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sealane_protocol::Moment;
+use sealane_protocol::connection::{BulkError, BulkOpened, BulkRecord};
 use sealane_protocol::frame::{
     Chunk, End, Incarnation, Open, Sequence as WireSequence, TensorHeader as WireHeader,
 };
@@ -256,6 +257,29 @@ impl Stream {
         tensor.write(chunk.offset, chunk.bytes);
         tensor.whole |= complete;
         Ok(tensor.whole)
+    }
+
+    /// Opens a record of bytes of an announced tensor. True: it is whole.
+    pub(super) fn open(
+        &self,
+        attachment: Attachment,
+        record: BulkRecord<'_>,
+    ) -> Result<(bool, BulkOpened), BulkError> {
+        let mut inner = self.attached(attachment)?;
+        let Inner { inbound, arriving, .. } = &mut *inner;
+        let range = record.range();
+        // Nothing is noted before it is opened: what was noted would be taken for arrived when the sender comes again.
+        let place = inbound.place_of(range).map_err(refused)?;
+        let tensor = arriving.get_mut(&Sequence(range.sequence.0));
+        let (ChunkPlace::Write { complete }, Some(tensor)) = (place, tensor) else {
+            let (_, opened) = record.open()?;
+            inbound.on_bytes(range).map_err(refused)?;
+            return Ok((false, opened));
+        };
+        let opened = tensor.open(record)?;
+        inbound.on_bytes(range).map_err(refused)?;
+        tensor.whole |= complete;
+        Ok((tensor.whole, opened))
     }
 
     /// Who holds this delivers, so that two that find tensors whole at once keep their order.

@@ -1,11 +1,13 @@
 //! Senders that come back or do too much, and clients that fail. Frames stand in for connections.
 
+mod bulk;
 mod ends;
 
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::AtomicBool;
 
+use sealane_arena::VolatileSlice;
 use sealane_protocol::connection::Sink;
 use sealane_protocol::frame::{Chunk, End, Frame, Incarnation, Sequence, StreamId, TensorHeader};
 use sealane_protocol::limits::{STAGING_BYTES, STREAMS_MAX, WINDOW_TENSORS};
@@ -57,12 +59,19 @@ impl TakeArena for Arena {
         Ok(id)
     }
 
-    fn write_at(&self, slot: SlotId, offset: u64, bytes: &[u8]) -> io::Result<()> {
+    fn with_bytes(
+        &self,
+        slot: SlotId,
+        offset: u64,
+        length: usize,
+        write: &mut dyn FnMut(VolatileSlice<'_>),
+    ) -> io::Result<()> {
         if self.broken.load(Ordering::Relaxed) {
             return Err(io::ErrorKind::StorageFull.into());
         }
         let start = usize::try_from(offset).unwrap();
-        self.slots.lock().unwrap().get_mut(&slot).unwrap()[start..start + bytes.len()].copy_from_slice(bytes);
+        let mut slots = self.slots.lock().unwrap();
+        write(VolatileSlice::from(&mut slots.get_mut(&slot).unwrap()[start..start + length]));
         Ok(())
     }
 

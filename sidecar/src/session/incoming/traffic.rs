@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use sealane_policy::Flow;
-use sealane_protocol::connection::{Connection, SendError, Sink};
+use sealane_protocol::connection::{BulkError, BulkOpened, BulkRecord, Connection, SendError, Sink};
 use sealane_protocol::frame::{Frame, Open, Sequences, StreamId, Taken};
 use sealane_protocol::limits::STREAMS_MAX;
 use sealane_protocol::record::Rekey;
@@ -115,6 +115,15 @@ impl Sink for Attached {
             | Frame::PipeEnd { .. }
             | Frame::PipeReset { .. } => Err(Reason::FrameMalformed),
         }
+    }
+
+    fn on_bulk(&mut self, record: BulkRecord<'_>) -> Result<BulkOpened, BulkError> {
+        let (stream, attachment) = self.stream(record.range().stream)?;
+        let (whole, opened) = stream.open(*attachment, record)?;
+        if whole {
+            self.session.deliver(stream);
+        }
+        Ok(opened)
     }
 }
 

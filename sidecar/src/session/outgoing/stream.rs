@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sealane_protocol::connection::{ChunkError, Connection, SendError};
+use sealane_protocol::connection::{Connection, SendError};
 use sealane_protocol::frame::Sequence as WireSequence;
 use sealane_protocol::frame::{Frame, Incarnation, Open, Shape, StreamId, Taken, TensorHeader};
+use sealane_protocol::limits::BULK_BYTES_MAX;
 use sealane_protocol::transfer::{Outbound, Step};
 use sealane_types::Reason;
 
@@ -195,8 +196,12 @@ impl Stream {
     ) -> Result<bool, Reason> {
         let held = self.parcels.get_mut(&Sequence(sequence.0)).ok_or(Reason::Internal)?;
         let Parcel { source, offset: start, length, .. } = &held.parcel;
-        let read = |into: &mut [u8]| source.read_at(start.saturating_add(offset), into);
-        match connection.send_chunk(stream, sequence, offset, length_max, read) {
+        let most = usize::try_from(length_max).unwrap_or(usize::MAX).min(BULK_BYTES_MAX);
+        let bytes = source.bytes(start.saturating_add(offset), most).map_err(|error| {
+            tracing::error!(%error, "a client's memory cannot be read");
+            Reason::MemoryUnusable
+        })?;
+        match connection.send_bytes(stream, sequence, offset, bytes) {
             Ok(sent) => {
                 let sent = sent as u64;
                 let left = length.saturating_sub(offset.saturating_add(sent));
@@ -205,14 +210,10 @@ impl Stream {
                 self.outbound.sent(sent);
                 Ok(true)
             }
-            Err(ChunkError::Send(SendError::NoRoom)) => Ok(false),
-            Err(ChunkError::Send(SendError::Misuse(misuse))) => {
-                tracing::error!(%misuse, "a chunk was not accepted");
+            Err(SendError::NoRoom) => Ok(false),
+            Err(SendError::Misuse(misuse)) => {
+                tracing::error!(%misuse, "bytes of a tensor were not accepted");
                 Err(Reason::Internal)
-            }
-            Err(ChunkError::Source(error)) => {
-                tracing::error!(%error, "a client's memory cannot be read");
-                Err(Reason::MemoryUnusable)
             }
         }
     }

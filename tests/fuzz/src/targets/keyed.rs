@@ -2,7 +2,7 @@
 
 use sealane_protocol::connection::{Event, Sink};
 use sealane_protocol::frame::Frame;
-use sealane_support::rogue::{Opposed, RogueIs};
+use sealane_support::rogue::{BULK, Opposed, RogueIs};
 use sealane_types::Reason;
 
 use crate::script::Script;
@@ -17,7 +17,11 @@ impl Sink for Heard {
     }
 }
 
-/// First byte: the rogue's role. Then records: their plaintexts, each behind its length; length 0xffff is a key update.
+/// In place of a length: what follows is the length, in one byte, and the plaintext of a bulk record.
+const BULK_FOLLOWS: u16 = u16::MAX - 1;
+
+/// First byte: the rogue's role. Then records: their plaintexts, each behind its length; length 0xffff is a key update, and
+/// [`BULK_FOLLOWS`] a bulk record.
 pub(super) fn run(data: &[u8]) {
     let mut script = Script::new(data);
     let rogue_is = match script.byte() {
@@ -27,11 +31,17 @@ pub(super) fn run(data: &[u8]) {
     let mut opposed = Opposed::keyed(rogue_is);
     let mut heard = Heard::default();
     while let Some(length) = script.word() {
-        let said = if length == u16::MAX {
-            let update = opposed.rogue.seal.update();
-            opposed.deliver(&update, &mut heard)
-        } else {
-            opposed.say(script.bytes(length.into()), &mut heard)
+        let said = match length {
+            u16::MAX => {
+                let update = opposed.rogue.seal.update();
+                opposed.deliver(&update, &mut heard)
+            }
+            BULK_FOLLOWS => {
+                let length = script.byte().unwrap_or_default();
+                let record = opposed.rogue.seal.seal(BULK, script.bytes(length.into()));
+                opposed.deliver(&record, &mut heard)
+            }
+            _ => opposed.say(script.bytes(length.into()), &mut heard),
         };
         let established = opposed.events.iter().any(|event| matches!(event, Event::Established { .. }));
         assert!(heard.0 == 0 || established, "data came up before the verdict");

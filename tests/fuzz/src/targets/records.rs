@@ -2,7 +2,7 @@
 
 use sealane_protocol::connection::Sink;
 use sealane_protocol::frame::Frame;
-use sealane_support::rogue::{DATA, Opposed, RogueIs, frame};
+use sealane_support::rogue::{BULK, DATA, Opposed, RogueIs, bulk, frame};
 use sealane_types::Reason;
 
 use crate::edit::edits;
@@ -35,7 +35,12 @@ pub(super) fn run(data: &[u8]) {
     for number in 0..RECORDS {
         // A key update in the middle: what was sealed before it does not open behind it.
         let mut record = if number == 3 { opposed.rogue.seal.update() } else { Vec::new() };
-        record.extend(opposed.rogue.seal.seal(DATA, &chunk(number)));
+        let seal = &mut opposed.rogue.seal;
+        record.extend(match number {
+            4 => seal.seal(DATA, &bulk(1, 5, 0, 50)),
+            5 => seal.seal(BULK, &[5; 50]),
+            _ => seal.seal(DATA, &chunk(number)),
+        });
         records.push(record);
     }
     let genuine = records.clone();
@@ -59,9 +64,11 @@ pub(super) fn run(data: &[u8]) {
     });
     let whole = whole.count();
     assert!(heard.0.len() <= whole, "{} chunks of {whole} intact records", heard.0.len());
-    for (number, bytes) in heard.0.iter().enumerate() {
-        assert_eq!(bytes[..], chunk(number as u8)[24..], "other bytes than were sent");
+    // The record before the last one says what the last one is.
+    for (number, bytes) in [0, 1, 2, 3, 5].into_iter().zip(&heard.0) {
+        assert_eq!(bytes[..], [number; 50], "other bytes than were sent");
     }
+    assert!(heard.0.len() <= 5);
 }
 
 fn chunk(number: u8) -> Vec<u8> {

@@ -50,6 +50,12 @@ pub fn close(reason: u16) -> Vec<u8> {
     frame(0x08, &reason.to_be_bytes())
 }
 
+/// These bytes of a tensor follow in bulk records.
+pub fn bulk(stream: u32, sequence: u64, offset: u64, length: u32) -> Vec<u8> {
+    let numbers = [&stream.to_be_bytes()[..], &sequence.to_be_bytes(), &offset.to_be_bytes()];
+    frame(0x1a, &[&numbers.concat()[..], &length.to_be_bytes()[1..]].concat())
+}
+
 /// The frames in `plaintext` with their headers, as far as they are whole.
 pub fn split(mut plaintext: &[u8]) -> Vec<&[u8]> {
     let mut frames = Vec::new();

@@ -12,6 +12,7 @@ use super::noise::Finished;
 
 pub const DATA: u8 = 3;
 pub const KEY_UPDATE: u8 = 4;
+pub const BULK: u8 = 6;
 
 /// What every derivation of one handshake has in common.
 #[derive(Clone, Copy)]

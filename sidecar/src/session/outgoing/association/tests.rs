@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use sealane_arena::VolatileSlice;
 use sealane_protocol::handshake::{KeyExchange, Suite};
 use sealane_types::{Carrier, Cipher, Delivery, Dtype};
 
@@ -7,7 +8,7 @@ use super::super::Entry;
 use super::super::ledger::Ledger;
 use super::super::schedule::{Choice, Schedule};
 use super::*;
-use crate::handoff::{ReadAt, Sequence, TensorHeader};
+use crate::handoff::{Sequence, TensorHeader, TensorSource};
 use crate::session::carried::Carried;
 
 /// More than an association lets wait, if something waits already.
@@ -32,8 +33,8 @@ fn established() -> Phase {
 #[derive(Debug)]
 struct Nowhere;
 
-impl ReadAt for Nowhere {
-    fn read_at(&self, _: u64, _: &mut [u8]) -> std::io::Result<()> {
+impl TensorSource for Nowhere {
+    fn bytes(&self, _: u64, _: usize) -> std::io::Result<VolatileSlice<'_>> {
         Err(std::io::ErrorKind::UnexpectedEof.into())
     }
 }
