@@ -32,7 +32,7 @@
 //! | `EvidenceReceived` | check the session against the policy, appraise, then `judged` |
 //! | `TicketPresented` (a connection is resumed) | take it from [`ticket::Issued`], then `answer_ticket` |
 //! | `ResumptionOffered` | check the session, judge the stored claims again, then `judged` |
-//! | `Established` | `send` and `send_chunk`; frames arrive at its [`Sink`](connection::Sink). A responder may `issue_ticket` |
+//! | `Established` | `send` and `send_bytes`; frames and bulk records arrive at its [`Sink`](connection::Sink). A responder may `issue_ticket` |
 //! | `TicketReceived` | keep it in [`ticket::Held`] for [`Connection::resume`](connection::Connection::resume) |
 //! | `Closed` | drain the output, close the carrier |
 //!

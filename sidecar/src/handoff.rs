@@ -3,8 +3,8 @@
 //! A client's lane is a pair of halves connected by bounded channels. The door holds the client's half
 //! ([`SenderLane`] with [`SenderEvents`], or [`ReceiverLane`] with [`Deliveries`]), a session holds the other
 //! ([`sender::Intake`], [`receiver::Outlet`]). Tensor bytes never travel through a channel: a sender's bytes
-//! are read from the client's arena with [`TensorSource`] straight into a record buffer, a receiver's bytes are
-//! written to the client's [`TakeArena`] as they are opened.
+//! are sealed where [`TensorSource`] says that they lie in the client's arena, a receiver's bytes are opened into the client's
+//! [`TakeArena`].
 //!
 //! Promises that both sides keep:
 //! - A parcel that [`SenderLane::offer`] accepted stays readable until [`SenderEvent::Taken`] or

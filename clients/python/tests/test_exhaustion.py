@@ -19,7 +19,7 @@ MIB = 1 << 20
 
 
 def test_memory_that_changes_while_it_is_sealed(peers: Pair) -> None:
-    """The sidecar copies before it seals: whatever it caught is authentic, and the connection stays."""
+    """The sidecar reads each byte once as it seals it: whatever it caught is authentic, and the connection stays."""
     with peers.embedder.connect() as putting, peers.ranker.connect() as taking:
         receiver = taking.receiver("activations", timeout=SECONDS)
         sender = putting.sender("activations", timeout=SECONDS)
@@ -49,7 +49,7 @@ def test_memory_that_changes_while_it_is_sealed(peers: Pair) -> None:
                 assert set(values.tolist()) <= {0, 0xFF}
                 mixed += len(values) == 2
                 del tensor
-                # Neither ciphertext nor anything else of the sidecar's ever lies in memory that a client can see.
+                # Neither ciphertext nor anything else of the sidecar's lies in memory that a client puts from.
                 assert set(numpy.unique(array).tolist()) <= {0, 0xFF}
                 n += 1
             assert mixed > 0, "nothing changed under way: the test shows nothing"

@@ -13,7 +13,8 @@ pub struct LengthDiffers;
 /// An address range that another process may read and write at the same time, in the sense of rust-vmm's type of this name:
 /// there is no way from it to a reference.
 ///
-/// Borrowed from whatever keeps the range mapped. Not for another thread: this process uses a range from one thread at a time.
+/// Borrowed from whatever keeps the range mapped. It is not sent between threads. Several threads may read one range at once, as
+/// many as a tensor has receivers; who writes one has it alone.
 #[derive(Clone, Copy)]
 pub struct VolatileSlice<'a> {
     start: NonNull<u8>,

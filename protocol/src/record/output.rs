@@ -169,16 +169,30 @@ impl Output {
         while offset < length {
             let part = length.saturating_sub(offset).min(RECORD_PLAINTEXT_BYTES_MAX);
             let plaintext = bytes.slice(offset, part).ok_or(RecordError::Length)?;
-            let bytes = RECORD_HEADER_BYTES.saturating_add(part).saturating_add(TAG_BYTES);
-            self.grow(self.end.saturating_add(UPDATE_BYTES).saturating_add(bytes), Lane::Data)?;
-            self.update_if_due(sealer, now)?;
-            let end = self.end.saturating_add(bytes);
-            let record = self.buffer.get_mut(self.end..end).ok_or(OutputError::Full)?;
-            sealer.seal_from(RecordKind::Bulk, plaintext, record)?;
-            (self.sealed, self.end) = (end, end);
+            self.put_bulk_record(sealer, now, plaintext).map_err(|error| match error {
+                // The frame has promised it, so that draining is no remedy. There was room for it.
+                OutputError::Full => OutputError::Record(RecordError::Length),
+                other => other,
+            })?;
             offset = offset.saturating_add(part);
         }
         Ok(length)
+    }
+
+    fn put_bulk_record(
+        &mut self,
+        sealer: &mut LevelSealer,
+        now: Moment,
+        plaintext: VolatileSlice<'_>,
+    ) -> Result<(), OutputError> {
+        let bytes = RECORD_HEADER_BYTES.saturating_add(plaintext.len()).saturating_add(TAG_BYTES);
+        self.grow(self.end.saturating_add(UPDATE_BYTES).saturating_add(bytes), Lane::Data)?;
+        self.update_if_due(sealer, now)?;
+        let end = self.end.saturating_add(bytes);
+        let record = self.buffer.get_mut(self.end..end).ok_or(OutputError::Full)?;
+        sealer.seal_from(RecordKind::Bulk, plaintext, record)?;
+        (self.sealed, self.end) = (end, end);
+        Ok(())
     }
 
     /// The caller used `bytes` of [`Self::space_for`]; none: an empty record is taken back.
@@ -191,7 +205,7 @@ impl Output {
 
     /// Whether data may begin another record.
     pub(crate) const fn has_room(&self) -> bool {
-        let end = self.end.saturating_add(TAG_BYTES).saturating_add(RECORD_WIRE_BYTES_MAX_AND_UPDATE);
+        let end = self.end.saturating_add(BEFORE_BULK_BYTES).saturating_add(RECORD_WIRE_BYTES_MAX_AND_UPDATE);
         end <= Lane::Data.bytes_max()
     }
 
@@ -376,6 +390,58 @@ mod tests {
             place.fill(7);
             Ok(bytes)
         })
+    }
+
+    fn sealer_of(rekey: Rekey) -> LevelSealer {
+        let mut sealer = sealer();
+        sealer.rotate(rekey);
+        sealer
+    }
+
+    /// Whatever is queued before it, and with a key update before every record: all that its frame promises follows, or nothing
+    /// is queued.
+    #[test]
+    fn a_bulk_is_queued_whole_or_not_at_all() {
+        let mut tensor = vec![7; BULK_BYTES_MAX + 1];
+        let every = Rekey::new(0, 1, 0);
+        let data = (0..260_000).step_by(977).map(|bytes| (Lane::Data, bytes));
+        let around = |edge: usize| edge.saturating_sub(140)..edge + 140;
+        let edges = (0..4).flat_map(|records| around(records * RECORD_WIRE_BYTES_MAX_AND_UPDATE));
+        let control = (0..400).step_by(7).map(|bytes| (Lane::Control, bytes));
+        for (lane, before) in data.chain(edges.map(|bytes| (Lane::Data, bytes))).chain(control) {
+            let (mut output, mut sealer) = (Output::default(), sealer_of(every));
+            let mut left = before;
+            while left > 0 {
+                let bytes = left.min(RECORD_PLAINTEXT_BYTES_MAX);
+                if put(&mut output, &mut sealer, lane, bytes).is_err() {
+                    break;
+                }
+                left -= bytes;
+            }
+            let end = output.end;
+            let promised = std::cell::Cell::new(0);
+            let write = |length, space: &mut [u8]| {
+                space.get_mut(..BULK_FRAME_BYTES).ok_or(CodecError::NoRoom)?.fill(9);
+                promised.set(length);
+                Ok(BULK_FRAME_BYTES)
+            };
+            let bulk = VolatileSlice::from(&mut tensor[..]);
+            let put = output.put_bulk(&mut sealer, NOW, bulk, write);
+            let sealed = output.poll(Some(&mut sealer)).unwrap();
+            let (mut rest, mut followed) = (sealed, 0);
+            while let Some((head, more)) = rest.split_first_chunk() {
+                let header = super::super::Header::parse(*head, Level::Records).unwrap();
+                followed += if header.kind == RecordKind::Bulk { header.length - TAG_BYTES } else { 0 };
+                rest = &more[header.length..];
+            }
+            match put {
+                Ok(length) => assert_eq!((length, followed), (promised.get(), length), "{lane:?} {before}"),
+                Err(error) => {
+                    assert_eq!((error, followed, promised.get()), (OutputError::Full, 0, 0), "{before}");
+                    assert!(end + BEFORE_BULK_BYTES + RECORD_WIRE_BYTES_MAX_AND_UPDATE > OUTPUT_BATCH_BYTES);
+                }
+            }
+        }
     }
 
     #[test]

@@ -232,7 +232,9 @@ impl Receiver {
         let start = slot.len();
         slot.resize(start + range.length, 0);
         let opened = record.open_into((&mut slot[start..]).into())?;
-        if self.inbound.on_bytes(range) == Ok(Place::Write { complete: true }) {
+        let arrived = self.inbound.on_bytes(range).map_err(|_| Reason::FrameMalformed)?;
+        assert_eq!(arrived, place, "what was asked before is so afterwards");
+        if arrived == (Place::Write { complete: true }) {
             self.ready.push(range.sequence);
         }
         Ok(opened)

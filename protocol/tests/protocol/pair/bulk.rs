@@ -8,7 +8,7 @@ use sealane_support::rogue::{BULK, DATA, Opposed, Posted, RogueIs, bulk};
 use sealane_types::Reason;
 
 use super::records::split;
-use super::support::{Pair, STREAM, Seen};
+use super::support::{Collected, Pair, STREAM, Seen};
 use super::world::Who;
 
 const RENEWED: u8 = 5;
@@ -209,6 +209,13 @@ fn a_bulk_record_has_the_length_that_follows_from_its_frame() {
         });
         assert_eq!(outcome, Err(Fail::Record(RecordError::Length)), "{said} {length}");
         assert!(memory.bytes.iter().all(|byte| *byte == 0xee));
+        // Who has no place has nothing that a length could differ from.
+        let (mut opposed, mut chunks) = (Opposed::established(RogueIs::Initiator), Collected::default());
+        let seal = &mut opposed.rogue.seal;
+        let records = [seal.seal(DATA, &bulk(1, 4, 0, said as u32)), seal.seal(BULK, &vec![8; length])];
+        let outcome = opposed.deliver(&records.concat(), &mut chunks);
+        assert_eq!(outcome, Err(Fail::Record(RecordError::Length)), "{said} {length}");
+        assert!(chunks.0.is_empty(), "{:?}", chunks.0);
     }
 }
 

@@ -1,6 +1,7 @@
 //! Bytes of tensors that come in records of their own, from a rogue that seals whatever it likes.
 
 use sealane_protocol::connection::Fail;
+use sealane_protocol::limits::BULK_BYTES_MAX;
 use sealane_protocol::record::RecordError;
 use sealane_support::rogue::{BULK, DATA, Opposed, RogueIs, bulk};
 
@@ -25,8 +26,12 @@ impl Sealed {
 
     /// A tensor of these bytes in bulk records.
     fn records(&mut self, sequence: u64, bytes: &[u8]) -> Vec<u8> {
+        self.records_at(sequence, 0, bytes)
+    }
+
+    fn records_at(&mut self, sequence: u64, offset: u64, bytes: &[u8]) -> Vec<u8> {
         let seal = &mut self.opposed.rogue.seal;
-        let frame = seal.seal(DATA, &bulk(1, sequence, 0, u32::try_from(bytes.len()).unwrap()));
+        let frame = seal.seal(DATA, &bulk(1, sequence, offset, u32::try_from(bytes.len()).unwrap()));
         let records = bytes.chunks(FULL).map(|part| seal.seal(BULK, part));
         frame.into_iter().chain(records.flatten()).collect()
     }
@@ -113,20 +118,32 @@ async fn memory_that_fails_costs_the_lane_its_tensor_and_nobody_a_record() {
 }
 
 #[tokio::test]
-async fn bytes_beyond_the_tensor_or_the_credit_are_refused_before_they_are_opened() {
+async fn bytes_beyond_the_tensor_or_of_another_are_refused_before_they_are_opened() {
     let receiving = receiving();
-    let mut client = Client::open(&receiving, 1 << 20).await;
+    let client = Client::open(&receiving, 1 << 20).await;
     let malformed = Err(Fail::Sink(Reason::FrameMalformed));
     let mut sealed = Sealed::connect(&receiving);
     sealed.wire.announces(1, 4, 100).unwrap();
     let records = sealed.records(4, &[7; 101]);
     assert_eq!(sealed.deliver(&records), malformed);
     let mut sealed = Sealed::connect(&receiving);
-    // Nobody can hold as much: it has no credit but the allowance.
-    sealed.wire.announces(1, 4, 1 << 30).unwrap();
+    sealed.wire.announces(1, 4, 100).unwrap();
     sealed.wire.announces(1, 5, 100).unwrap();
     let records = sealed.records(5, &[7; 100]);
     assert_eq!(sealed.deliver(&records), malformed, "it is not the one that arrives");
-    assert_eq!(client.turns(), [""; 0]);
     assert!(held(&client).concat().iter().all(|byte| *byte == 0));
+}
+
+#[tokio::test]
+async fn without_a_place_bytes_beyond_the_allowance_are_refused_before_they_are_opened() {
+    let mut sealed = Sealed::connect(&receiving());
+    sealed.wire.announces(1, 4, 2 * STAGING_BYTES).unwrap();
+    let mut offset = 0;
+    while offset < STAGING_BYTES {
+        let records = sealed.records_at(4, offset, &vec![7; BULK_BYTES_MAX]);
+        sealed.deliver(&records).unwrap();
+        offset += BULK_BYTES_MAX as u64;
+    }
+    let records = sealed.records_at(4, offset, &[7]);
+    assert_eq!(sealed.deliver(&records), Err(Fail::Sink(Reason::LimitExceeded)));
 }
