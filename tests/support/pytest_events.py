@@ -19,8 +19,11 @@ def pytest_configure(config):
         open(_EVENTS, "w").close()
 
 
-def pytest_collection_modifyitems(items):
-    items[:] = [item for item in items for _ in range(_REPEATS)]
+def pytest_generate_tests(metafunc):
+    """Each repeat is a test of its own. One that stood in the list twice would not be set up anew."""
+    if _REPEATS > 1:
+        metafunc.fixturenames.append("_round")
+        metafunc.parametrize("_round", range(_REPEATS))
 
 
 class _Events:
