@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use bytes::Bytes;
-use sealane_protocol::connection::{ChunkError, Connection, Event, SendError, Sink};
+use sealane_protocol::connection::{Connection, Event, SendError, Sink};
 use sealane_protocol::frame::{Frame, Sequence, StreamId, TensorHeader};
 use sealane_protocol::handshake::Suite;
 use sealane_types::Reason;
@@ -201,16 +201,10 @@ impl<M: Mover> Sealed<M> {
             if !self.connection.has_room() {
                 self.drain(false).await?;
             }
-            let (offset, left) = (length - rest.len() as u64, rest.len() as u64);
-            let fill = |space: &mut [u8]| {
-                space.copy_from_slice(&rest[..space.len()]);
-                Ok::<_, std::convert::Infallible>(())
-            };
-            match self.connection.send_chunk(STREAM, sequence, offset, left, fill) {
+            match self.connection.send_bytes(STREAM, sequence, length - rest.len() as u64, rest) {
                 Ok(queued) => rest = &rest[queued..],
-                Err(ChunkError::Send(SendError::NoRoom)) => self.drain(false).await?,
-                Err(ChunkError::Send(misuse)) => return Err(misuse.into()),
-                Err(ChunkError::Source(never)) => match never {},
+                Err(SendError::NoRoom) => self.drain(false).await?,
+                Err(misuse) => return Err(misuse.into()),
             }
         }
         Ok(())

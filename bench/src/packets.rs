@@ -3,7 +3,7 @@
 
 use anyhow::Result;
 use sealane_protocol::Moment;
-use sealane_protocol::connection::{Connection, Sink};
+use sealane_protocol::connection::{BulkError, BulkOpened, BulkRecord, Connection, Sink};
 use sealane_protocol::frame::{Frame, Sequence, StreamId, TensorHeader};
 use sealane_protocol::record::Rekey;
 use sealane_types::Reason;
@@ -74,10 +74,7 @@ impl Packets {
         *sent += 1;
         let header = TensorHeader::of_bytes(STREAM, sequence, &length);
         direct.dialled.send(&Frame::Tensor(header))?;
-        direct.dialled.send_chunk(STREAM, sequence, 0, length, |space| {
-            space.copy_from_slice(message);
-            Ok::<_, std::convert::Infallible>(())
-        })?;
+        direct.dialled.send_bytes(STREAM, sequence, 0, &message[..])?;
         drain(&mut direct.dialled, *now, |bytes| {
             sealed.extend_from_slice(bytes);
             Ok(())
@@ -162,16 +159,35 @@ impl Sink for Taken {
             }
             Frame::Chunk(chunk) if chunk.bytes.len() == self.memory.len() => {
                 self.memory.copy_from_slice(chunk.bytes);
-                let expected = self.count;
-                self.count += 1;
-                chunk.sequence.0 == expected && chunk.offset == 0
+                self.arrived(chunk.sequence, chunk.offset)
             }
             _ => false,
         };
+        self.note(right);
+        Ok(())
+    }
+
+    fn on_bulk(&mut self, record: BulkRecord<'_>) -> Result<BulkOpened, BulkError> {
+        let range = record.range();
+        let opened = record.open_into((&mut self.memory[..]).into())?;
+        let right = self.arrived(range.sequence, range.offset);
+        self.note(right);
+        Ok(opened)
+    }
+}
+
+impl Taken {
+    /// A whole packet came; yields whether it is the one that comes next.
+    const fn arrived(&mut self, sequence: Sequence, offset: u64) -> bool {
+        let expected = self.count;
+        self.count += 1;
+        sequence.0 == expected && offset == 0
+    }
+
+    fn note(&mut self, right: bool) {
         if !right {
             self.wrong = Some(format!("packet {}: not what was sent", self.count));
         }
-        Ok(())
     }
 }
 

@@ -35,7 +35,7 @@ use crate::ticket::Ticket;
 
 pub use bulk::{BulkError, BulkOpened, BulkRecord};
 pub use event::{ClosedBy, Event, EvidenceReceived, EvidenceWanted, Introduction};
-pub use fail::{ApiMisuse, ChunkError, Fail, IssueError, SendError, StartError};
+pub use fail::{ApiMisuse, Fail, FillError, IssueError, SendError, StartError};
 pub(crate) use flight::HandshakeFlight;
 pub use places::Places;
 pub use renewal::RenewError;

@@ -23,7 +23,7 @@ mod sealer;
 
 pub use input::InputBuffer;
 pub use rekey::Rekey;
-pub use sealane_aead::{LengthDiffers, VolatileSlice};
+pub use sealane_aead::{LengthDiffers, Plaintext, VolatileSlice};
 
 pub(crate) use header::{Header, RecordKind};
 pub(crate) use level::{Level, LevelOpener, LevelSealer, Unread};

@@ -1,7 +1,7 @@
 //! Frames to messages.
 
-use sealane_protocol::connection::Sink;
-use sealane_protocol::frame::{Chunk, Frame, TensorHeader};
+use sealane_protocol::connection::{BulkError, BulkOpened, BulkRecord, Sink};
+use sealane_protocol::frame::{Frame, Sequence, TensorHeader};
 use sealane_types::Reason;
 
 use crate::message::Inbox;
@@ -29,10 +29,23 @@ impl Sink for IntoInbox<'_> {
     fn on_frame(&mut self, frame: Frame<'_>) -> Result<(), Reason> {
         match frame {
             Frame::Tensor(header) => self.announce(&header),
-            Frame::Chunk(chunk) => self.fill(&chunk),
+            Frame::Chunk(chunk) => {
+                let offset = self.next(chunk.sequence, chunk.offset);
+                self.inbox.put(offset, chunk.bytes);
+                self.arrived(chunk.bytes.len());
+            }
             _ => self.inbox.report(|| "a frame that nobody sent".to_owned()),
         }
         Ok(())
+    }
+
+    fn on_bulk(&mut self, record: BulkRecord<'_>) -> Result<BulkOpened, BulkError> {
+        let range = record.range();
+        let offset = self.next(range.sequence, range.offset);
+        let place = self.inbox.space(offset).get_mut(..range.length).ok_or(Reason::LimitExceeded)?;
+        let opened = record.open_into(place.into())?;
+        self.arrived(range.length);
+        Ok(opened)
     }
 }
 
@@ -44,13 +57,16 @@ impl IntoInbox<'_> {
         *self.tensors = Tensors { total: header.length, arrived: 0 };
     }
 
-    fn fill(&mut self, chunk: &Chunk<'_>) {
-        if chunk.sequence.0 != self.inbox.count() || chunk.offset != self.tensors.arrived {
-            self.inbox.report(|| "a chunk is out of order".to_owned());
+    /// Bytes of this tensor from `offset` on come next; yields where they go.
+    fn next(&mut self, sequence: Sequence, offset: u64) -> usize {
+        if sequence.0 != self.inbox.count() || offset != self.tensors.arrived {
+            self.inbox.report(|| "bytes of a tensor are out of order".to_owned());
         }
-        let offset = usize::try_from(chunk.offset).unwrap_or(usize::MAX);
-        self.inbox.put(offset, chunk.bytes);
-        self.tensors.arrived += chunk.bytes.len() as u64;
+        usize::try_from(offset).unwrap_or(usize::MAX)
+    }
+
+    fn arrived(&mut self, bytes: usize) {
+        self.tensors.arrived += bytes as u64;
         if self.tensors.arrived == self.tensors.total {
             self.inbox.finish();
         }

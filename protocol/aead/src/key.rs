@@ -8,7 +8,7 @@ use aws_lc_sys::{
     EVP_AEAD_CTX_seal_scatter, EVP_aead_aes_128_gcm, EVP_aead_aes_256_gcm, EVP_aead_chacha20_poly1305,
 };
 
-use crate::VolatileSlice;
+use crate::{Plaintext, VolatileSlice};
 
 /// Of every algorithm here (RFC 5116 §5, RFC 8439 §2.8).
 pub const TAG_BYTES: usize = 16;
@@ -77,6 +77,11 @@ impl Places {
     }
 }
 
+/// The length of a source and of its destination, which is all that the library is told of the latter.
+const fn same_length(source: usize, destination: usize) -> Result<usize, AeadError> {
+    if source == destination { Ok(source) } else { Err(AeadError::Length) }
+}
+
 impl Key {
     /// # Errors
     /// [`AeadError::Length`] unless `key` has the algorithm's length.
@@ -112,16 +117,13 @@ impl Key {
         &self,
         nonce: [u8; NONCE_BYTES],
         additional: &[u8],
-        plaintext: VolatileSlice<'_>,
+        plaintext: Plaintext<'_>,
         ciphertext: &mut [u8],
     ) -> Result<[u8; TAG_BYTES], AeadError> {
-        let length = ciphertext.len();
-        if plaintext.len() != length {
-            return Err(AeadError::Length);
-        }
-        let from = plaintext.start().as_ptr().cast_const();
-        // SAFETY: both have that many bytes, and no reference leads to those of the plaintext: the ciphertext is elsewhere.
-        unsafe { self.seal(nonce, additional, Places { from, into: ciphertext.as_mut_ptr(), length }) }
+        let length = same_length(plaintext.len(), ciphertext.len())?;
+        let places = Places { from: plaintext.start(), into: ciphertext.as_mut_ptr(), length };
+        // SAFETY: both have that many bytes, and nobody else has the ciphertext: the plaintext is elsewhere.
+        unsafe { self.seal(nonce, additional, places) }
     }
 
     /// Turns the ciphertext in `bytes` into its plaintext.
@@ -152,13 +154,10 @@ impl Key {
         tag: &[u8; TAG_BYTES],
         plaintext: VolatileSlice<'_>,
     ) -> Result<(), AeadError> {
-        let length = ciphertext.len();
-        if plaintext.len() != length {
-            return Err(AeadError::Length);
-        }
-        let into = plaintext.start().as_ptr();
+        let length = same_length(ciphertext.len(), plaintext.len())?;
+        let places = Places { from: ciphertext.as_ptr(), into: plaintext.start(), length };
         // SAFETY: both have that many bytes, and no reference leads to those of the plaintext: the ciphertext is elsewhere.
-        unsafe { self.open(nonce, additional, tag, Places { from: ciphertext.as_ptr(), into, length }) }
+        unsafe { self.open(nonce, additional, tag, places) }
     }
 
     /// # Safety

@@ -11,4 +11,4 @@ mod key;
 mod volatile;
 
 pub use key::{AeadError, Algorithm, Key, NONCE_BYTES, TAG_BYTES};
-pub use volatile::{LengthDiffers, VolatileSlice};
+pub use volatile::{LengthDiffers, Plaintext, VolatileSlice};

@@ -85,8 +85,8 @@ impl<'a> VolatileSlice<'a> {
         Ok(())
     }
 
-    pub(crate) const fn start(&self) -> NonNull<u8> {
-        self.start
+    pub(crate) const fn start(&self) -> *mut u8 {
+        self.start.as_ptr()
     }
 }
 
@@ -97,6 +97,61 @@ impl<'a> From<&'a mut [u8]> for VolatileSlice<'a> {
         let start = NonNull::from(bytes).cast();
         // SAFETY: they are borrowed for as long, and for this alone.
         unsafe { Self::new(start, length) }
+    }
+}
+
+/// Bytes that are only read: private ones, or such that another process may write meanwhile.
+#[derive(Clone, Copy)]
+pub struct Plaintext<'a>(VolatileSlice<'a>);
+
+impl<'a> Plaintext<'a> {
+    /// Its length in bytes.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// As [`VolatileSlice::slice`].
+    #[must_use]
+    pub fn slice(&self, offset: usize, length: usize) -> Option<Self> {
+        self.0.slice(offset, length).map(Self)
+    }
+
+    /// As [`VolatileSlice::copy_to`].
+    ///
+    /// # Errors
+    /// [`LengthDiffers`], and nothing was copied.
+    pub fn copy_to(&self, into: &mut [u8]) -> Result<(), LengthDiffers> {
+        self.0.copy_to(into)
+    }
+
+    pub(crate) const fn start(&self) -> *const u8 {
+        self.0.start.as_ptr().cast_const()
+    }
+}
+
+impl<'a> From<VolatileSlice<'a>> for Plaintext<'a> {
+    fn from(slice: VolatileSlice<'a>) -> Self {
+        Self(slice)
+    }
+}
+
+impl<'a> From<&'a [u8]> for Plaintext<'a> {
+    fn from(bytes: &'a [u8]) -> Self {
+        // It is never written: this type gives no `VolatileSlice` away.
+        Self(VolatileSlice { start: NonNull::from(bytes).cast(), length: bytes.len(), memory: PhantomData })
+    }
+}
+
+impl fmt::Debug for Plaintext<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Plaintext({} bytes)", self.len())
     }
 }
 

@@ -41,13 +41,13 @@ pub enum IssueError {
     Random(#[from] crate::keys::RandomFailed),
 }
 
-/// A chunk was not queued.
+/// Payload that a closure was to put into its record was not queued.
 #[derive(Debug, thiserror::Error)]
-pub enum ChunkError<E> {
+pub enum FillError<E> {
     #[error(transparent)]
     Send(#[from] SendError),
     /// The caller's source could not give the bytes; nothing was queued.
-    #[error("the source of the tensor could not be read")]
+    #[error("the source of the payload could not be read")]
     Source(E),
 }
 

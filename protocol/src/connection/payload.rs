@@ -2,49 +2,30 @@
 
 use super::core::Core;
 use super::keyed::{Keyed, refused};
-use super::{ApiMisuse, ChunkError, Connection, SendError, State};
+use super::{ApiMisuse, Connection, FillError, SendError, State};
 use crate::codec::CodecError;
 use crate::frame::{
     ByteRange, CHUNK_OVERHEAD_BYTES, PIPE_DATA_OVERHEAD_BYTES, PipeId, Sequence, StreamId, encode, put_chunk,
     put_pipe_data,
 };
 use crate::limits::{BULK_BYTES_MIN, CHUNK_BYTES_MIN};
-use crate::record::{LengthDiffers, Level, VolatileSlice};
+use crate::record::{LengthDiffers, Level, Plaintext};
 
 impl Connection {
-    /// Queues up to `length_max` bytes of a tensor from `offset` on. `fill` puts them straight into the record;
-    /// it is called at most once. Returns how many bytes were queued: at least one.
-    ///
-    /// # Errors
-    /// [`SendError::NoRoom`] until the output is drained; `fill`'s own error, with nothing queued.
-    pub fn send_chunk<E>(
-        &mut self,
-        stream: StreamId,
-        sequence: Sequence,
-        offset: u64,
-        length_max: u64,
-        fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
-    ) -> Result<usize, ChunkError<E>> {
-        let Self { core, state } = self;
-        let State::Keyed(keyed) = state else { return Err(misuse(ApiMisuse::NotEstablished)) };
-        put(keyed, core, CHUNK_OVERHEAD_BYTES, length_max, |data, space| {
-            put_chunk((stream, sequence, offset), data, space, fill)
-        })
-    }
-
     /// Queues bytes of a tensor from `offset` on, as many as there is room for: many in records of their own, sealed straight from
     /// where they lie, few or for packets as a chunk. Whoever writes them meanwhile changes what the remote gets, and nothing
     /// else. Returns how many were queued: at least one.
     ///
     /// # Errors
     /// [`SendError::NoRoom`] until the output is drained.
-    pub fn send_bytes(
+    pub fn send_bytes<'b>(
         &mut self,
         stream: StreamId,
         sequence: Sequence,
         offset: u64,
-        bytes: VolatileSlice<'_>,
+        bytes: impl Into<Plaintext<'b>>,
     ) -> Result<usize, SendError> {
+        let bytes = bytes.into();
         let Self { core, state } = self;
         let State::Keyed(keyed) = state else { return Err(ApiMisuse::NotEstablished.into()) };
         if core.level == Level::Records && bytes.len() >= BULK_BYTES_MIN {
@@ -57,8 +38,8 @@ impl Connection {
             })
         });
         put.map_err(|error| match error {
-            ChunkError::Send(error) => error,
-            ChunkError::Source(LengthDiffers) => ApiMisuse::InvalidFrame.into(),
+            FillError::Send(error) => error,
+            FillError::Source(LengthDiffers) => ApiMisuse::InvalidFrame.into(),
         })
     }
 
@@ -73,7 +54,7 @@ impl Connection {
         pipe: PipeId,
         length_max: u64,
         fill: impl FnOnce(&mut [u8]) -> Result<usize, E>,
-    ) -> Result<usize, ChunkError<E>> {
+    ) -> Result<usize, FillError<E>> {
         let Self { core, state } = self;
         let State::Keyed(keyed) = state else { return Err(misuse(ApiMisuse::NotEstablished)) };
         put(keyed, core, PIPE_DATA_OVERHEAD_BYTES, length_max, |data, space| {
@@ -90,7 +71,7 @@ fn put<E>(
     overhead: usize,
     length_max: u64,
     write: impl FnOnce(usize, &mut [u8]) -> Result<Result<usize, E>, CodecError>,
-) -> Result<usize, ChunkError<E>> {
+) -> Result<usize, FillError<E>> {
     if !keyed.carries_data() {
         return Err(misuse(ApiMisuse::NotEstablished));
     }
@@ -110,7 +91,7 @@ fn put<E>(
     core.output.advance(used);
     match put {
         Ok(Ok(used)) => Ok(used.saturating_sub(overhead)),
-        Ok(Err(source)) => Err(ChunkError::Source(source)),
+        Ok(Err(source)) => Err(FillError::Source(source)),
         Err(_) => Err(misuse(ApiMisuse::InvalidFrame)),
     }
 }
@@ -121,7 +102,7 @@ fn put_bulk(
     keyed: &mut Keyed,
     core: &mut Core,
     range: ByteRange,
-    bytes: VolatileSlice<'_>,
+    bytes: Plaintext<'_>,
 ) -> Result<usize, SendError> {
     if !keyed.carries_data() {
         return Err(ApiMisuse::NotEstablished.into());
@@ -131,6 +112,6 @@ fn put_bulk(
     core.output.put_bulk(&mut keyed.sealer, core.now, bytes, write).map_err(refused)
 }
 
-fn misuse<E>(misuse: ApiMisuse) -> ChunkError<E> {
-    ChunkError::Send(SendError::Misuse(misuse))
+fn misuse<E>(misuse: ApiMisuse) -> FillError<E> {
+    FillError::Send(SendError::Misuse(misuse))
 }

@@ -3,13 +3,15 @@
 
 use std::fmt;
 
-use sealane_aead::{AeadError, Algorithm, Key, NONCE_BYTES, VolatileSlice};
+use sealane_aead::{AeadError, Algorithm, Key, NONCE_BYTES, Plaintext, VolatileSlice};
 use sealane_types::Cipher;
 
 use super::RecordError;
 use super::packet::PacketNumber;
 use crate::keys::{LinkSecret, Secret};
 use crate::limits::TAG_BYTES;
+
+const _: () = assert!(TAG_BYTES == sealane_aead::TAG_BYTES, "every cipher's tag has one length");
 
 /// Position of a record in its direction of its link: never repeats, never goes back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -91,7 +93,7 @@ impl SealKey {
         &self,
         sequence: RecordSequence,
         aad: &[u8],
-        plaintext: VolatileSlice<'_>,
+        plaintext: Plaintext<'_>,
         ciphertext: &mut [u8],
     ) -> Result<[u8; TAG_BYTES], RecordError> {
         Ok(self.0.key.seal_from(self.0.nonce(sequence), aad, plaintext, ciphertext)?)

@@ -4,7 +4,7 @@
 //! A record inside of packets has its header and no tag: what came out of a packet is authenticated. Which of the two a
 //! connection does is decided before it has keys and never changes.
 
-use sealane_aead::VolatileSlice;
+use sealane_aead::Plaintext;
 
 use super::packet::{PacketOpener, PacketProof, PacketSealer};
 use super::{Header, Opener, RecordError, RecordKind, Rekey, Sealer};
@@ -131,7 +131,7 @@ impl LevelSealer {
     pub(crate) fn seal_from(
         &mut self,
         kind: RecordKind,
-        plaintext: VolatileSlice<'_>,
+        plaintext: Plaintext<'_>,
         record: &mut [u8],
     ) -> Result<(), RecordError> {
         match self {

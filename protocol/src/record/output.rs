@@ -8,7 +8,7 @@
 //! Frames are encoded where they are sealed, and sealed bytes leave from where they were sealed: nothing is
 //! copied. The cursors return to the start when everything has left.
 
-use super::{Level, LevelSealer, RecordError, RecordKind, VolatileSlice};
+use super::{Level, LevelSealer, Plaintext, RecordError, RecordKind};
 use crate::Moment;
 use crate::codec::CodecError;
 use crate::keys::LinkSecret;
@@ -154,7 +154,7 @@ impl Output {
         &mut self,
         sealer: &mut LevelSealer,
         now: Moment,
-        bytes: VolatileSlice<'_>,
+        bytes: Plaintext<'_>,
         write: impl Fn(usize, &mut [u8]) -> Result<usize, CodecError>,
     ) -> Result<usize, OutputError> {
         let before = self.end.saturating_add(BEFORE_BULK_BYTES);
@@ -183,7 +183,7 @@ impl Output {
         &mut self,
         sealer: &mut LevelSealer,
         now: Moment,
-        plaintext: VolatileSlice<'_>,
+        plaintext: Plaintext<'_>,
     ) -> Result<(), OutputError> {
         let bytes = RECORD_HEADER_BYTES.saturating_add(plaintext.len()).saturating_add(TAG_BYTES);
         self.grow(self.end.saturating_add(UPDATE_BYTES).saturating_add(bytes), Lane::Data)?;
@@ -402,7 +402,7 @@ mod tests {
     /// is queued.
     #[test]
     fn a_bulk_is_queued_whole_or_not_at_all() {
-        let mut tensor = vec![7; BULK_BYTES_MAX + 1];
+        let tensor = vec![7; BULK_BYTES_MAX + 1];
         let every = Rekey::new(0, 1, 0);
         let data = (0..260_000).step_by(977).map(|bytes| (Lane::Data, bytes));
         let around = |edge: usize| edge.saturating_sub(140)..edge + 140;
@@ -425,7 +425,7 @@ mod tests {
                 promised.set(length);
                 Ok(BULK_FRAME_BYTES)
             };
-            let bulk = VolatileSlice::from(&mut tensor[..]);
+            let bulk = Plaintext::from(&tensor[..]);
             let put = output.put_bulk(&mut sealer, NOW, bulk, write);
             let sealed = output.poll(Some(&mut sealer)).unwrap();
             let (mut rest, mut followed) = (sealed, 0);

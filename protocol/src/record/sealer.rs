@@ -1,6 +1,6 @@
 //! The sending direction of a link.
 
-use sealane_aead::VolatileSlice;
+use sealane_aead::Plaintext;
 
 use super::key::{RecordSequence, SealKey};
 use super::{Header, RecordError, RecordKind, Rekey};
@@ -55,23 +55,27 @@ impl Sealer {
 
     /// Seals `record`: header, plaintext and room for the tag, in one piece.
     pub(crate) fn seal(&mut self, kind: RecordKind, record: &mut [u8]) -> Result<(), RecordError> {
-        let (head, body) =
-            record.split_first_chunk_mut::<RECORD_HEADER_BYTES>().ok_or(RecordError::Length)?;
-        let length = body.len();
-        let (plaintext, tag) = body.split_last_chunk_mut::<TAG_BYTES>().ok_or(RecordError::Length)?;
-        *head = Header { kind, length }.encode()?;
-        let next = self.sequence.next()?;
-        *tag = self.key.seal(self.sequence, head, plaintext)?;
-        self.sealed(next, plaintext.len());
-        Ok(())
+        self.seal_with(kind, record, |key, sequence, head, bytes| key.seal(sequence, head, bytes))
     }
 
     /// Seals `plaintext` into `record`, which has room for header, ciphertext and tag, and for nothing more.
     pub(crate) fn seal_from(
         &mut self,
         kind: RecordKind,
-        plaintext: VolatileSlice<'_>,
+        plaintext: Plaintext<'_>,
         record: &mut [u8],
+    ) -> Result<(), RecordError> {
+        self.seal_with(kind, record, |key, sequence, head, ciphertext| {
+            key.seal_from(sequence, head, plaintext, ciphertext)
+        })
+    }
+
+    /// Lets `seal` make the next record's ciphertext where it belongs in `record`, and yield its tag.
+    fn seal_with(
+        &mut self,
+        kind: RecordKind,
+        record: &mut [u8],
+        seal: impl FnOnce(&SealKey, RecordSequence, &[u8], &mut [u8]) -> Result<[u8; TAG_BYTES], RecordError>,
     ) -> Result<(), RecordError> {
         let (head, body) =
             record.split_first_chunk_mut::<RECORD_HEADER_BYTES>().ok_or(RecordError::Length)?;
@@ -79,15 +83,12 @@ impl Sealer {
         let (ciphertext, tag) = body.split_last_chunk_mut::<TAG_BYTES>().ok_or(RecordError::Length)?;
         *head = Header { kind, length }.encode()?;
         let next = self.sequence.next()?;
-        *tag = self.key.seal_from(self.sequence, head, plaintext, ciphertext)?;
-        self.sealed(next, ciphertext.len());
-        Ok(())
-    }
-
-    fn sealed(&mut self, next: RecordSequence, bytes: usize) {
+        *tag = seal(&self.key, self.sequence, head, ciphertext)?;
         self.sequence = next;
         self.phase.records = self.phase.records.saturating_add(1);
-        self.phase.bytes = self.phase.bytes.saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX));
+        let bytes = u64::try_from(ciphertext.len()).unwrap_or(u64::MAX);
+        self.phase.bytes = self.phase.bytes.saturating_add(bytes);
+        Ok(())
     }
 
     /// Seals the key update into `record` and moves to the next key; the old one is wiped.

@@ -49,9 +49,9 @@ fn case(suite: Suite) -> Value {
 
 /// The last record holds bytes of a tensor and nothing else. Where it is sealed from and opened to does not show.
 fn bulk(sealer: &mut Sealer, opener: &mut Opener) -> Value {
-    let (mut plaintext, mut place) = (*b"bytes of a tensor", [0; 17]);
+    let (plaintext, mut place) = (*b"bytes of a tensor", [0; 17]);
     let mut record = vec![0; RECORD_HEADER_BYTES + plaintext.len() + TAG_BYTES];
-    sealer.seal_from(RecordKind::Bulk, (&mut plaintext[..]).into(), &mut record).unwrap();
+    sealer.seal_from(RecordKind::Bulk, plaintext[..].into(), &mut record).unwrap();
     let (head, body) = record.split_first_chunk().unwrap();
     let header = Header::parse(*head, Level::Records).unwrap();
     opener.open_into(header, body, (&mut place[..]).into(), NOW).unwrap();

@@ -10,4 +10,4 @@ mod mapping;
 mod memory;
 
 pub use memory::SharedMemory;
-pub use sealane_aead::VolatileSlice;
+pub use sealane_aead::{Plaintext, VolatileSlice};

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use sealane_arena::{SharedMemory, VolatileSlice};
+use sealane_arena::{Plaintext, SharedMemory, VolatileSlice};
 
 use super::budget::Grant;
 use super::limits::SEGMENT_STEP_BYTES;
@@ -47,6 +47,11 @@ impl Segment {
         self.memory.descriptor()
     }
 
+    /// `length` bytes from `offset` on, to be written.
+    pub(super) fn place(&self, offset: u64, length: usize) -> io::Result<VolatileSlice<'_>> {
+        self.memory.slice(offset, length)
+    }
+
     /// Writes all of `bytes` at `offset`.
     pub(super) fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         self.memory.write_at(offset, bytes)
@@ -54,8 +59,8 @@ impl Segment {
 }
 
 impl TensorSource for Segment {
-    fn bytes(&self, offset: u64, length: usize) -> io::Result<VolatileSlice<'_>> {
-        self.memory.slice(offset, length)
+    fn bytes(&self, offset: u64, length: usize) -> io::Result<Plaintext<'_>> {
+        self.memory.slice(offset, length).map(Plaintext::from)
     }
 }
 
@@ -78,8 +83,8 @@ impl Drop for Segment {
 pub(super) struct Nothing;
 
 impl TensorSource for Nothing {
-    fn bytes(&self, _: u64, length: usize) -> io::Result<VolatileSlice<'_>> {
-        if length == 0 { Ok((&mut [][..]).into()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+    fn bytes(&self, _: u64, length: usize) -> io::Result<Plaintext<'_>> {
+        if length == 0 { Ok([][..].into()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
     }
 }
 

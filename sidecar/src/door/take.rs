@@ -11,8 +11,8 @@ use tokio::sync::Notify;
 use super::budget::{Budget, Grant, Side};
 use super::extents::{Extents, aligned};
 use super::limits;
-use super::segment::{Nothing, Segment, SegmentIds, rounded};
-use crate::handoff::{NoSlot, SlotId, TakeArena, TensorSource};
+use super::segment::{Segment, SegmentIds, rounded};
+use crate::handoff::{NoSlot, SlotId, TakeArena};
 
 /// Where a slot lies, in the words of a `DELIVER` entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -273,8 +273,9 @@ impl TakeArena for TakeSegments {
             return Err(refused());
         }
         match &slot.segment {
-            Some(segment) => write(segment.bytes(slot.offset + offset, length)?),
-            None => write(Nothing.bytes(offset, length)?),
+            Some(segment) => write(segment.place(slot.offset + offset, length)?),
+            None if length == 0 => write((&mut [][..]).into()),
+            None => return Err(io::ErrorKind::UnexpectedEof.into()),
         }
         Ok(())
     }

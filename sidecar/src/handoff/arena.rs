@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use sealane_arena::VolatileSlice;
+use sealane_arena::{Plaintext, VolatileSlice};
 use tokio::sync::Notify;
 
 /// Where the bytes of parcels lie: a client's put segment, which it may write at any time.
@@ -12,7 +12,7 @@ pub trait TensorSource: Send + Sync + std::fmt::Debug {
     ///
     /// # Errors
     /// Some of them do not exist; the session then ends the lane.
-    fn bytes(&self, offset: u64, length: usize) -> io::Result<VolatileSlice<'_>>;
+    fn bytes(&self, offset: u64, length: usize) -> io::Result<Plaintext<'_>>;
 }
 
 /// A place for one arriving tensor in a [`TakeArena`].

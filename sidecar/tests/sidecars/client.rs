@@ -5,7 +5,7 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use sealane_arena::{SharedMemory, VolatileSlice};
+use sealane_arena::{Plaintext, SharedMemory, VolatileSlice};
 use sealane_sidecar::handoff::{
     Deliveries, Delivery, LaneError, LaneIncarnation, Lanes, NoSlot, Parcel, ReceiverLane, ReplicaId,
     SenderEvent, SenderEvents, SenderLane, Sequence, SlotId, Span, TakeArena, TensorHeader, TensorSource,
@@ -30,8 +30,8 @@ impl Memory {
 }
 
 impl TensorSource for Memory {
-    fn bytes(&self, offset: u64, length: usize) -> io::Result<VolatileSlice<'_>> {
-        self.0.slice(offset, length)
+    fn bytes(&self, offset: u64, length: usize) -> io::Result<Plaintext<'_>> {
+        self.0.slice(offset, length).map(Plaintext::from)
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use sealane_arena::{SharedMemory, VolatileSlice};
+use sealane_arena::{Plaintext, SharedMemory, VolatileSlice};
 use sealane_protocol::limits::BULK_BYTES_MAX;
 use sealane_sidecar::handoff::{
     Deliveries, NoSlot, Parcel, ReceiverLane, SenderEvent, SlotId, TakeArena, TensorSource, Turn,
@@ -116,8 +116,8 @@ impl Zeros {
 }
 
 impl TensorSource for Zeros {
-    fn bytes(&self, _: u64, length: usize) -> io::Result<VolatileSlice<'_>> {
-        self.0.slice(0, length)
+    fn bytes(&self, _: u64, length: usize) -> io::Result<Plaintext<'_>> {
+        self.0.slice(0, length).map(Plaintext::from)
     }
 }
 

@@ -125,10 +125,10 @@ impl Sender {
         offset: u64,
         length_max: u64,
     ) -> Result<(), SendError> {
-        let bytes = self.tensors.get_mut(&sequence).unwrap();
+        let bytes = &self.tensors[&sequence];
         let length = bytes.len() as u64;
-        let part = &mut bytes[offset as usize..(offset + length_max) as usize];
-        let sent = connection.send_bytes(self.stream, sequence, offset, part.into())?;
+        let part = &bytes[offset as usize..(offset + length_max) as usize];
+        let sent = connection.send_bytes(self.stream, sequence, offset, part)?;
         if offset + sent as u64 == length {
             self.sent.insert(sequence);
         }

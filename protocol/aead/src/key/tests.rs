@@ -58,7 +58,10 @@ fn lengths_that_differ_are_refused_before_a_byte_is_written() {
         for length in [9, 11] {
             let (mut shared, mut private) = ([1; 10], vec![2; length]);
             let plaintext = VolatileSlice::from(&mut shared[..]);
-            assert_eq!(key.seal_from(NONCE, ADDITIONAL, plaintext, &mut private), Err(AeadError::Length));
+            assert_eq!(
+                key.seal_from(NONCE, ADDITIONAL, plaintext.into(), &mut private),
+                Err(AeadError::Length)
+            );
             let opened = key.open_into(NONCE, ADDITIONAL, &private, &[0; TAG_BYTES], plaintext);
             assert_eq!(opened, Err(AeadError::Length));
             assert!(shared == [1; 10] && private == vec![2; length]);
@@ -94,7 +97,7 @@ fn nothing_beside_the_place_is_written() {
             memory[64..64 + length].fill(1);
             let slice = VolatileSlice::from(&mut memory[..]).slice(64, length).unwrap();
             let mut sealed = vec![0; length];
-            let tag = key.seal_from(NONCE, ADDITIONAL, slice, &mut sealed).unwrap();
+            let tag = key.seal_from(NONCE, ADDITIONAL, slice.into(), &mut sealed).unwrap();
             key.open_into(NONCE, ADDITIONAL, &sealed, &tag, slice).unwrap();
             assert!(memory[..64].iter().chain(&memory[64 + length..]).all(|byte| *byte == 0xee));
             assert!(memory[64..64 + length].iter().all(|byte| *byte == 1), "{algorithm:?} {length}");
@@ -126,7 +129,7 @@ fn plaintext_that_changes_while_it_is_sealed_hurts_nobody_else() {
                 let shared = unsafe { VolatileSlice::new(start, memory.len()) };
                 let mut private = vec![0xee; memory.len() + 128];
                 let sealed = &mut private[64..64 + memory.len()];
-                let tag = key.seal_from(NONCE, ADDITIONAL, shared, sealed).unwrap();
+                let tag = key.seal_from(NONCE, ADDITIONAL, shared.into(), sealed).unwrap();
                 assert_eq!(key.open_in_place(NONCE, ADDITIONAL, sealed, &tag), Ok(()), "{algorithm:?}");
                 let (before, rest) = private.split_at(64);
                 assert!(before.iter().chain(&rest[memory.len()..]).all(|byte| *byte == 0xee));
@@ -149,9 +152,9 @@ proptest! {
         let mut expected = plaintext.clone();
         let unique = Nonce::assume_unique_for_key(nonce);
         let tag = theirs.seal_in_place_separate_tag(unique, Aad::from(&additional), &mut expected).unwrap();
-        let mut shared = plaintext.clone();
+        let shared = plaintext.clone();
         let mut sealed = vec![0; plaintext.len()];
-        let made = ours.seal_from(nonce, &additional, (&mut shared[..]).into(), &mut sealed).unwrap();
+        let made = ours.seal_from(nonce, &additional, shared[..].into(), &mut sealed).unwrap();
         prop_assert_eq!((&sealed, made.as_ref()), (&expected, tag.as_ref()));
         let mut in_place = plaintext.clone();
         prop_assert_eq!(ours.seal_in_place(nonce, &additional, &mut in_place), Ok(made));

@@ -64,11 +64,10 @@ fn a_tensor_goes_from_memory_to_memory() {
         1_000_001,
     ] {
         let mut pair = Pair::connected();
-        let (mut source, mut memory) = (content(length), Memory::new(length));
+        let (source, mut memory) = (content(length), Memory::new(length));
         let mut offset = 0;
         while offset < length {
-            let rest = &mut source[offset..];
-            match pair.initiator.connection.send_bytes(STREAM, SEQUENCE, offset as u64, rest.into()) {
+            match pair.initiator.connection.send_bytes(STREAM, SEQUENCE, offset as u64, &source[offset..]) {
                 Ok(sent) => offset += sent,
                 Err(SendError::NoRoom) => carry(&mut pair, &mut memory),
                 Err(error) => panic!("{error}"),
@@ -86,10 +85,9 @@ fn a_tensor_goes_from_memory_to_memory() {
 #[test]
 fn few_bytes_share_a_record_with_other_frames() {
     let mut pair = Pair::connected();
-    let mut source = content(BULK_BYTES_MIN - 1);
+    let source = content(BULK_BYTES_MIN - 1);
     for sequence in 0..3 {
-        let sent =
-            pair.initiator.connection.send_bytes(STREAM, Sequence(sequence), 0, (&mut source[..]).into());
+        let sent = pair.initiator.connection.send_bytes(STREAM, Sequence(sequence), 0, &source[..]);
         assert_eq!(sent, Ok(BULK_BYTES_MIN - 1));
     }
     let flight = pair.flight(Who::Embedder);
@@ -102,8 +100,8 @@ fn few_bytes_share_a_record_with_other_frames() {
 #[test]
 fn who_has_no_place_gets_chunks() {
     let mut pair = Pair::connected();
-    let mut source = content(200_000);
-    pair.initiator.connection.send_bytes(STREAM, SEQUENCE, 7, (&mut source[..]).into()).unwrap();
+    let source = content(200_000);
+    pair.initiator.connection.send_bytes(STREAM, SEQUENCE, 7, &source[..]).unwrap();
     let flight = pair.flight(Who::Embedder);
     assert_eq!(
         split(&flight).iter().map(|record| record[0]).collect::<Vec<_>>(),
@@ -124,8 +122,8 @@ fn who_has_no_place_gets_chunks() {
 fn a_record_that_does_not_verify_leaves_zeros_and_ends_the_connection() {
     for at in [4, 5, 30_000, 4 + RECORD_PLAINTEXT_BYTES_MAX, 3 + RECORD_PLAINTEXT_BYTES_MAX + 16] {
         let mut pair = Pair::connected();
-        let mut source = content(3 * RECORD_PLAINTEXT_BYTES_MAX);
-        pair.initiator.connection.send_bytes(STREAM, SEQUENCE, 0, (&mut source[..]).into()).unwrap();
+        let source = content(3 * RECORD_PLAINTEXT_BYTES_MAX);
+        pair.initiator.connection.send_bytes(STREAM, SEQUENCE, 0, &source[..]).unwrap();
         let mut records = split(&pair.flight(Who::Embedder));
         records[2][at] ^= 1;
         let mut memory = Memory::new(source.len());
@@ -144,9 +142,9 @@ fn a_record_that_does_not_verify_leaves_zeros_and_ends_the_connection() {
 fn records_that_are_left_out_or_change_places_are_refused() {
     for order in [&[0, 2][..], &[0, 2, 1, 3], &[1], &[0, 1, 1], &[0, 1, 2, 4], &[2, 0]] {
         let mut pair = Pair::connected();
-        let mut source = content(3 * RECORD_PLAINTEXT_BYTES_MAX);
+        let source = content(3 * RECORD_PLAINTEXT_BYTES_MAX);
         let connection = &mut pair.initiator.connection;
-        connection.send_bytes(STREAM, SEQUENCE, 0, (&mut source[..]).into()).unwrap();
+        connection.send_bytes(STREAM, SEQUENCE, 0, &source[..]).unwrap();
         connection.send(&super::support::open_frame()).unwrap();
         let records = split(&pair.flight(Who::Embedder));
         assert_eq!(records.len(), 5);

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use sealane_attestation::binding::Role;
-use sealane_protocol::connection::{ChunkError, Connection, SendError, Sink};
+use sealane_protocol::connection::{Connection, FillError, SendError, Sink};
 use sealane_protocol::frame::{Frame, PipeId};
 use sealane_protocol::transfer::pipe::{PipeError, PipeReceiver, PipeSender, PipeTable};
 use sealane_types::Reason;
@@ -94,7 +94,7 @@ impl Pipe {
                     self.sender.sent(queued as u64);
                     self.outgoing.drain(..queued);
                 }
-                Err(ChunkError::Send(SendError::NoRoom)) => return,
+                Err(FillError::Send(SendError::NoRoom)) => return,
                 Err(other) => panic!("{other:?}"),
             }
         }

@@ -1,7 +1,7 @@
 //! Pipes through whole connections: two byte sequences each, whatever the ends do.
 
 use proptest::prelude::*;
-use sealane_protocol::connection::{ApiMisuse, ChunkError, ClosedBy, SendError};
+use sealane_protocol::connection::{ApiMisuse, ClosedBy, FillError, SendError};
 use sealane_protocol::frame::{Frame, PipeId};
 use sealane_protocol::handshake::Kind;
 use sealane_protocol::limits::{PIPE_WINDOW_BYTES, PIPES_MAX};
@@ -144,7 +144,7 @@ fn answers_have_room_when_data_has_none() {
             break error;
         }
     };
-    assert!(matches!(full, ChunkError::Send(SendError::NoRoom)));
+    assert!(matches!(full, FillError::Send(SendError::NoRoom)));
     assert!(!connection.has_room());
     connection.send(&Frame::PipeCredit { pipe: id, bytes_through: PIPE_WINDOW_BYTES }).unwrap();
     connection.send(&Frame::PipeReset { pipe: id, reason: Reason::Unspecified }).unwrap();
@@ -178,11 +178,11 @@ fn misuse_is_told_and_queues_nothing() {
     let connection = &mut pair.initiator.connection;
     assert_eq!(connection.send(&Frame::PipeData { pipe: id, bytes: b"" }), Err(wrong));
     let nothing = connection.send_pipe_data(id, 0, |space| Ok::<_, ()>(space.len()));
-    assert!(matches!(nothing, Err(ChunkError::Send(SendError::Misuse(ApiMisuse::InvalidFrame)))));
-    assert!(matches!(connection.send_pipe_data(id, 5, |_| Err(3)), Err(ChunkError::Source(3))));
+    assert!(matches!(nothing, Err(FillError::Send(SendError::Misuse(ApiMisuse::InvalidFrame)))));
+    assert!(matches!(connection.send_pipe_data(id, 5, |_| Err(3)), Err(FillError::Source(3))));
     for impossible in [0, 6] {
         let filled = connection.send_pipe_data(id, 5, |_| Ok::<_, ()>(impossible));
-        assert!(matches!(filled, Err(ChunkError::Send(SendError::Misuse(ApiMisuse::InvalidFrame)))));
+        assert!(matches!(filled, Err(FillError::Send(SendError::Misuse(ApiMisuse::InvalidFrame)))));
     }
     assert!(pair.flight(Who::Embedder).is_empty() && pair.flight(Who::Ranker).is_empty());
 }
@@ -198,7 +198,7 @@ fn no_pipe_is_carried_before_both_sides_are_verified_or_for_an_auditor() {
         let early = SendError::Misuse(ApiMisuse::NotEstablished);
         assert_eq!(connection.send(&Frame::PipeOpen(PipeId(0))), Err(early));
         let data = connection.send_pipe_data(PipeId(0), 5, |space| Ok::<_, ()>(space.len()));
-        assert!(matches!(data, Err(ChunkError::Send(SendError::Misuse(ApiMisuse::NotEstablished)))));
+        assert!(matches!(data, Err(FillError::Send(SendError::Misuse(ApiMisuse::NotEstablished)))));
     }
 }
 

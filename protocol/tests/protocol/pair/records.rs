@@ -6,7 +6,7 @@ use sealane_protocol::frame::Sequence;
 use sealane_protocol::record::RecordError;
 use sealane_types::Reason;
 
-use super::support::{Pair, STREAM, Seen, open_frame, taken_frame};
+use super::support::{Pair, STREAM, open_frame, taken_frame};
 use super::world::Who;
 
 /// Cuts a flight into its records.
@@ -26,12 +26,8 @@ fn five_records() -> (Pair, Vec<Vec<u8>>) {
     let mut pair = Pair::connected();
     let mut records = Vec::new();
     for index in 0..5 {
-        let fill = |space: &mut [u8]| {
-            space.fill(index);
-            Ok::<_, ()>(())
-        };
         let connection = &mut pair.initiator.connection;
-        connection.send_chunk(STREAM, Sequence(u64::from(index)), 0, 100, fill).unwrap();
+        connection.send_bytes(STREAM, Sequence(u64::from(index)), 0, &[index; 100][..]).unwrap();
         records.extend(split(&pair.flight(Who::Embedder)));
     }
     assert_eq!(records.len(), 5);
@@ -178,35 +174,6 @@ fn small_frames_share_a_record_and_wait_for_the_carrier() {
     pair.deliver(Who::Ranker, &first);
     pair.deliver(Who::Ranker, &second);
     assert_eq!(pair.responder.seen.0.len(), 201);
-}
-
-#[test]
-fn a_source_that_fails_leaves_no_trace() {
-    let mut pair = Pair::connected();
-    let connection = &mut pair.initiator.connection;
-    connection.send(&open_frame()).unwrap();
-    let failed = connection.send_chunk(STREAM, Sequence(0), 0, 5000, |space| {
-        space.fill(0xee);
-        Err("disk")
-    });
-    assert!(failed.is_err());
-    connection
-        .send_chunk(STREAM, Sequence(0), 0, 3, |space| {
-            space.copy_from_slice(b"abc");
-            Ok::<_, ()>(())
-        })
-        .unwrap();
-    pair.run();
-    let expected = Seen::Chunk { sequence: Sequence(0), offset: 0, bytes: b"abc".to_vec() };
-    assert_eq!(pair.responder.seen.0[1..], [expected]);
-}
-
-#[test]
-fn a_failing_first_chunk_leaves_an_empty_output() {
-    let mut pair = Pair::connected();
-    let failed = pair.initiator.connection.send_chunk(STREAM, Sequence(0), 0, 9, |_| Err("disk"));
-    assert!(failed.is_err());
-    assert!(pair.flight(Who::Embedder).is_empty());
 }
 
 proptest! {

@@ -2,7 +2,7 @@
 
 use sealane_protocol::connection::{ClosedBy, Fail};
 use sealane_protocol::frame::Sequence;
-use sealane_protocol::limits::PHASE_MICROS_MAX;
+use sealane_protocol::limits::{BULK_BYTES_MIN, PHASE_MICROS_MAX};
 use sealane_protocol::record::{RecordError, Rekey};
 use sealane_types::Reason;
 
@@ -14,9 +14,8 @@ fn with(rekey: Rekey) -> Pair {
     Pair::connected_of(Recipe { initiator: Box::new(move |local| local.rekey = rekey), ..Recipe::default() })
 }
 
-fn send_chunk(pair: &mut Pair, length: u64) {
-    let connection = &mut pair.initiator.connection;
-    connection.send_chunk(STREAM, Sequence(1), 0, length, |_| Ok::<_, ()>(())).unwrap();
+fn send_bytes(pair: &mut Pair, length: usize) {
+    pair.initiator.connection.send_bytes(STREAM, Sequence(1), 0, &vec![0; length][..]).unwrap();
     pair.run();
 }
 
@@ -25,7 +24,7 @@ fn by_bytes() {
     let mut pair = with(Rekey::new(100_000, 0, 0));
     let before = pair.initiator.connection.key_updates().0;
     for _ in 0..20 {
-        send_chunk(&mut pair, 60_000);
+        send_bytes(&mut pair, 60_000);
     }
     let (sent, _) = pair.initiator.connection.key_updates();
     assert_eq!(sent - before, 9, "two chunks a phase, the last one is still open");
@@ -38,7 +37,7 @@ fn by_records() {
     let mut pair = with(Rekey::new(0, 1, 0));
     let before = pair.initiator.connection.key_updates().0;
     for _ in 0..20 {
-        send_chunk(&mut pair, 10);
+        send_bytes(&mut pair, 10);
     }
     assert_eq!(pair.initiator.connection.key_updates().0 - before, 20);
     assert_eq!(pair.responder.seen.0.len(), 20);
@@ -48,7 +47,7 @@ fn by_records() {
 fn by_time() {
     let mut pair = with(Rekey::new(0, 0, 1_000_000));
     for _ in 0..4 {
-        send_chunk(&mut pair, 10);
+        send_bytes(&mut pair, 10);
         pair.advance(1_000_000);
         // Time reaches a connection with what its shell does anyway.
         pair.run();
@@ -94,10 +93,8 @@ fn keys_older_than_twice_the_interval_of_the_session_are_refused() {
 fn within_one_batch() {
     let mut pair = with(Rekey::new(0, 2, 0));
     let connection = &mut pair.initiator.connection;
-    let mut sent = 0;
     while connection.has_room() {
-        let data = connection.send_chunk(STREAM, Sequence(1), sent, 1 << 30, |_| Ok::<_, ()>(())).unwrap();
-        sent += data as u64;
+        connection.send_bytes(STREAM, Sequence(1), 0, &[0; BULK_BYTES_MIN - 1][..]).unwrap();
     }
     let flight = pair.flight(Who::Embedder);
     let updates = split(&flight).iter().filter(|record| record[0] == 4).count();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
-use sealane_arena::VolatileSlice;
+use sealane_arena::Plaintext;
 
 use super::fault::Fault;
 use super::limits;
@@ -105,7 +105,7 @@ impl Stored {
 }
 
 impl TensorSource for Stored {
-    fn bytes(&self, offset: u64, length: usize) -> io::Result<VolatileSlice<'_>> {
+    fn bytes(&self, offset: u64, length: usize) -> io::Result<Plaintext<'_>> {
         match &self.memory {
             Some((segment, base)) => {
                 segment.bytes(base.checked_add(offset).ok_or(io::ErrorKind::InvalidInput)?, length)

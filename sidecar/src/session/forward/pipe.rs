@@ -2,7 +2,7 @@
 
 use std::task::Waker;
 
-use sealane_protocol::connection::{ChunkError, Connection, SendError};
+use sealane_protocol::connection::{Connection, FillError, SendError};
 use sealane_protocol::frame::{Frame, PipeId};
 use sealane_protocol::transfer::pipe::{PipeError, PipeReceiver, PipeSender};
 use sealane_types::Reason;
@@ -178,13 +178,13 @@ impl Pipe {
                     self.sender.sent(bytes);
                     return Ok(Turn::Sent(bytes));
                 }
-                Err(ChunkError::Source(Moved::Ended)) => self.ended = true,
-                Err(ChunkError::Source(Moved::Blocked)) => {
+                Err(FillError::Source(Moved::Ended)) => self.ended = true,
+                Err(FillError::Source(Moved::Blocked)) => {
                     self.may_take = socket.is_readable(&self.readable);
                     return Ok(if self.may_take { Turn::Sent(0) } else { Turn::Idle });
                 }
-                Err(ChunkError::Source(_)) => return Err(Trouble::Pipe(Reason::LinkLost)),
-                Err(ChunkError::Send(error)) => return full(&error),
+                Err(FillError::Source(_)) => return Err(Trouble::Pipe(Reason::LinkLost)),
+                Err(FillError::Send(error)) => return full(&error),
             }
         }
         match connection.send(&Frame::PipeEnd { pipe: id, bytes: self.sender.total() }) {

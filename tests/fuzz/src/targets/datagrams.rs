@@ -148,13 +148,8 @@ impl Node {
     /// Once it may, a side sends some chunks.
     fn speak(&mut self) {
         while self.said < CHUNKS && self.end.connection.is_established() {
-            let said = self.said;
-            let fill = |space: &mut [u8]| {
-                space.fill(said);
-                Ok::<_, ()>(())
-            };
-            let connection = &mut self.end.connection;
-            let sent = connection.send_chunk(StreamId(1), Sequence(0), 0, CHUNK_BYTES as u64, fill).unwrap();
+            let bytes = [self.said; CHUNK_BYTES];
+            let sent = self.end.connection.send_bytes(StreamId(1), Sequence(0), 0, &bytes[..]).unwrap();
             assert_eq!(sent, CHUNK_BYTES);
             self.said += 1;
         }

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use sealane_arena::VolatileSlice;
+use sealane_arena::Plaintext;
 use sealane_protocol::handshake::{KeyExchange, Suite};
 use sealane_types::{Carrier, Cipher, Delivery, Dtype};
 
@@ -34,7 +34,7 @@ fn established() -> Phase {
 struct Nowhere;
 
 impl TensorSource for Nowhere {
-    fn bytes(&self, _: u64, _: usize) -> std::io::Result<VolatileSlice<'_>> {
+    fn bytes(&self, _: u64, _: usize) -> std::io::Result<Plaintext<'_>> {
         Err(std::io::ErrorKind::UnexpectedEof.into())
     }
 }
