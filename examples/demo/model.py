@@ -22,6 +22,7 @@ Array = npt.NDArray[np.float32]
 LAYERS = 6
 CUT = 3
 HEADS, HEAD_FEATURES = 12, 32
+FEATURES = HEADS * HEAD_FEATURES
 TOKENS_MAX = 128
 EPSILON = 1e-12
 _DTYPES = {"F32": np.float32, "I64": np.int64}
@@ -72,10 +73,10 @@ def _linear(x: Array, name: str) -> Array:
     return x @ _weights()[f"{name}.weight"].T + _weights()[f"{name}.bias"]
 
 
-def _normalize(x: Array, name: str) -> Array:
+def _normalize(x: Array, name: str, out: Array | None = None) -> Array:
     centred = x - x.mean(-1, keepdims=True)
     scaled = centred / np.sqrt(x.var(-1, keepdims=True) + EPSILON)
-    return scaled * _weights()[f"{name}.weight"] + _weights()[f"{name}.bias"]
+    return np.add(scaled * _weights()[f"{name}.weight"], _weights()[f"{name}.bias"], out=out)
 
 
 def _erf(x: Array) -> Array:
@@ -93,7 +94,7 @@ def _embed(tokens: npt.NDArray[np.int64]) -> Array:
     return _normalize(words + places + kinds, "embeddings.LayerNorm")
 
 
-def _layer(x: Array, index: int, bias: Array) -> Array:
+def _layer(x: Array, index: int, bias: Array, out: Array | None = None) -> Array:
     prefix = f"encoder.layer.{index}."
     batch, tokens, features = x.shape
 
@@ -108,19 +109,19 @@ def _layer(x: Array, index: int, bias: Array) -> Array:
     x = _normalize(_linear(context, f"{prefix}attention.output.dense") + x, f"{prefix}attention.output.LayerNorm")
     inner = _linear(x, f"{prefix}intermediate.dense")
     inner = inner * 0.5 * (1 + _erf(inner / np.float32(sqrt(2))))
-    return _normalize(_linear(inner, f"{prefix}output.dense") + x, f"{prefix}output.LayerNorm")
+    return _normalize(_linear(inner, f"{prefix}output.dense") + x, f"{prefix}output.LayerNorm", out)
 
 
 def _bias(mask: Array) -> Array:
     return ((1 - mask[:, None, None, :]) * np.float32(-1e9)).astype(np.float32)
 
 
-def first_half(tokens: npt.NDArray[np.int64], mask: Array) -> Array:
-    """Embeddings and layers 0 to 2: activations [B, S, H]."""
+def first_half(tokens: npt.NDArray[np.int64], mask: Array, out: Array | None = None) -> Array:
+    """Embeddings and layers 0 to 2: activations [B, S, H], computed into `out` if it is given."""
     x, bias = _embed(tokens), _bias(mask)
-    for index in range(CUT):
+    for index in range(CUT - 1):
         x = _layer(x, index, bias)
-    return x.astype(np.float32)
+    return _layer(x, CUT - 1, bias, out)
 
 
 def second_half(x: Array, mask: Array) -> Array:

@@ -232,6 +232,12 @@ class TestTorch:
         weights = torch.ones(3, requires_grad=True)
         assert through(pair, weights * 2).torch().tolist() == [2, 2, 2]
 
+    def test_a_ring_is_computed_into(self, pair: Pair) -> None:
+        torch = self.torch
+        out = pair[0].ring((2, 2), torch.float32).next(timeout=SECONDS)
+        torch.add(torch.ones(2, 2), 1, out=out)
+        assert through(pair, out).torch().tolist() == [[2, 2], [2, 2]]
+
     def test_what_cannot_be_sent(self, pair: Pair) -> None:
         torch = self.torch
         with pytest.raises(TypeError, match=r"\.cpu\(\)"):

@@ -3,20 +3,25 @@
 import sealane
 with sealane.connect() as door:
     lane = door.sender("activations")
-    lane.put(array, name="layer3")
+    ring = lane.ring((32, 384))
+    for batch in batches:
+        out = ring.next()
+        numpy.matmul(batch, weights, out=out)
+        lane.put(out)
     lane.close()
 with sealane.connect() as door:
     for tensor in door.receiver("activations"):
         tensor.numpy()
 """
 
-from .door import Door, Receiver, Sender, connect
+from .door import BufferRing, Door, Receiver, Sender, connect
 from .errors import Closed, Interrupted, NotReady, Refused, SealaneError, Timeout, Uncertain
 from .tensor import Tensor
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "BufferRing",
     "Closed",
     "Door",
     "Interrupted",

@@ -238,6 +238,11 @@ class PutArena:
         slot: Optional[Slot] = window.slot if window is not None else None
         return slot if slot is not None and size <= slot.reserved else None
 
+    def lent_bytes(self) -> int:
+        """What the application has, whether something was put from it or not."""
+        windows = [reference() for reference in self.lent.values()]
+        return sum(window.slot.reserved for window in windows if window is not None)
+
     def _idle(self) -> list[int]:
         self.collect()
         return [number for number, (_, extents) in self.parts.items() if extents.all_free()]
@@ -278,7 +283,8 @@ class PutArena:
         # A large tensor has a segment of its own: the largest one tells what is held.
         largest = max((extents.size for _, extents in self.parts.values()), default=0)
         limit = max(ARENA_USUAL_BYTES_MAX, TENSORS_HELD_WANTED * max(largest, size))
-        held = sum(extents.held() for _, extents in self.parts.values())
+        # What the application has is its own to bound: nothing gives it back but the application.
+        held = sum(extents.held() for _, extents in self.parts.values()) - self.lent_bytes()
         if needed <= largest and held + round_up(size, SLOT_ALIGNMENT) > limit:
             return None
         if total + needed > most:

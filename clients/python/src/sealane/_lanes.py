@@ -139,6 +139,10 @@ class SendingLane(Lane):
         self.under_way += pending.count
         self.next += pending.count
 
+    def is_under_way(self, slot: Slot) -> bool:
+        """Whether something that was put from there is not known to be taken."""
+        return any(pending.slot is slot for pending in self.untaken.values())
+
     def assign(self, sequence: int, tensors: int, replicas: bytes) -> None:
         """Where the sidecar sends a tensor or a whole run. What it shares out among replicas it names by its parts."""
         pending = self.untaken.get(sequence)

@@ -210,6 +210,14 @@ def _grow(core: Core, lane: SendingLane, size: int) -> None:
     if core.put_bytes() + needed > most or arena.refusal is not None:
         # Idle segments, of other lanes or too small for this tensor, may stand in its way.
         core.give_back_idle()
+    kept = arena.lent_bytes()
+    if kept + needed > most and not lane.untaken:
+        # Nobody but this application can change that.
+        raise Refused(
+            f"no room for {size} bytes: arrays of `empty` and of rings that this application keeps for `{lane.session}` take "
+            f"{kept} of the {most} that this pod may share for putting; keep less, or {MORE_MEMORY}",
+            "LimitExceeded",
+        )
     others = core.put_bytes() - arena.total
     if others + needed > most:
         held = f"the other lanes of this door hold {others} of the {most} bytes that this pod may share for putting"
@@ -271,9 +279,11 @@ def _move(core: Core, lane: SendingLane, pending: Pending, link: Optional[Link] 
 
 
 def empty(core: Core, lane: SendingLane, size: int) -> Operation[Any]:
-    """A window of shared memory for the application to fill."""
+    """A window of shared memory for the application to fill; none for no bytes."""
     lane.check()
     lane.raise_failure()
+    if size == 0:
+        return None
     try:
         slot = yield from _room(core, lane, size)
     except Expired:
@@ -284,6 +294,23 @@ def empty(core: Core, lane: SendingLane, size: int) -> Operation[Any]:
         address = ctypes.addressof(window)
         link.watch(window, (0, address), urgent=False)
     return window
+
+
+def reuse(core: Core, lane: SendingLane, window: Optional[Any], size: int) -> Operation[Any]:
+    """`window` once more, as soon as the sidecar reads nothing there any more. Another one where there is none yet, or where it
+    lies in memory that a restarted sidecar does not know: what is put from there is copied."""
+    try:
+        while window is not None and window.slot.arena is lane.arena and lane.is_under_way(window.slot):
+            lane.check()
+            lane.raise_failure()
+            yield WAIT
+    except Expired:
+        raise _untaken(core, lane, ()) from None
+    if window is not None and window.slot.arena is lane.arena:
+        lane.check()
+        lane.raise_failure()
+        return window
+    return (yield from empty(core, lane, size))
 
 
 def flush(core: Core, lane: SendingLane) -> Operation[None]:

@@ -25,7 +25,7 @@ from ._core import Core, Expired, Operation, Step, Work
 from ._lanes import ReceivingLane, SendingLane
 from ._link import Link
 from ._runs import Described
-from .door import OPEN_SECONDS, array_over, layout, path_of, prepare
+from .door import OPEN_SECONDS, RING_BUFFERS, Buffers, array_over, layout, path_of, prepare
 from .errors import SealaneError
 from .tensor import Tensor
 
@@ -300,11 +300,13 @@ class Sender(_Closing):
     ) -> Any:
         """As `sealane.Sender.empty`."""
         dimensions, element, size = layout(shape, dtype)
-        window = None
-        if size:
-            operation = _operations.empty(self._driver.core, self._lane, size)
-            window = await self._driver.run(operation, timeout, f"shared memory for `{self.session}`")
+        operation = _operations.empty(self._driver.core, self._lane, size)
+        window = await self._driver.run(operation, timeout, f"shared memory for `{self.session}`")
         return array_over(window, dimensions, dtype, element)
+
+    def ring(self, shape: Union[int, Sequence[int]], dtype: Any = "float32", *, buffers: int = RING_BUFFERS) -> BufferRing:
+        """As `sealane.Sender.ring`."""
+        return BufferRing(self._driver, self._lane, Buffers(shape, dtype, buffers))
 
     async def flush(self, *, timeout: Optional[float] = None) -> None:
         """As `sealane.Sender.flush`."""
@@ -332,6 +334,20 @@ class Sender(_Closing):
             await self.close()
         else:
             await self.abandon()
+
+
+class BufferRing:
+    """As `sealane.BufferRing`. A ring belongs to one task."""
+
+    def __init__(self, driver: _Driver, lane: SendingLane, buffers: Buffers) -> None:
+        self._driver = driver
+        self._lane = lane
+        self._buffers = buffers
+
+    async def next(self, *, timeout: Optional[float] = None) -> Any:
+        """As `sealane.BufferRing.next`."""
+        operation = self._buffers.next(self._driver.core, self._lane)
+        return await self._driver.run(operation, timeout, f"a buffer of `{self._lane.session}`")
 
 
 class Receiver(_Closing):

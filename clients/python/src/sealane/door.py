@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, Callable, Optional, TypeVar, Union
 
 from . import _arrays, _dtypes, _operations, _wire
-from ._core import Core
+from ._core import Core, Operation
 from ._lanes import ReceivingLane, SendingLane
 from ._runs import Described
 from .errors import SealaneError
@@ -22,6 +22,8 @@ H = TypeVar("H", bound="Union[Sender, Receiver]")
 DEFAULT_PATH = "/run/sealane/door.sock"
 #: How long lanes wait to open, in seconds.
 OPEN_SECONDS = 30.0
+#: How many buffers a ring has: one is filled while another is sent and a third is on its way.
+RING_BUFFERS = 4
 
 
 def path_of(path: Optional[Union[str, os.PathLike[str]]]) -> str:
@@ -125,7 +127,7 @@ class Sender:
         """Puts one tensor and returns its sequence. Waits while the receivers are slow, `timeout` seconds at most.
 
         `array` is a numpy array, a torch tensor on the CPU or anything that numpy reads, of any layout; bytes are
-        uint8. It is copied once, unless it comes from `empty`, so it may change afterwards.
+        uint8. It is copied once, so it may change afterwards, unless it comes from `empty` or a ring.
         Raises `Timeout`, `Refused` or `Closed`, TypeError or ValueError when it is no tensor, and `Uncertain` about
         earlier tensors, before anything of this call is put.
         """
@@ -149,13 +151,17 @@ class Sender:
         self, shape: Union[int, Sequence[int]], dtype: Any = "float32", *, timeout: Optional[float] = None
     ) -> Any:
         """An uninitialized array in shared memory: putting it copies nothing. A torch tensor when `dtype` is torch's,
-        else a numpy array. Do not write to it between `put` and `flush`; do not keep many."""
+        else a numpy array. Do not write to it between `put` and `flush`; do not keep many. For tensors of one shape, one
+        after the other, see `ring`."""
         dimensions, element, size = layout(shape, dtype)
-        window = None
-        if size:
-            operation = _operations.empty(self._core, self._lane, size)
-            window = self._core.run(operation, timeout, f"shared memory for `{self.session}`")
+        operation = _operations.empty(self._core, self._lane, size)
+        window = self._core.run(operation, timeout, f"shared memory for `{self.session}`")
         return array_over(window, dimensions, dtype, element)
+
+    def ring(self, shape: Union[int, Sequence[int]], dtype: Any = "float32", *, buffers: int = RING_BUFFERS) -> BufferRing:
+        """As many arrays as `empty` gives, used again and again, for whoever computes one tensor of this shape after the
+        other. More of them let the receivers lag further behind."""
+        return BufferRing(self._core, self._lane, Buffers(shape, dtype, buffers))
 
     def flush(self, *, timeout: Optional[float] = None) -> None:
         """Returns when the receivers' applications have taken everything put so far."""
@@ -193,6 +199,29 @@ class Sender:
             self.close()
         else:
             self.abandon()
+
+
+class BufferRing:
+    """Arrays in shared memory that are used in turn. A ring belongs to one thread, which puts each before its turn comes
+    again.
+
+        ring = lane.ring((32, 384))
+        for batch in batches:
+            out = ring.next()
+            numpy.matmul(batch, weights, out=out)
+            lane.put(out)
+    """
+
+    def __init__(self, core: Core, lane: SendingLane, buffers: Buffers) -> None:
+        self._core = core
+        self._lane = lane
+        self._buffers = buffers
+
+    def next(self, *, timeout: Optional[float] = None) -> Any:
+        """The array whose turn it is, with what was written there last, or uninitialized. Waits until the receivers have
+        taken what was put from it, `timeout` seconds at most; raises what `put` raises."""
+        operation = self._buffers.next(self._core, self._lane)
+        return self._core.run(operation, timeout, f"a buffer of `{self._lane.session}`")
 
 
 class Receiver:
@@ -275,6 +304,28 @@ def layout(shape: Union[int, Sequence[int]], dtype: Any) -> tuple[tuple[int, ...
         raise ValueError(f"a tensor has at most {_wire.RANK_MAX} dimensions, this one {len(dimensions)}")
     element = _dtypes.of(dtype)
     return dimensions, element, _arrays.nbytes(element, dimensions)
+
+
+class Buffers:
+    """The arrays of a ring."""
+
+    def __init__(self, shape: Union[int, Sequence[int]], dtype: Any, count: int) -> None:
+        self._dimensions, self._element, self._size = layout(shape, dtype)
+        self._dtype = dtype
+        if operator.index(count) < 1:
+            raise ValueError(f"a ring has at least one buffer, not {count}")
+        #: Each with what it is an array over; none until it is wanted.
+        self._arrays: list[tuple[Optional[Any], Any]] = [(None, None)] * operator.index(count)
+        self._turn = 0
+
+    def next(self, core: Core, lane: SendingLane) -> Operation[Any]:
+        window, array = self._arrays[self._turn]
+        wanted = yield from _operations.reuse(core, lane, window, self._size)
+        if array is None or wanted is not window:
+            array = array_over(wanted, self._dimensions, self._dtype, self._element)
+            self._arrays[self._turn] = wanted, array
+        self._turn = (self._turn + 1) % len(self._arrays)
+        return array
 
 
 def _dimensions(shape: Union[int, Sequence[int]]) -> tuple[int, ...]:
