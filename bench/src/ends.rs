@@ -1,4 +1,4 @@
-//! Two Python processes that are connected, by a lane or by TCP, and what they are told to do.
+//! Two Python processes that are connected, by a lane or by what a user could take in its place, and what they are told to do.
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -7,19 +7,29 @@ use std::time::Duration;
 use anyhow::Result;
 
 use crate::bench::Programs;
-use crate::programs::{Route, Script, Sidecars, Task};
+use crate::programs::{Material, Relay, Route, Script, Sidecars, Task, TlsRelays};
 use crate::world::Session;
 
 /// Messages of a first, thorough burst.
 const THOROUGH: u64 = 8;
+const LOCALHOST: &str = "127.0.0.1";
 
 /// See the module's documentation.
 pub(crate) struct Ends<'a> {
     /// The one that puts or asks.
     first: RefCell<Script>,
     second: RefCell<Script>,
-    /// What lies between them, if not the network alone.
-    sidecars: Option<&'a Sidecars>,
+    between: Between<'a>,
+    /// What the first one says of itself: versions, the cipher.
+    pub(crate) words: String,
+}
+
+/// What lies between the two.
+enum Between<'a> {
+    /// The network alone.
+    Nothing,
+    Sidecars(&'a Sidecars),
+    Relays(TlsRelays),
 }
 
 /// How a task went.
@@ -36,20 +46,23 @@ pub(crate) struct Done {
 impl<'a> Ends<'a> {
     /// One puts tensors, the other takes them.
     pub(crate) fn lane(programs: &Programs, route: &Route, sidecars: &'a Sidecars) -> Result<Self> {
-        let session = Session::Measured.name();
-        Self::through(programs, route, sidecars, ["lane-put", "lane-take"], &[session])
+        Self::through(programs, route, sidecars, ["put", "take"], &[Session::Measured])
+    }
+
+    /// One puts what lies in the lane's memory already, in a session of its own.
+    pub(crate) fn in_place(programs: &Programs, route: &Route, sidecars: &'a Sidecars) -> Result<Self> {
+        Self::through(programs, route, sidecars, ["empty", "take"], &[Session::InPlace])
     }
 
     /// One puts a tensor and takes the answer, again and again.
     pub(crate) fn asking_lane(programs: &Programs, route: &Route, sidecars: &'a Sidecars) -> Result<Self> {
-        let sessions = [Session::Asked.name(), Session::Answered.name()];
-        Self::through(programs, route, sidecars, ["lane-ask", "lane-echo"], &sessions)
+        let sessions = [Session::Asked, Session::Answered];
+        Self::through(programs, route, sidecars, ["ask", "echo"], &sessions)
     }
 
     /// One opens a lane for every tensor, the other takes them all.
     pub(crate) fn streams(programs: &Programs, route: &Route, sidecars: &'a Sidecars) -> Result<Self> {
-        let session = Session::Measured.name();
-        Self::through(programs, route, sidecars, ["lane-streams", "lane-take"], &[session])
+        Self::through(programs, route, sidecars, ["streams", "take"], &[Session::Measured])
     }
 
     fn through(
@@ -57,38 +70,72 @@ impl<'a> Ends<'a> {
         route: &Route,
         sidecars: &'a Sidecars,
         [first, second]: [&str; 2],
-        sessions: &[&str],
+        sessions: &[Session],
     ) -> Result<Self> {
         let [from, to] = &route.hosts;
+        let names: Vec<_> = sessions.iter().map(|session| session.name()).collect();
         let start = |host, role, door: &Path| {
             let door = door.to_string_lossy();
-            Script::start(programs, host, &[&[role, &*door], sessions].concat())
+            Script::start(programs, host, &[&["lane", role, &*door], &names[..]].concat())
         };
         let mut second = start(to, second, &sidecars.receiver.door)?;
         let mut first = start(from, first, &sidecars.sender.door)?;
         second.ready()?;
-        first.ready()?;
-        Ok(Self { first: first.into(), second: second.into(), sidecars: Some(sidecars) })
+        let words = first.ready()?;
+        Ok(Self { first: first.into(), second: second.into(), between: Between::Sidecars(sidecars), words })
     }
 
     /// The same over a plain TCP connection.
     pub(crate) fn plain(programs: &Programs, route: &Route) -> Result<Self> {
-        Self::over_tcp(programs, route, ["plain-put", "plain-take"])
+        Self::over_tcp(programs, route, ("tcp", ["put", "take"]), &[])
     }
 
     /// See [`Self::plain`].
     pub(crate) fn asking_plain(programs: &Programs, route: &Route) -> Result<Self> {
-        Self::over_tcp(programs, route, ["plain-ask", "plain-echo"])
+        Self::over_tcp(programs, route, ("tcp", ["ask", "echo"]), &[])
     }
 
-    fn over_tcp(programs: &Programs, route: &Route, [first, second]: [&str; 2]) -> Result<Self> {
+    /// Over a connection that a Python library seals.
+    pub(crate) fn sealed(
+        programs: &Programs,
+        route: &Route,
+        module: &str,
+        material: &Material,
+    ) -> Result<Self> {
+        let folder = material.path().to_string_lossy();
+        Self::over_tcp(programs, route, (module, ["put", "take"]), &[&*folder])
+    }
+
+    fn over_tcp(
+        programs: &Programs,
+        route: &Route,
+        (module, [first, second]): (&str, [&str; 2]),
+        more: &[&str],
+    ) -> Result<Self> {
         let [from, to] = &route.hosts;
         let host = to.address.to_string();
-        let mut second = Script::start(programs, to, &[second, &host])?;
+        let mut second = Script::start(programs, to, &[&[module, second, &host], more].concat())?;
         let port = second.ready()?;
-        let mut first = Script::start(programs, from, &[first, &host, &port])?;
+        let mut first = Script::start(programs, from, &[&[module, first, &host, &port], more].concat())?;
+        let words = first.ready()?;
+        Ok(Self { first: first.into(), second: second.into(), between: Between::Nothing, words })
+    }
+
+    /// Over a plain connection that two programs seal on its way.
+    pub(crate) fn relayed(
+        programs: &Programs,
+        route: &Route,
+        relay: Relay,
+        material: &Material,
+    ) -> Result<Self> {
+        let [from, to] = &route.hosts;
+        let mut second = Script::start(programs, to, &["tcp", "take", LOCALHOST])?;
+        let relays = TlsRelays::start(relay, route, material, second.ready()?.parse()?)?;
+        let port = relays.near.port().to_string();
+        let mut first = Script::start(programs, from, &["tcp", "put", LOCALHOST, &port])?;
         first.ready()?;
-        Ok(Self { first: first.into(), second: second.into(), sidecars: None })
+        let (between, words) = (Between::Relays(relays), relay.version()?);
+        Ok(Self { first: first.into(), second: second.into(), between, words })
     }
 
     /// Lets both do their part of `task`.
@@ -118,8 +165,12 @@ impl<'a> Ends<'a> {
     }
 
     fn processor_seconds(&self) -> Result<f64> {
-        let sidecars = self.sidecars.map_or(Ok(0.0), Sidecars::processor_seconds)?;
+        let between = match &self.between {
+            Between::Nothing => 0.0,
+            Between::Sidecars(sidecars) => sidecars.processor_seconds()?,
+            Between::Relays(relays) => relays.processor_seconds()?,
+        };
         let [first, second] = [&self.first, &self.second].map(|end| end.borrow().processor_seconds());
-        Ok(sidecars + first? + second?)
+        Ok(between + first? + second?)
     }
 }

@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 
 pub(crate) const NAMESPACE: &str = "bench";
 pub(crate) const SESSION: &str = "measured";
+const IN_PLACE: &str = "in-place";
 const ASKED: &str = "asked";
 const ANSWERED: &str = "answered";
 const FORWARDED: &str = "forwarded";
@@ -66,6 +67,8 @@ impl Who {
 pub(crate) enum Session {
     /// A stream from the sender to the receiver.
     Measured,
+    /// Another one, for tensors that are put in place.
+    InPlace,
     /// Another one, whose tensors are answered.
     Asked,
     /// A stream from the receiver to the sender.
@@ -78,6 +81,7 @@ impl Session {
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Measured => SESSION,
+            Self::InPlace => IN_PLACE,
             Self::Asked => ASKED,
             Self::Answered => ANSWERED,
             Self::Forwarded { .. } => FORWARDED,
@@ -87,7 +91,7 @@ impl Session {
     /// Who sends, and dials.
     pub(crate) const fn from(self) -> Who {
         match self {
-            Self::Measured | Self::Asked | Self::Forwarded { .. } => Who::Sender,
+            Self::Measured | Self::InPlace | Self::Asked | Self::Forwarded { .. } => Who::Sender,
             Self::Answered => Who::Receiver,
         }
     }
@@ -216,7 +220,9 @@ fn rule(session: Session) -> Value {
     let from = session.from();
     let mut rule = json!({"name": session.name(), "from": from.peer(), "to": from.other().peer()});
     match session {
-        Session::Measured | Session::Asked | Session::Answered => rule["stream"] = json!({}),
+        Session::Measured | Session::InPlace | Session::Asked | Session::Answered => {
+            rule["stream"] = json!({})
+        }
         Session::Forwarded { target } => rule["forward"] = json!({"targets": [target]}),
     }
     rule

@@ -12,13 +12,18 @@ use anyhow::{Context, Result, ensure};
 
 use crate::{
     process::{check, require},
-    progress::step,
+    progress::{print, step},
+    python,
 };
 
 /// Fat LTO, one code generation unit, no debug assertions, no instruction beyond the architecture's baseline: the
 /// programs choose at run time, as the ones in images do.
 const PROFILE: &str = "measured";
 const PROFILE_MEANS: &str = "measured: optimised, fat LTO, portable (no target-cpu)";
+
+/// The interpreter of the suite `lane`, with the libraries that are its peers.
+const PYTHON: &str = "SEALANE_BENCH_PYTHON";
+const REQUIREMENTS: &str = "bench/requirements.txt";
 
 const SIDECAR: &str = "sealane-sidecar-sim";
 const BENCH: &str = "sealane-bench";
@@ -62,6 +67,15 @@ pub fn run(root: &Path, options: &Options) -> Result<()> {
     let beside = program.with_file_name(facts::FILE);
     fs::write(&beside, facts).with_context(|| format!("writing {}", beside.display()))?;
     let mut bench = Command::new(&program);
+    if std::env::var_os(PYTHON).is_none() {
+        let peers = step("Installing what Python programs would take in place of a lane", || {
+            python::environment(root, REQUIREMENTS)
+        });
+        match peers {
+            Ok(python) => _ = bench.env(PYTHON, python),
+            Err(error) => print(&format!("without them: {error:#}; their rows say so")),
+        }
+    }
     bench.arg("run").arg(if options.full { "--full" } else { "--quick" });
     bench.arg("--out").arg(root.join(&options.out));
     if options.native || options.full {

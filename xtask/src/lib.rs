@@ -18,6 +18,7 @@ pub mod model;
 pub mod oci;
 pub mod process;
 pub mod progress;
+mod python;
 pub mod removals;
 pub mod target;
 pub mod test;

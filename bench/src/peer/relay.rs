@@ -2,10 +2,12 @@
 //! bytes.
 
 use std::io::{self, Read as _, Write as _};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::thread::{Builder, JoinHandle};
 
 use anyhow::Result;
+
+use crate::programs::Route;
 
 /// The name that a row's id carries.
 pub(crate) const NAME: &str = "relay";
@@ -21,15 +23,17 @@ pub(crate) struct Relays {
 }
 
 impl Relays {
-    /// Two relays before `target`, for one connection.
-    pub(crate) fn start(target: SocketAddr) -> Result<Self> {
-        let (mut address, mut threads) = (target, Vec::new());
-        for place in ["far", "near"] {
-            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-            let (next, own) = (address, listener.local_addr()?);
+    /// One relay on each host, for one connection to `target`, a port of the receiving host's loopback.
+    pub(crate) fn start(route: &Route, target: u16) -> Result<Self> {
+        let [here, there] = &route.hosts;
+        let local = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let (mut address, mut threads) = (SocketAddr::new(local, target), Vec::new());
+        for (place, host, own) in [("far", there, there.address), ("near", here, local)] {
+            let listener = host.visit(|| Ok(TcpListener::bind((own, 0))?))?;
+            let (host, next, own) = (host.clone(), address, listener.local_addr()?);
             let work = move || {
                 // Whoever reads behind it learns of an error by the end of its stream.
-                let _ = relay(&listener, next);
+                let _ = host.visit(|| Ok(relay(&listener, next)?));
             };
             threads.push(Builder::new().name(format!("relay-{place}")).spawn(work)?);
             address = own;

@@ -18,7 +18,7 @@ const TICKS_PER_SECOND: f64 = 100.0;
 pub(crate) const KEY: &str = "SEALANE_BENCH_KEY";
 
 /// A command for `program`, which inherits everything but the key.
-pub(super) fn command(program: impl AsRef<OsStr>) -> Command {
+pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
     command.env_remove(KEY);
     command

@@ -1,5 +1,6 @@
 //! The network between two sidecars: two network namespaces and a veth pair with the MTU of ordinary Ethernet, or
-//! loopback where namespaces cannot be made.
+//! loopback where namespaces cannot be made. TCP in namespaces runs under one congestion control, whatever the node's is: BBR
+//! paces a plain connection with timers and slows it to a third, so that what is compared to it would look fast.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
@@ -18,6 +19,10 @@ const ADDRESSES: [Ipv4Addr; 2] = [Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::new(192
 /// The MTU of ordinary Ethernet, and of jumbo frames.
 pub(crate) const ETHERNET_MTU: u32 = 1_500;
 pub(crate) const JUMBO_MTU: u32 = 9_000;
+/// Of every TCP connection in our namespaces: a kernel has it without a module, and lets any program choose it.
+pub(crate) const CONGESTION: &str = "reno";
+/// What the connections of a network namespace begin with.
+const CONGESTION_FILE: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
 /// Beginning of our namespaces' names; the process that made one follows, and how many it had made before.
 const PREFIX: &str = "sealane-bench-";
 
@@ -96,12 +101,25 @@ impl Route {
     }
 
     pub(crate) fn loopback(why: &str) -> Self {
-        let note = if why.is_empty() { "loopback".to_owned() } else { format!("loopback: {why}") };
+        let place = if why.is_empty() { "loopback".to_owned() } else { format!("loopback: {why}") };
+        let note =
+            format!("{place}, {}", congestion().unwrap_or_else(|_| "unknown congestion control".to_owned()));
         Self { hosts: [Host::local(), Host::local()], note, _namespaces: Vec::new() }
     }
 
     /// Two network namespaces and a veth of this MTU between them.
     pub(crate) fn namespaces(mtu: u32) -> Result<Self> {
+        let mut route = Self::as_the_node_has_it(mtu)?;
+        let choose = |host: &Host| host.visit(|| Ok(fs::write(CONGESTION_FILE, CONGESTION)?));
+        // Where it cannot be chosen, rows are under the node's, and say so.
+        if route.hosts.iter().all(|host| choose(host).is_ok()) {
+            route.note = format!("two network namespaces, veth, MTU {mtu}, {CONGESTION}");
+        }
+        Ok(route)
+    }
+
+    /// The same under the node's own congestion control.
+    pub(crate) fn as_the_node_has_it(mtu: u32) -> Result<Self> {
         static MADE: AtomicU32 = AtomicU32::new(0);
         if !rustix::process::geteuid().is_root() {
             bail!("they need root");
@@ -128,8 +146,15 @@ impl Route {
         let [here, there] = places;
         let host = |address: Ipv4Addr, place| Host { address: address.into(), place: Some(place) };
         let hosts = [host(ADDRESSES[0], here), host(ADDRESSES[1], there)];
-        Ok(Self { hosts, note: format!("two network namespaces, veth, MTU {mtu}"), _namespaces: made })
+        let note = format!("two network namespaces, veth, MTU {mtu}, {}", hosts[0].visit(congestion)?);
+        Ok(Self { hosts, note, _namespaces: made })
     }
+}
+
+/// What this thread's connections begin with.
+pub(crate) fn congestion() -> Result<String> {
+    let read = fs::read_to_string(CONGESTION_FILE).context("reading the congestion control")?;
+    Ok(read.trim().to_owned())
 }
 
 /// A namespace that is removed with its value; devices in it go too.

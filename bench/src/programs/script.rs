@@ -1,14 +1,27 @@
 //! The Python ends: applications as users write them. One process per end; it reads a task per line and answers each
-//! with a line.
+//! with a line. What is compared with a lane is a file of its own.
+
+use std::fs;
 
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
+use tempfile::TempDir;
 
 use super::dialogue::Dialogue;
 use crate::bench::Programs;
 use crate::programs::Host;
 
-const SOURCE: &str = include_str!("script/ends.py");
+const SOURCES: [(&str, &str); 9] = [
+    ("ends.py", include_str!("script/ends.py")),
+    ("common.py", include_str!("script/common.py")),
+    ("arrivals.py", include_str!("script/arrivals.py")),
+    ("lane.py", include_str!("script/lane.py")),
+    ("tcp.py", include_str!("script/tcp.py")),
+    ("tls.py", include_str!("script/tls.py")),
+    ("curve.py", include_str!("script/curve.py")),
+    ("grpc_tls.py", include_str!("script/grpc_tls.py")),
+    ("flight_tls.py", include_str!("script/flight_tls.py")),
+];
 
 /// What an end does next: `count` messages of `bytes` bytes.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
@@ -35,32 +48,42 @@ pub(crate) struct Told {
 }
 
 #[derive(Debug)]
-pub(crate) struct Script(Dialogue);
+pub(crate) struct Script {
+    dialogue: Dialogue,
+    /// Its sources.
+    _folder: TempDir,
+}
 
 impl Script {
-    /// Starts an end on `host`; it says a word when it is connected.
+    /// Starts an end on `host`: a module of the sources, a function there, and its arguments.
     pub(crate) fn start(programs: &Programs, host: &Host, arguments: &[&str]) -> Result<Self> {
+        let folder = tempfile::Builder::new().prefix("sealane-bench-ends-").tempdir()?;
+        for (name, source) in SOURCES {
+            fs::write(folder.path().join(name), source)?;
+        }
         let mut command = host.command(&programs.python);
         // Nothing may be written into the source tree.
-        command.args(["-B", "-c", SOURCE]).args(arguments).env("PYTHONPATH", &programs.client);
-        Dialogue::start("a Python end", &mut command).map(Self)
+        command.arg("-B").arg(folder.path().join("ends.py")).args(arguments);
+        command.env("PYTHONPATH", &programs.client);
+        let dialogue = Dialogue::start("a Python end", &mut command)?;
+        Ok(Self { dialogue, _folder: folder })
     }
 
     /// Waits until the end is connected, and returns what it says of itself: its port, if it listens.
     pub(crate) fn ready(&mut self) -> Result<String> {
-        self.0.greeting()
+        self.dialogue.greeting()
     }
 
     pub(crate) fn order(&mut self, task: Task) -> Result<()> {
-        self.0.tell(&task)
+        self.dialogue.tell(&task)
     }
 
     pub(crate) fn told(&mut self) -> Result<Told> {
-        self.0.hear()
+        self.dialogue.hear()
     }
 
     /// Seconds that it has used of all cores so far.
     pub(crate) fn processor_seconds(&self) -> Result<f64> {
-        self.0.child().processor_seconds()
+        self.dialogue.child().processor_seconds()
     }
 }

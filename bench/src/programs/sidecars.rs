@@ -172,14 +172,16 @@ fn entry(session: Session, who: Who, others: &[SocketAddr], forward: SocketAddr)
         Session::Forwarded { target } => {
             entry["forward"] = json!({"listen": forward.port(), "target": target});
         }
-        Session::Measured | Session::Asked | Session::Answered => entry["delivery"] = json!("RoundRobin"),
+        Session::Measured | Session::InPlace | Session::Asked | Session::Answered => {
+            entry["delivery"] = json!("RoundRobin");
+        }
     }
     entry
 }
 
 impl Host {
     /// An address of this host that nobody listens at.
-    fn free_address(&self) -> SocketAddr {
+    pub(super) fn free_address(&self) -> SocketAddr {
         SocketAddr::new(self.address, free_port())
     }
 }
@@ -197,7 +199,7 @@ fn free_port() -> u16 {
     }
 }
 
-fn tail(log: &Path) -> String {
+pub(super) fn tail(log: &Path) -> String {
     let text = fs::read_to_string(log).unwrap_or_default();
     let lines: Vec<_> = text.lines().collect();
     lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n")

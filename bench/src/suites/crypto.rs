@@ -1,6 +1,6 @@
 //! W18–W30, P1–P3: the primitives under everything else, through the same calls as the product's.
 
-mod aead;
+pub(in crate::suites) mod aead;
 mod keys;
 mod noise;
 

@@ -165,8 +165,8 @@ impl Lane {
         let [from, to] = &route.hosts;
         let (sending, receiving) =
             (sidecars.sender.door.to_string_lossy(), sidecars.receiver.door.to_string_lossy());
-        let mut take = Script::start(programs, to, &["lane-take", &receiving, SESSION])?;
-        let mut put = Script::start(programs, from, &["lane-put", &sending, SESSION])?;
+        let mut take = Script::start(programs, to, &["lane", "take", &receiving, SESSION])?;
+        let mut put = Script::start(programs, from, &["lane", "put", &sending, SESSION])?;
         take.ready()?;
         put.ready()?;
         let lane = Self { put: RefCell::new(put), take: RefCell::new(take) };

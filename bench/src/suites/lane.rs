@@ -1,129 +1,64 @@
-//! Python client to Python client through two sidecars, against what Python gets out of a plain TCP connection on the
-//! same path.
+//! Python client to Python client through two sidecars, against what a user could take in its place on the same path.
 
+mod bulk;
+mod rivals;
 mod small;
 
 use std::cell::RefCell;
-use std::time::Duration;
-
-use anyhow::Result;
 
 use crate::bench::{Bench, Ran};
-use crate::contest::{Caption, Contender, Contest, Sample, Series};
+use crate::contest::{Caption, Contest, Sample};
 use crate::ends::{Done, Ends};
 use crate::plan::{Level, Suite};
-use crate::programs::{Route, Sidecar, Sidecars, Task};
-use crate::row::{Better, RowId, Subject, Unit};
+use crate::programs::{ETHERNET_MTU, Route, Sidecar, Sidecars, Task};
+use crate::row::{Better, Missing, RowId, Unit};
 use crate::world::{Session, World};
 
-/// Bytes of a tensor.
-const CASES: [usize; 2] = [1_048_576, 8_388_608];
-/// How much of plain TCP's speed must be left.
-const LIMIT: f64 = 0.8;
-const PEER: &str = "Python sendall(memoryview) and recv_into";
-/// Messages of a first burst that is timed, to see how many make a sample.
-const FIRST: u64 = 8;
 /// A gigabyte in tensors of so many bytes.
 const GIGABYTE: u64 = 1 << 30;
 const PART_BYTES: usize = 8_388_608;
 
 pub(super) fn run(bench: &mut Bench<'_>) -> Ran {
-    let bulk = CASES.iter().flat_map(|bytes| bulk_ids(*bytes));
-    let ids: Vec<_> = bulk.chain(small::ids()).chain([gigabyte_id()]).collect();
-    if !bench.wants_any(&ids) {
-        return Ok(());
+    let ids: Vec<_> = bulk::ids().into_iter().chain(small::ids()).chain([gigabyte_id()]).collect();
+    if bench.wants_any(&ids) {
+        bench.measuring(&ids[0]);
+        let route = Route::best();
+        let sessions = [Session::Measured, Session::InPlace, Session::Asked, Session::Answered];
+        let world = World::with_sessions(&sessions)?;
+        let mut sidecars = Sidecars::start(&bench.programs.sidecar, &world, &route)?;
+        measure(bench, &route, &sidecars).map_err(|error| sidecars.explain(error))?;
     }
-    bench.measuring(&ids[0]);
-    let route = Route::best();
-    let world = World::with_sessions(&[Session::Measured, Session::Asked, Session::Answered])?;
-    let mut sidecars = Sidecars::start(&bench.programs.sidecar, &world, &route)?;
-    measure(bench, &route, &sidecars).map_err(|error| sidecars.explain(error))
+    under_the_default(bench)
 }
 
 fn measure(bench: &mut Bench<'_>, route: &Route, sidecars: &Sidecars) -> Ran {
     let lane = Ends::lane(&bench.programs, route, sidecars)?;
-    let plain = Ends::plain(&bench.programs, route)?;
-    for bytes in CASES {
-        bulk(bench, &route.note, (&lane, &plain), bytes)?;
-    }
+    bulk::run(bench, route, sidecars, &lane)?;
     gigabyte(bench, &route.note, &lane, sidecars)?;
     small::run(bench, route, &lane, sidecars)
 }
 
-/// The speed, and what it costs.
-fn bulk_ids(bytes: usize) -> [RowId; 2] {
-    [RowId::new("lane", bytes).beside("tcp"), RowId::new("lane", format!("{bytes}-cpu"))]
-}
-
-fn bulk(bench: &mut Bench<'_>, path: &str, (lane, plain): (&Ends<'_>, &Ends<'_>), bytes: usize) -> Ran {
-    let [id, cpu_id] = bulk_ids(bytes);
-    if !bench.wants_any([&id, &cpu_id]) {
+/// The same under the congestion control that the node has, which no row of a fair comparison uses.
+fn under_the_default(bench: &mut Bench<'_>) -> Ran {
+    if !bench.wants_any(&bulk::default_ids()) {
         return Ok(());
     }
-    bench.measuring(&id);
-    let target = bench.plan.lane_sample;
-    let (first, second) = (Burst::new(lane, bytes, target)?, Burst::new(plain, bytes, target)?);
-    let (warmups, rounds) = (bench.plan.warmups, bench.plan.rounds);
-    let contest = Contest::hold(warmups, rounds, [first.contender(), second.contender()])?;
-    let [ours, theirs] = &contest.series;
-    let caption = |id, name, unit, better, limits, note| Caption {
-        id,
-        suite: Suite::Lane.word(),
-        name,
-        unit,
-        better,
-        peer: Some(PEER.to_owned()),
-        limits,
-        doubt: None,
-        note,
+    let route = match Route::as_the_node_has_it(ETHERNET_MTU) {
+        Ok(route) => route,
+        Err(error) => {
+            for id in bulk::default_ids() {
+                let why = format!(
+                    "no network namespaces ({error:#}): all rows are under the node's congestion control"
+                );
+                bench.missing(Missing::new(&id.0, why));
+            }
+            return Ok(());
+        }
     };
-    let name = format!("{bytes} B from a Python client to another through two sidecars");
-    let limits = vec![(Subject::Ratio, LIMIT)];
-    let note = format!("{path}; four processes share this machine's cores with the network");
-    let row = caption(id, name, Unit::GigabytesPerSecond, Better::Higher, limits, note);
-    bench.row(row.row(ours, Some(theirs), &contest.control));
-    let name = format!("time that all processes use of all cores for a byte, in tensors of {bytes} B");
-    let note = "two clients and two sidecars, against two clients; in hundredths of a second per burst, and without what \
-                the network does by itself";
-    let row = caption(cpu_id, name, Unit::NanosecondsPerByte, Better::Lower, Vec::new(), note.to_owned());
-    let (ours, theirs) = (first.processor_series(rounds), second.processor_series(rounds));
-    bench.row(row.row(&ours, Some(&theirs), &contest.control));
-    Ok(())
-}
-
-/// Bursts of about the wanted duration.
-struct Burst<'a> {
-    ends: &'a Ends<'a>,
-    task: Task,
-    /// What the first burst, of which every byte was compared, showed.
-    wrong: RefCell<Option<String>>,
-    /// Nanoseconds per byte of every burst so far.
-    processor: RefCell<Vec<f64>>,
-}
-
-impl<'a> Burst<'a> {
-    fn new(ends: &'a Ends<'a>, bytes: usize, target: Duration) -> Result<Self> {
-        let wrong = ends.thorough(bytes)?;
-        let mut task = Task { bytes, count: FIRST, ..Task::default() };
-        task.count = (FIRST as f64 * ends.times(task, target)?) as u64;
-        Ok(Self { ends, task, wrong: RefCell::new(wrong), processor: RefCell::default() })
-    }
-
-    fn contender(&self) -> Contender<'_> {
-        Box::new(|| {
-            let Done { seconds, processor_seconds, wrong, .. } = self.ends.follow(self.task)?;
-            let bytes = self.task.bytes as f64 * self.task.count as f64;
-            self.processor.borrow_mut().push(processor_seconds * 1e9 / bytes);
-            let wrong = self.wrong.borrow_mut().take().or(wrong);
-            Ok(Sample { value: bytes / 1e9 / seconds, latencies: Vec::new(), wrong })
-        })
-    }
-
-    /// What the last `rounds` bursts used.
-    fn processor_series(&self, rounds: usize) -> Series {
-        let all = self.processor.take();
-        Series { values: all[all.len().saturating_sub(rounds)..].to_vec(), ..Series::default() }
-    }
+    let world = World::with_sessions(&[Session::Measured])?;
+    let mut sidecars = Sidecars::start(&bench.programs.sidecar, &world, &route)?;
+    let lane = Ends::lane(&bench.programs, &route, &sidecars)?;
+    bulk::run_default(bench, &route, &lane).map_err(|error| sidecars.explain(error))
 }
 
 fn gigabyte_id() -> RowId {

@@ -26,7 +26,7 @@ fn programs(sidecar: PathBuf) -> Programs {
         sidecar,
         bench: env!("CARGO_BIN_EXE_sealane-bench").into(),
         native: Some(env!("CARGO_BIN_EXE_sealane-bench").into()),
-        python: "python3".into(),
+        python: std::env::var_os("SEALANE_BENCH_PYTHON").unwrap_or_else(|| "python3".into()).into(),
         client: root().join("clients/python/src"),
     }
 }
@@ -203,14 +203,45 @@ fn a_selected_row_comes_alone() {
 
 #[test]
 fn lane() {
-    let bulk = ["lane/1048576@tcp", "lane/8388608@tcp", "lane/1048576-cpu", "lane/8388608-cpu", "P7/1GB"];
     let small = ["lane/1536-put", "lane/1536-put_many", "lane/idle", "lane/idle-added", "H5/p50", "H5/p95"];
-    assert_rows(&run(Suite::Lane, &[], sidecar()), &[&bulk[..], &small].concat());
+    let mut expected: Vec<String> = small.into_iter().chain(["P7/1GB"]).map(str::to_owned).collect();
+    for bytes in [1_048_576, 8_388_608] {
+        expected.push(format!("lane/{bytes}-cpu"));
+        expected.extend(["lane-floor", "lane-empty-floor"].map(|family| format!("{family}/{bytes}")));
+        for peer in ["tcp", "best-sealed"] {
+            expected.extend(["lane", "lane-empty"].map(|family| format!("{family}/{bytes}@{peer}")));
+        }
+        expected.push(format!("lane-empty-cpu/{bytes}@ssl"));
+        for peer in ["ssl", "curve", "grpc-tls", "flight-tls", "haproxy", "stunnel"] {
+            expected.extend(["lane", "lane-cpu"].map(|family| format!("{family}/{bytes}@{peer}")));
+        }
+    }
+    let outcome = run(Suite::Lane, &[], sidecar());
+    // What is not installed is said so. Without namespaces there is no other congestion control.
+    let optional =
+        ["@curve", "@grpc-tls", "@flight-tls", "@haproxy", "@stunnel", "lane-empty", "lane-default/"];
+    let is_optional = |id: &str| optional.iter().any(|part| id.contains(part));
+    for missing in &outcome.missing {
+        assert!(is_optional(&missing.id.0), "{}: {}", missing.id, missing.why);
+        let says = if missing.id.0.starts_with("lane-default/") { "namespaces" } else { "install" };
+        assert!(missing.why.contains(says), "{}: {}", missing.id, missing.why);
+    }
+    expected.retain(|id| !outcome.missing.iter().any(|missing| missing.id.0 == *id));
+    expected
+        .extend(outcome.rows.iter().map(|row| row.id.0.clone()).filter(|id| id.starts_with("lane-default/")));
+    assert_rows(&outcome, &expected.iter().map(String::as_str).collect::<Vec<_>>());
 }
 
 #[test]
 fn pair() {
-    assert_rows(&run(Suite::Pair, &[], sidecar()), &["pair/1048576@relay"]);
+    let outcome = run(Suite::Pair, &[], sidecar());
+    let tls = if outcome.missing.is_empty() { &["pair/1048576@tls"][..] } else { &[] };
+    assert_rows(&outcome, &[&["pair/1048576@relay"], tls].concat());
+    assert!(
+        outcome.missing.iter().all(|missing| missing.id.0 == "pair/1048576@tls"),
+        "{:?}",
+        outcome.missing
+    );
 }
 
 #[test]

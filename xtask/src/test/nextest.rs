@@ -21,6 +21,9 @@ const REPEAT_SECONDS: Duration = Duration::from_secs(60);
 const REPEAT_AT_ONCE: usize = 8;
 const REPEATS: u32 = 10;
 
+/// Environment of tests that run the benchmarks: their interpreter.
+const BENCH_PYTHON: &str = "SEALANE_BENCH_PYTHON";
+
 /// Where no wheel of it exists, it is built from source.
 const VERSION: &str = "0.9.148";
 
@@ -108,6 +111,10 @@ fn nextest(root: &Path, files: &Files) -> Result<Command> {
         .arg("--binaries-metadata")
         .arg(files.binaries())
         .current_dir(root);
+    if std::env::var_os(BENCH_PYTHON).is_none() {
+        // With libraries that the system's interpreter may lack.
+        command.env(BENCH_PYTHON, python::environment(root)?);
+    }
     Ok(command)
 }
 

@@ -1,16 +1,14 @@
-//! Python tests, and the environment that they and some tools come from: outside the tree, keyed by the pinned requirements.
+//! Python tests, and the environment that they and some tools come from.
 
 use std::{
-    fs::File,
     path::{Path, PathBuf},
     process::Command,
 };
 
-use anyhow::{Context, Result};
-use aws_lc_rs::digest::{SHA256, digest};
+use anyhow::Result;
 
 use super::{files::Files, stages::finish};
-use crate::{cluster, process, target::Target};
+use crate::{cluster, process, python, target::Target};
 
 /// Environment of a stage: which Python tests were changed.
 pub(super) const TOUCHED: &str = "SEALANE_TEST_TOUCHED_PYTHON";
@@ -70,30 +68,9 @@ fn pytest(root: &Path, files: &Files, suites: &[&str]) -> Result<Command> {
     Ok(command)
 }
 
-/// The interpreter of a virtual environment with exactly the pinned packages.
+/// The interpreter that tests run in.
 pub(crate) fn environment(root: &Path) -> Result<PathBuf> {
-    let pins = std::fs::read(root.join(REQUIREMENTS)).with_context(|| format!("reading {REQUIREMENTS}"))?;
-    let folder =
-        cluster::cache_folder()?.join(format!("python-{}", &hex::encode(digest(&SHA256, &pins))[..16]));
-    let python = folder.join("bin/python");
-    let ready = folder.join("ready");
-    if ready.exists() {
-        return Ok(python);
-    }
-    let lock = File::create(folder.with_extension("lock")).context("locking the Python environment")?;
-    // Stages that begin together wait for the one that makes it.
-    lock.lock().context("locking the Python environment")?;
-    if ready.exists() {
-        return Ok(python);
-    }
-    process::check(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder))?;
-    process::check(
-        Command::new(&python)
-            .args(["-m", "pip", "install", "--quiet", "--require-hashes", "--only-binary=:all:", "-r"])
-            .arg(root.join(REQUIREMENTS)),
-    )?;
-    std::fs::write(&ready, "").context("marking the Python environment ready")?;
-    Ok(python)
+    python::environment(root, REQUIREMENTS)
 }
 
 /// A program of the Rust tool chain that a pinned wheel holds; built where there is no wheel for this machine.

@@ -14,14 +14,14 @@ const TAG_BYTES: usize = 16;
 
 /// What of it is timed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Part {
+pub(in crate::suites) enum Part {
     Seal,
     Open,
     Round,
 }
 
 impl Part {
-    pub(super) const fn word(self) -> &'static str {
+    pub(in crate::suites) const fn word(self) -> &'static str {
         match self {
             Self::Seal => "seal",
             Self::Open => "open",
@@ -30,7 +30,7 @@ impl Part {
     }
 }
 
-pub(super) struct Aead {
+pub(in crate::suites) struct Aead {
     part: Part,
     key: LessSafeKey,
     /// Another context of the same key, which looks at results.
@@ -43,7 +43,7 @@ pub(super) struct Aead {
 }
 
 impl Aead {
-    pub(super) fn new(algorithm: &'static Algorithm, bytes: usize, part: Part) -> Result<Self> {
+    pub(in crate::suites) fn new(algorithm: &'static Algorithm, bytes: usize, part: Part) -> Result<Self> {
         let mut secret = vec![0; algorithm.key_len()];
         aws_lc_rs::rand::fill(&mut secret).map_err(failed)?;
         let key = || UnboundKey::new(algorithm, &secret).map(LessSafeKey::new).map_err(failed);

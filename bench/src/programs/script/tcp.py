@@ -1,0 +1,86 @@
+"""The ends of a TCP connection: as it is, or with something around its socket."""
+
+import socket
+import time
+
+from common import PAYLOADS, SECONDS, Payloads, asking, differs, told
+
+
+def ask(host, port):
+    stream = socket.create_connection((host, int(port)), timeout=SECONDS)
+    stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def exchange(message):
+        stream.sendall(message)
+        memory = memoryview(bytearray(len(message)))
+        fill(stream, memory)
+        return memory
+
+    yield "ready"
+    yield from asking(exchange)
+
+
+def echo(host):
+    listener = socket.create_server((host, 0))
+    listener.settimeout(SECONDS)
+    yield str(listener.getsockname()[1])
+    stream, _ = listener.accept()
+    stream.settimeout(SECONDS)
+    stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    task = yield
+    while True:
+        memory = memoryview(bytearray(task["bytes"]))
+        began = time.monotonic_ns()
+        for _ in range(task["count"]):
+            fill(stream, memory)
+            stream.sendall(memory)
+        task = yield told(began)
+
+
+def fill(stream, memory):
+    filled = 0
+    while filled < len(memory):
+        read = stream.recv_into(memory[filled:])
+        if not read:
+            raise ConnectionError("the other end is gone")
+        filled += read
+
+
+def put(host, port, around=lambda stream: (stream, "")):
+    stream = socket.create_connection((host, int(port)), timeout=SECONDS)
+    stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    stream, words = around(stream)
+    yield words
+    task = yield
+    payloads = Payloads()
+    while True:
+        messages = [memoryview(message) for message in payloads.of(task["bytes"])]
+        began = time.monotonic_ns()
+        for number in range(task["count"]):
+            stream.sendall(messages[number % PAYLOADS])
+        task = yield told(began)
+
+
+def take(host, around=lambda stream: stream):
+    listener = socket.create_server((host, 0))
+    listener.settimeout(SECONDS)
+    yield str(listener.getsockname()[1])
+    stream, _ = listener.accept()
+    stream.settimeout(SECONDS)
+    stream = around(stream)
+    task = yield
+    payloads = Payloads()
+    memory = bytearray()
+    while True:
+        size = task["bytes"]
+        messages = payloads.of(size)
+        if len(memory) != PAYLOADS * size:
+            memory = bytearray(PAYLOADS * size)
+        view = memoryview(memory)
+        began, wrong = time.monotonic_ns(), None
+        for number in range(task["count"]):
+            place = number % PAYLOADS
+            whole = view[place * size : (place + 1) * size]
+            fill(stream, whole)
+            wrong = wrong or differs(whole, messages[place], number, task["thorough"])
+        task = yield told(began, wrong)
