@@ -35,6 +35,7 @@ mod token;
 mod transmit;
 
 pub use crate::record::ConnectionId;
+pub use crate::recovery::CongestionControl;
 pub use engine::Engine;
 pub use figures::{PathCounts, PathFigures, RoundTrip};
 pub use greeter::{Beginning, Greeter, Greeting, Route, route};

@@ -1,5 +1,7 @@
 //! What is known of the path that a connection takes, for people who look after it.
 
+use crate::recovery::CongestionControl;
+
 /// What datagrams came to, since the connection began. Those that try a larger size count nowhere: whether they are lost
 /// is what they ask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -33,4 +35,6 @@ pub struct PathFigures {
     pub datagram_bytes: u16,
     /// What congestion control lets be on the way at once.
     pub window_bytes: u64,
+    /// Which one that is.
+    pub congestion: CongestionControl,
 }

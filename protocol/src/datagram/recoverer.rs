@@ -6,8 +6,8 @@ use super::part::Acknowledgement;
 use crate::Moment;
 use crate::limits::{ACKNOWLEDGE_DELAY_MICROS, PROBE_MICROS_MAX, SENT_PACKETS_MAX};
 use crate::recovery::{
-    Acknowledged, BASE_BYTES, Content, Controller, Cubic, Delivery, Lost, Model, Mtu, NeverSent, News, Pacer,
-    Rtt, Sent,
+    Acknowledged, Auto, BASE_BYTES, Bbr, Content, Controller, Cubic, Delivery, Lost, Mtu, NeverSent, News,
+    Pacer, Rtt, Sent,
 };
 
 /// Packets that go out when nothing is heard (RFC 9002 §6.2.4).
@@ -20,11 +20,13 @@ const PACED_MICROS_PER_SECOND: u64 = 1_250_000;
 /// How much is sent when packets are lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Congestion {
+    /// CUBIC, and BBR on a path that is seen to lose datagrams by chance, which a queue of a tenth of a round trip looks like.
+    Auto,
     /// A loss is a full queue: CUBIC (RFC 9438), fair to TCP.
     #[default]
     Cubic,
-    /// What the path delivers counts, so that losses at random cost nothing: a model of the path after BBR.
-    Model,
+    /// What the path delivers counts, so that losses at random cost nothing: a model of the path (draft-ietf-ccwg-bbr).
+    Bbr,
 }
 
 /// How the carrier is used.
@@ -99,6 +101,7 @@ impl Recoverer {
             round_trip,
             datagram_bytes: self.mtu.current(),
             window_bytes: self.controller.window(),
+            congestion: self.controller.name(),
         }
     }
 
@@ -305,8 +308,9 @@ impl Recoverer {
 
 fn controller(congestion: Congestion, datagram_bytes: u64) -> Box<dyn Controller> {
     match congestion {
+        Congestion::Auto => Box::new(Auto::new(datagram_bytes)),
         Congestion::Cubic => Box::new(Cubic::new(datagram_bytes)),
-        Congestion::Model => Box::new(Model::new(datagram_bytes)),
+        Congestion::Bbr => Box::new(Bbr::new(datagram_bytes)),
     }
 }
 

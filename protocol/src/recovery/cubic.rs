@@ -1,6 +1,8 @@
 //! CUBIC (RFC 9438) after a start by HyStart++ (RFC 9406), within the frame of RFC 9002, section 7.
 
-use super::controller::{Acknowledged, Controller, INITIAL_DATAGRAMS, Lost, WINDOW_BYTES_MAX};
+use super::controller::{
+    Acknowledged, CongestionControl, Controller, INITIAL_DATAGRAMS, Lost, WINDOW_BYTES_MAX,
+};
 use super::rtt::Rtt;
 use crate::Moment;
 
@@ -139,6 +141,10 @@ impl Controller for Cubic {
 
     fn rate(&self) -> Option<u64> {
         None
+    }
+
+    fn name(&self) -> CongestionControl {
+        CongestionControl::Cubic
     }
 }
 

@@ -2,10 +2,11 @@
 
 use proptest::prelude::*;
 
+use super::auto::Auto;
+use super::bbr::Bbr;
 use super::controller::{Acknowledged, Controller, Lost, WINDOW_BYTES_MAX};
 use super::cubic::Cubic;
 use super::delivery::RateSample;
-use super::model::Model;
 use super::rtt::Rtt;
 use crate::Moment;
 
@@ -50,7 +51,7 @@ fn told() -> impl Strategy<Value = Vec<Told>> {
     prop::collection::vec(one, 0..80)
 }
 
-fn tell(controllers: &mut [Box<dyn Controller>; 2], told: &[Told]) {
+fn tell(controllers: &mut [Box<dyn Controller>; 3], told: &[Told]) {
     let (mut now, mut rtt, mut in_flight, mut delivered) = (Moment::default(), Rtt::new(), 0_u64, 0_u64);
     let mut datagram = 1_200;
     for told in told {
@@ -67,7 +68,7 @@ fn tell(controllers: &mut [Box<dyn Controller>; 2], told: &[Told]) {
             Told::Passed(micros) => now = now.plus_micros(micros),
             Told::Spurious { .. } => {}
         }
-        for (controller, minimum) in controllers.iter_mut().zip([2, 4]) {
+        for (controller, minimum) in controllers.iter_mut().zip([2, 4, 2]) {
             match *told {
                 Told::Sent(bytes) => controller.on_sent(now, bytes, in_flight),
                 Told::Acknowledged { bytes, limited, rate, rtt_micros } => {
@@ -107,6 +108,6 @@ fn tell(controllers: &mut [Box<dyn Controller>; 2], told: &[Told]) {
 proptest! {
     #[test]
     fn a_window_stays_within_its_bounds(told in told()) {
-        tell(&mut [Box::new(Cubic::new(1_200)), Box::new(Model::new(1_200))], &told);
+        tell(&mut [Box::new(Cubic::new(1_200)), Box::new(Bbr::new(1_200)), Box::new(Auto::new(1_200))], &told);
     }
 }

@@ -54,6 +54,11 @@ impl Link {
         self.dialled
     }
 
+    /// What the kernel calls its congestion control.
+    pub(crate) fn congestion(&self) -> Option<String> {
+        rustix::net::sockopt::tcp_congestion(&self.stream).ok()
+    }
+
     pub(crate) fn take(&self, into: &mut [u8]) -> Moved {
         moved(self.stream.try_read(into))
     }

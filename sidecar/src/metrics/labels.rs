@@ -35,11 +35,25 @@ impl SessionLabels {
         SessionFateLabels { session, direction, fate: fate.as_str() }
     }
 
+    /// With what decides how much is on the way.
+    pub(crate) fn under(self, congestion: &str) -> SessionCongestionLabels {
+        let Self { session, direction } = self;
+        SessionCongestionLabels { session, direction, congestion: congestion.to_owned() }
+    }
+
     /// With the way that bytes went.
     pub(crate) fn way(self, way: Way) -> SessionWayLabels {
         let Self { session, direction } = self;
         SessionWayLabels { session, direction, way: way.as_str() }
     }
+}
+
+/// One side of a session, and a congestion control: a word of this program or of the kernel.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, EncodeLabelSet)]
+pub(crate) struct SessionCongestionLabels {
+    session: String,
+    direction: &'static str,
+    congestion: String,
 }
 
 /// One side of a session, and what became of its datagrams.

@@ -1,4 +1,4 @@
-//! What the paths of sessions do that are carried in datagrams.
+//! What the paths of sessions do. Of those that TCP carries, the kernel tells its congestion control; the rest is of datagrams.
 //!
 //! A session has as many paths as connections, and no series names one of them. What is counted is the sum. What is
 //! measured is that of the worst: the longest round trip and the smallest datagram are what somebody has to look at. The
@@ -14,7 +14,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 use sealane_protocol::datagram::{PathCounts, PathFigures, RoundTrip};
 
-use super::labels::{Fate, SessionFateLabels, SessionLabels};
+use super::labels::{Fate, SessionCongestionLabels, SessionFateLabels, SessionLabels};
 use super::register::{begin, register, register_in};
 
 type Seconds = Gauge<f64, AtomicU64>;
@@ -28,6 +28,7 @@ pub(crate) struct Paths {
     round_trip_min: Family<SessionLabels, Seconds>,
     datagram_bytes: Family<SessionLabels, Gauge>,
     window_bytes: Family<SessionLabels, Gauge>,
+    congestion: Family<SessionCongestionLabels, Gauge>,
     watched: Mutex<Connections>,
 }
 
@@ -35,7 +36,15 @@ pub(crate) struct Paths {
 #[derive(Debug, Default)]
 struct Connections {
     next: u64,
-    known: BTreeMap<u64, (SessionLabels, PathFigures)>,
+    known: BTreeMap<u64, (SessionLabels, Path)>,
+}
+
+/// What was told of one.
+#[derive(Debug)]
+enum Path {
+    Datagrams(PathFigures),
+    /// The congestion control that the kernel named.
+    Stream(String),
 }
 
 /// The path of one connection. Dropping it ends what is shown of it, but for what was counted.
@@ -77,6 +86,11 @@ impl Paths {
                 Unit::Bytes,
                 "What all connections together may have on the way",
             ),
+            congestion: register(
+                registry,
+                "path_congestion_control",
+                "Connections by their congestion control; of TCP, as the kernel names it",
+            ),
             watched: Mutex::default(),
         }
     }
@@ -86,24 +100,41 @@ impl Paths {
         begin(&self.datagrams, Fate::ALL.map(|fate| labels.clone().fate(fate)));
         begin(&self.moves, [labels.clone()]);
         let before = PathFigures { counts: PathCounts::default(), ..figures };
+        let watched = self.begin(labels, Path::Datagrams(before));
+        watched.tell(figures);
+        watched
+    }
+
+    /// A connection of a session is carried by TCP, under what the kernel calls `congestion`.
+    pub(crate) fn watch_stream(&self, labels: SessionLabels, congestion: String) -> Watched<'_> {
+        self.begin(labels, Path::Stream(congestion))
+    }
+
+    fn begin(&self, labels: SessionLabels, path: Path) -> Watched<'_> {
         let mut watched = self.watched();
         let number = watched.next;
         watched.next = number.wrapping_add(1);
-        watched.known.insert(number, (labels, before));
+        watched.known.insert(number, (labels, path));
         drop(watched);
-        let watched = Watched { paths: self, number };
-        watched.tell(figures);
-        watched
+        Watched { paths: self, number }
     }
 
     /// Brings up to date what is measured.
     pub(crate) fn look(&self) {
         let mut worst: BTreeMap<SessionLabels, PathFigures> = BTreeMap::new();
-        for (labels, figures) in self.watched().known.values() {
-            match worst.get_mut(labels) {
-                Some(so_far) => *so_far = worse(so_far, figures),
-                None => drop(worst.insert(labels.clone(), *figures)),
-            }
+        let mut under: BTreeMap<SessionCongestionLabels, i64> = BTreeMap::new();
+        for (labels, path) in self.watched().known.values() {
+            let congestion = match path {
+                Path::Datagrams(figures) => {
+                    match worst.get_mut(labels) {
+                        Some(so_far) => *so_far = worse(so_far, figures),
+                        None => drop(worst.insert(labels.clone(), *figures)),
+                    }
+                    figures.congestion.word()
+                }
+                Path::Stream(congestion) => congestion,
+            };
+            *under.entry(labels.clone().under(congestion)).or_default() += 1;
         }
         let Self {
             datagrams: _,
@@ -112,10 +143,15 @@ impl Paths {
             round_trip_min,
             datagram_bytes,
             window_bytes,
+            congestion,
             watched: _,
         } = self;
         [round_trip, round_trip_min].into_iter().for_each(Family::clear);
         [datagram_bytes, window_bytes].into_iter().for_each(Family::clear);
+        congestion.clear();
+        for (labels, connections) in under {
+            congestion.get_or_create(&labels).set(connections);
+        }
         for (labels, figures) in worst {
             if let Some(trip) = figures.round_trip {
                 round_trip.get_or_create(&labels).set(seconds(trip.smoothed_micros));
@@ -144,7 +180,7 @@ impl Watched<'_> {
     pub(crate) fn tell(&self, figures: PathFigures) {
         let paths = self.paths;
         let mut watched = paths.watched();
-        let Some((labels, shown)) = watched.known.get_mut(&self.number) else { return };
+        let Some((labels, Path::Datagrams(shown))) = watched.known.get_mut(&self.number) else { return };
         let before = std::mem::replace(shown, figures).counts;
         let labels = labels.clone();
         drop(watched);
@@ -167,7 +203,7 @@ impl Drop for Watched<'_> {
     }
 }
 
-/// What is told of two paths. Counts are told elsewhere.
+/// What is told of two paths. Counts and congestion controls are told elsewhere.
 fn worse(one: &PathFigures, other: &PathFigures) -> PathFigures {
     let longest = |trip: &RoundTrip| trip.smoothed_micros;
     PathFigures {
@@ -175,6 +211,7 @@ fn worse(one: &PathFigures, other: &PathFigures) -> PathFigures {
         round_trip: [one.round_trip, other.round_trip].into_iter().flatten().max_by_key(longest),
         datagram_bytes: one.datagram_bytes.min(other.datagram_bytes),
         window_bytes: one.window_bytes.saturating_add(other.window_bytes),
+        congestion: one.congestion,
     }
 }
 

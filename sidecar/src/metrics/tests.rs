@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 
 use prometheus_client::metrics::counter::Counter;
-use sealane_protocol::datagram::{PathCounts, PathFigures, RoundTrip};
+use sealane_protocol::datagram::{CongestionControl, PathCounts, PathFigures, RoundTrip};
 use sealane_types::Reason;
 
 use super::labels::{
@@ -102,6 +102,7 @@ fn figures(sent: u64, smoothed_micros: u64, datagram_bytes: u16) -> PathFigures 
         round_trip: Some(RoundTrip { smoothed_micros, min_micros: smoothed_micros / 2 }),
         datagram_bytes,
         window_bytes: 12_000,
+        congestion: CongestionControl::Bbr,
     }
 }
 
@@ -262,6 +263,14 @@ fn paths_of_a_session_are_told_by_their_sum_and_by_the_worst() {
     assert_eq!(value("sealane_path_round_trip_min_seconds"), Some(0.015));
     assert_eq!(value("sealane_path_datagram_bytes"), Some(1_452.0));
     assert_eq!(value("sealane_path_window_bytes"), Some(24_000.0));
+    let stream = metrics.paths.watch_stream(at.clone(), "reno".to_owned());
+    let under = |congestion: &str| {
+        let labels = "session=\"activations\",direction=\"sending\"";
+        value(&format!("sealane_path_congestion_control{{{labels},congestion=\"{congestion}\"}}"))
+    };
+    assert_eq!((under("Bbr"), under("reno"), under("Cubic")), (Some(2.0), Some(1.0), None));
+    drop(stream);
+    assert_eq!((under("Bbr"), under("reno")), (Some(2.0), None));
     near.tell(figures(15, 200, 1_452));
     drop(far);
     let fate = |fate: &str| {

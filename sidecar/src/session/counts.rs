@@ -15,7 +15,7 @@ pub(super) struct Counts<'a> {
     labels: Option<SessionLabels>,
     /// Key updates counted, of this side and of the remote.
     rekeys: (u64, u64),
-    /// Once established, if it is carried in datagrams.
+    /// Once established.
     path: Option<Watched<'a>>,
 }
 
@@ -64,6 +64,15 @@ impl<'a> Counts<'a> {
             (Some(path), _) => path.tell(figures),
             (None, Some(labels)) => self.path = Some(self.metrics.paths.watch(labels.clone(), figures)),
             (None, None) => {}
+        }
+    }
+
+    /// It is carried by a stream, under a congestion control that is asked for once.
+    pub(super) fn measure_stream(&mut self, congestion: impl FnOnce() -> Option<String>) {
+        if let (None, Some(labels)) = (&self.path, &self.labels)
+            && let Some(congestion) = congestion()
+        {
+            self.path = Some(self.metrics.paths.watch_stream(labels.clone(), congestion));
         }
     }
 

@@ -203,6 +203,8 @@ impl<'a> Driver<'a> {
         self.measured = now;
         if let Some(figures) = self.wire.path_figures() {
             self.trust.counts.measure(figures);
+        } else {
+            self.trust.counts.measure_stream(|| self.wire.stream_congestion());
         }
     }
 

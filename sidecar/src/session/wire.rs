@@ -74,11 +74,19 @@ impl Wire {
         }
     }
 
-    /// What is known of the path; of a stream, the kernel knows.
+    /// What is known of the path of datagrams.
     pub(super) fn path_figures(&self) -> Option<PathFigures> {
         match self {
             Self::Stream(_) => None,
             Self::Datagrams(datagrams) => Some(datagrams.path_figures()),
+        }
+    }
+
+    /// What the kernel calls the congestion control of a stream.
+    pub(super) fn stream_congestion(&self) -> Option<String> {
+        match self {
+            Self::Stream(stream) => stream.congestion(),
+            Self::Datagrams(_) => None,
         }
     }
 

@@ -74,6 +74,8 @@ async fn what_a_path_does_is_told_until_its_session_is_over() {
         let (trip, least) = (told("round_trip_seconds").unwrap(), told("round_trip_min_seconds").unwrap());
         assert!(0.0 < least && least <= trip && trip < 60.0, "{trip} s, at least {least} s");
         assert!(told("window_bytes") > Some(1_200.0));
+        let under = format!(r#"congestion_control{{{labels},congestion="Cubic"}}"#);
+        assert_eq!(paths(sidecar).get(&under), Some(&1.0), "loopback loses nothing by chance");
         assert_eq!(told("moves_total"), Some(0.0));
     }
     for sidecar in [&from, &to] {
@@ -83,12 +85,18 @@ async fn what_a_path_does_is_told_until_its_session_is_over() {
 }
 
 #[tokio::test]
-async fn of_a_path_that_the_kernel_looks_after_nothing_is_told() {
+async fn of_a_path_that_the_kernel_looks_after_its_congestion_control_is_told() {
     let tcp = Some(Carrier::Tcp);
     let to = Plan { carrier: tcp, ..Plan::receiver() }.start();
     let from = Plan { carrier: tcp, ..Plan::sender(&[to.address]) }.start();
     cross(&from, &to, &[1536]).await;
-    assert_eq!((paths(&from), paths(&to)), (BTreeMap::new(), BTreeMap::new()));
+    let kernels = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control").unwrap();
+    for (sidecar, direction) in [(&from, "sending"), (&to, "receiving")] {
+        let labels =
+            format!(r#"session="activations",direction="{direction}",congestion="{}""#, kernels.trim());
+        let told = BTreeMap::from([(format!("congestion_control{{{labels}}}"), 1.0)]);
+        until("the kernel's word", || paths(sidecar) == told).await;
+    }
 }
 
 /// Whose policy lists no other carrier, and whose receiver remembers, in `state`, how it ends connections.

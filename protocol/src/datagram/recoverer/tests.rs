@@ -63,7 +63,7 @@ fn a_window_that_is_not_used_does_not_grow() {
 /// What is on its way when the remote moves arrives from another path, or late, or never.
 #[test]
 fn what_took_another_path_teaches_nothing_of_this_one() {
-    for congestion in [Congestion::Model, Congestion::Cubic] {
+    for congestion in [Congestion::Bbr, Congestion::Cubic] {
         let mut flow = Flow::new(congestion);
         for round in 0..6 {
             flow.send(at(round * 100_000), 10);

@@ -33,6 +33,10 @@ impl Stream {
         self.link.dialled()
     }
 
+    pub(super) fn congestion(&self) -> Option<String> {
+        self.link.congestion()
+    }
+
     pub(super) fn put(&self, connection: &mut Connection, now: Moment) -> Moved {
         let mut moved = Moved::NOTHING;
         loop {

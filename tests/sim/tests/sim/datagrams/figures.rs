@@ -5,7 +5,7 @@ use sealane_sim::datagrams::{Crossing, Flow, Steps, address_of_initiator};
 
 use super::bench::{DELAY_MICROS, SECOND, link, tuning};
 
-const BOTH: [Congestion; 2] = [Congestion::Model, Congestion::Cubic];
+const ALL: [Congestion; 3] = [Congestion::Auto, Congestion::Bbr, Congestion::Cubic];
 const ETHERNET_BYTES: u16 = 1_472;
 
 /// Of the side that sends tensors.
@@ -15,7 +15,7 @@ fn figures(crossing: &Crossing, flow: Flow) -> PathFigures {
 
 #[test]
 fn a_path_that_loses_nothing_is_told_as_it_is() {
-    for congestion in BOTH {
+    for congestion in ALL {
         let mut crossing = Crossing::new(17, link(), link());
         let flow = crossing.establish(tuning(congestion), |path| path.delay_micros = DELAY_MICROS);
         // Less than the queue holds, so that nothing is lost there either.
@@ -36,8 +36,7 @@ fn a_path_that_loses_nothing_is_told_as_it_is() {
 
 #[test]
 fn what_a_path_loses_is_told_to_within_a_tenth() {
-    for (congestion, permille) in [(Congestion::Model, 10), (Congestion::Model, 50), (Congestion::Cubic, 30)]
-    {
+    for (congestion, permille) in [(Congestion::Bbr, 10), (Congestion::Bbr, 50), (Congestion::Cubic, 30)] {
         let mut crossing = Crossing::new(19, link(), link());
         let flow = crossing.establish(tuning(congestion), |path| path.delay_micros = DELAY_MICROS);
         crossing.change(flow, |path| path.lost_permille = permille);
@@ -59,7 +58,7 @@ fn what_a_path_loses_is_told_to_within_a_tenth() {
 #[test]
 fn what_is_only_late_is_told_as_late() {
     let mut crossing = Crossing::new(23, link(), link());
-    let flow = crossing.establish(tuning(Congestion::Model), |path| path.delay_micros = DELAY_MICROS);
+    let flow = crossing.establish(tuning(Congestion::Bbr), |path| path.delay_micros = DELAY_MICROS);
     crossing.change(flow, |path| {
         (path.reordered_permille, path.reordered_micros_max) = (20, 2 * DELAY_MICROS);
     });
@@ -75,7 +74,7 @@ fn what_is_only_late_is_told_as_late() {
 #[test]
 fn a_narrow_path_and_one_that_moves_are_told() {
     let mut crossing = Crossing::new(29, link(), link());
-    let flow = crossing.establish(tuning(Congestion::Model), |path| {
+    let flow = crossing.establish(tuning(Congestion::Bbr), |path| {
         (path.delay_micros, path.datagram_bytes_max) = (DELAY_MICROS, Steps::always(1_372));
     });
     crossing.push(flow, &[1 << 20]);

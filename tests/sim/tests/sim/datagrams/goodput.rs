@@ -7,15 +7,15 @@ use sealane_protocol::datagram::Congestion;
 use super::bench::goodput;
 
 #[test]
-fn losses_at_random_cost_the_model_of_the_path_little() {
-    println!("loss %   Model ‰   CUBIC ‰ of the link");
+fn losses_at_random_cost_bbr_little_and_auto_finds_out() {
+    println!("loss %   BBR ‰   Auto ‰   CUBIC ‰ of the link");
     for percent in [0, 1, 3, 5, 10] {
         let of = |congestion| goodput(congestion, 2, 4, |path| path.lost_permille = 10 * percent);
-        let (model, cubic) = (of(Congestion::Model), of(Congestion::Cubic));
-        println!("{percent:6}   {model:7}   {cubic:7}");
+        let (bbr, auto, cubic) = (of(Congestion::Bbr), of(Congestion::Auto), of(Congestion::Cubic));
+        println!("{percent:6}   {bbr:5}   {auto:6}   {cubic:7}");
         assert!(cubic > 0);
         if percent <= 1 {
-            assert!(model >= 900, "{model} ‰ at {percent} %");
+            assert!(bbr >= 900 && auto >= 900, "{bbr} and {auto} ‰ at {percent} %");
         }
         assert!(percent > 0 || cubic >= 900, "{cubic} ‰ without losses");
     }

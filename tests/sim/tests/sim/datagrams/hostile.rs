@@ -115,7 +115,7 @@ impl Intruder for Meddler {
 fn established(seed: u64, intruder: Box<dyn Intruder>) -> (Crossing, Flow) {
     let mut crossing = Crossing::new(seed, link(), link());
     crossing.network.set_intruder(intruder);
-    let flow = crossing.establish(tuning(Congestion::Model), |path| path.delay_micros = DELAY_MICROS);
+    let flow = crossing.establish(tuning(Congestion::Bbr), |path| path.delay_micros = DELAY_MICROS);
     (crossing, flow)
 }
 

@@ -24,10 +24,9 @@ proptest! {
     #[test]
     fn nothing_is_lost_repeated_or_changed(
         seed in any::<u64>(),
-        model in any::<bool>(),
+        congestion in prop::sample::select(vec![Congestion::Auto, Congestion::Cubic, Congestion::Bbr]),
         happenings in happenings(1..40),
     ) {
-        let congestion = if model { Congestion::Model } else { Congestion::Cubic };
         let mut trial = Trial::new(seed, congestion);
         for happening in &happenings {
             trial.apply(happening);

@@ -18,10 +18,10 @@ fn queue(congestion: Congestion) -> (u64, u64) {
 }
 
 #[test]
-fn the_model_leaves_a_deep_queue_all_but_empty() {
-    let (model, share) = queue(Congestion::Model);
-    println!("Model: {} ‰ of a pipe in the queue, {share} ‰ of the link", model * 1_000 / PIPE_BYTES);
-    assert!(model <= PIPE_BYTES, "{model} bytes in a queue that holds {}", 16 * PIPE_BYTES);
+fn bbr_leaves_a_deep_queue_all_but_empty() {
+    let (bbr, share) = queue(Congestion::Bbr);
+    println!("BBR: {} ‰ of a pipe in the queue, {share} ‰ of the link", bbr * 1_000 / PIPE_BYTES);
+    assert!(bbr <= PIPE_BYTES, "{bbr} bytes in a queue that holds {}", 16 * PIPE_BYTES);
     assert!(share >= 850, "{share} ‰");
     let (cubic, share) = queue(Congestion::Cubic);
     println!("CUBIC: {} ‰ of a pipe in the queue, {share} ‰ of the link", cubic * 1_000 / PIPE_BYTES);
@@ -31,7 +31,7 @@ fn the_model_leaves_a_deep_queue_all_but_empty() {
 /// What a connection took and the other side does not have is what the engine holds, and some that is being sealed.
 #[test]
 fn what_waits_for_a_path_that_carries_nothing_is_bounded() {
-    for congestion in [Congestion::Model, Congestion::Cubic] {
+    for congestion in [Congestion::Bbr, Congestion::Cubic] {
         let mut crossing = Crossing::new(3, link(), link());
         let flow = crossing.establish(tuning(congestion), |path| path.delay_micros = DELAY_MICROS);
         crossing.flood(flow);
@@ -50,7 +50,7 @@ fn what_waits_for_a_path_that_carries_nothing_is_bounded() {
 #[test]
 fn an_application_that_takes_nothing_holds_up_its_sender() {
     let mut crossing = Crossing::new(3, link(), link());
-    let flow = crossing.establish(tuning(Congestion::Model), |path| path.delay_micros = DELAY_MICROS);
+    let flow = crossing.establish(tuning(Congestion::Bbr), |path| path.delay_micros = DELAY_MICROS);
     crossing.network.act(flow.responder, |speaker, _| speaker.takes = false);
     crossing.flood(flow);
     crossing.network.run(15 * SECOND);

@@ -43,14 +43,21 @@ fn assert_fair(pair: [Congestion; 2], percent_max: u64) {
 /// Of 36 draws (six seeds each) one had between 100 and 230 % of what the other had, on average 197 % at most: any change of a
 /// byte on the wire is another draw.
 #[test]
-fn a_model_and_a_cubic_get_along() {
-    assert_fair([Congestion::Model, Congestion::Cubic], 250);
-    assert_fair([Congestion::Cubic, Congestion::Model], 250);
+fn a_bbr_and_a_cubic_get_along() {
+    assert_fair([Congestion::Bbr, Congestion::Cubic], 250);
+    assert_fair([Congestion::Cubic, Congestion::Bbr], 250);
+}
+
+/// On a path that loses nothing by chance, Auto is CUBIC.
+#[test]
+fn an_auto_and_a_cubic_get_along() {
+    assert_fair([Congestion::Auto, Congestion::Cubic], 200);
+    assert_fair([Congestion::Cubic, Congestion::Auto], 200);
 }
 
 #[test]
 fn two_of_a_kind_get_along() {
     assert_fair([Congestion::Cubic; 2], 200);
-    // Two models that probe at about the same time take long to find out about each other.
-    assert_fair([Congestion::Model; 2], 300);
+    // Two BBRs that probe at about the same time take long to find out about each other.
+    assert_fair([Congestion::Bbr; 2], 300);
 }

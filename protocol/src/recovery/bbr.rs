@@ -7,7 +7,9 @@
 //!
 //! Smaller than the draft: one ceiling for what is in flight stands for its long-term and short-term bounds.
 
-use super::controller::{Acknowledged, Controller, INITIAL_DATAGRAMS, Lost, WINDOW_BYTES_MAX};
+use super::controller::{
+    Acknowledged, CongestionControl, Controller, INITIAL_DATAGRAMS, Lost, WINDOW_BYTES_MAX,
+};
 use super::delivery::RateSample;
 use super::rtt::Rtt;
 use crate::Moment;
@@ -51,7 +53,7 @@ const EMPTY_MICROS: u64 = 200_000;
 
 /// See the module's documentation.
 #[derive(Debug)]
-pub(crate) struct Model {
+pub(crate) struct Bbr {
     datagram_bytes: u64,
     window: u64,
     phase: Phase,
@@ -82,7 +84,7 @@ struct Yielded {
     full: Full,
 }
 
-impl Model {
+impl Bbr {
     pub(crate) fn new(datagram_bytes: u64) -> Self {
         Self {
             datagram_bytes,
@@ -100,6 +102,12 @@ impl Model {
             was_idle: false,
             yielded: None,
         }
+    }
+
+    /// Goes on from a window that another controller found.
+    pub(crate) fn beginning_with(datagram_bytes: u64, window: u64) -> Self {
+        let new = Self::new(datagram_bytes);
+        Self { window: new.window.max(window), ..new }
     }
 
     fn minimum(&self) -> u64 {
@@ -274,7 +282,7 @@ impl Model {
     }
 }
 
-impl Controller for Model {
+impl Controller for Bbr {
     fn on_sent(&mut self, _: Moment, bytes: u64, in_flight: u64) {
         self.was_idle |= in_flight <= bytes;
     }
@@ -338,6 +346,10 @@ impl Controller for Model {
             0 => None,
             bandwidth => Some(percent(bandwidth, self.phase.rate_percent()).max(1)),
         }
+    }
+
+    fn name(&self) -> CongestionControl {
+        CongestionControl::Bbr
     }
 }
 
