@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import Union
 
 import numpy
 import pytest
@@ -35,11 +36,14 @@ def test_all_of_them_begin_at_the_same_time(shared: Loopback, session: str) -> N
     with shared.connect() as door:
         senders = [door.sender(f"{session}-{n}", timeout=SECONDS) for n in range(LANES)]
         begin = threading.Barrier(LANES)
-        sequences: list[int] = []
+        sequences: list[Union[int, Exception]] = []
 
         def put(sender: sealane.Sender) -> None:
-            begin.wait(SECONDS)
-            sequences.append(sender.put(numpy.zeros(100), timeout=SECONDS))
+            try:
+                begin.wait(SECONDS)
+                sequences.append(sender.put(numpy.zeros(100), timeout=SECONDS))
+            except Exception as error:
+                sequences.append(error)
 
         threads = [threading.Thread(target=put, args=(sender,)) for sender in senders]
         for thread in threads:

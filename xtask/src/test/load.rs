@@ -107,16 +107,25 @@ impl Load {
     }
 }
 
+/// What takes five minutes otherwise hangs, and here is slow.
+const PYTEST_OPTIONS: &str = "-o faulthandler_timeout=1800";
+
 /// One pass of a stage, and how its tests ended.
 fn pass(root: &Path, stage: &'static str, seed: u64) -> Result<Vec<Case>> {
     let files = Files::of(root, stage);
     let log = std::fs::File::create(files.log()).context("creating the log")?;
     let mut command = Command::new(process::own_program());
     command.args(["test", "--stage", stage]).env(FILTER, REAL_TIME).env("SEALANE_SKIPS", files.skips());
+    command.env("PYTEST_ADDOPTS", PYTEST_OPTIONS);
     command.stdin(Stdio::null()).stderr(log.try_clone()?).stdout(log).process_group(0).current_dir(root);
     let mut child = command.spawn().map_err(|error| process::start_error(&command, error))?;
     stall(&mut child, &mut Random(seed))?;
     let cases = case::read(&files.events())?;
+    if cases.iter().any(|case| case.failure().is_some()) {
+        // The next pass writes its own.
+        std::fs::copy(files.log(), files.log().with_extension(format!("seed-{seed}.log")))
+            .context("keeping the log of a failure")?;
+    }
     // That something ran is for each stage to show: an empty one would pass.
     anyhow::ensure!(
         cases.iter().any(|case| case.outcome == Outcome::Passed),

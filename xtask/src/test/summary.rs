@@ -79,7 +79,7 @@ impl Findings {
         print(&format!(
             "{} tests: {} passed, {} failed, {} flaky, {} skipped, {} for FULL=1; took {minutes:.0} min {rest:02.0} s",
             self.cases.len() - self.count(|outcome| *outcome == Outcome::Ignored),
-            self.count(|outcome| *outcome == Outcome::Passed) - self.skips.len(),
+            self.count(|outcome| *outcome == Outcome::Passed).saturating_sub(self.skips.len()),
             self.failed().count(),
             self.flaky().count(),
             self.skips.len(),
