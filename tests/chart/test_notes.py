@@ -45,7 +45,7 @@ def test_notes_work_as_they_are_printed(namespace: str, setting: str) -> None:
             if word.startswith("--clusterrole="):
                 assert word.removeprefix("--clusterrole=") in roles
             if word.startswith("examples/"):
-                for document in yaml.safe_load_all((ROOT / word).read_text()):
+                for document in yaml.load_all((ROOT / word).read_text(), yaml.CSafeLoader):
                     # An object of another namespace than the one that -n names is refused.
                     assert "-n" not in words
                     assert document["metadata"].get("namespace", document["metadata"]["name"]) == "demo", word

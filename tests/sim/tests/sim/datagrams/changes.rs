@@ -8,7 +8,7 @@ use sealane_types::Reason;
 
 use super::bench::{DELAY_MICROS, PIPE_BYTES, RATE, SECOND, goodput, link, tuning};
 
-const ALL: [Congestion; 3] = [Congestion::Auto, Congestion::Bbr, Congestion::Cubic];
+const BOTH: [Congestion; 2] = [Congestion::Bbr, Congestion::Cubic];
 /// UDP payload of Ethernet's frames, and of the smallest that IPv6 allows.
 const ETHERNET_BYTES: usize = 1_472;
 const NARROW_BYTES: usize = 1_252;
@@ -28,7 +28,7 @@ fn assert_unharmed(crossing: &Crossing, flow: Flow) {
 
 #[test]
 fn a_rate_that_changes_is_used_within_seconds() {
-    for congestion in ALL {
+    for congestion in BOTH {
         let at = |seconds| Moment::from_micros(seconds * SECOND);
         let rates = Steps::always(RATE).then(at(6), RATE / 5).then(at(14), RATE);
         let (mut crossing, flow) = flooding(congestion, Link::new(rates, PIPE_BYTES));
@@ -65,7 +65,7 @@ fn a_path_that_becomes_long_is_used() {
 
 #[test]
 fn a_silence_of_ten_seconds_is_survived_and_one_of_thirty_is_not() {
-    for congestion in ALL {
+    for congestion in BOTH {
         for (silence, survived) in [(1, true), (10, true), (30, false)] {
             let (mut crossing, flow) = flooding(congestion, link());
             let now = crossing.network.now();
@@ -87,7 +87,7 @@ fn a_silence_of_ten_seconds_is_survived_and_one_of_thirty_is_not() {
 
 #[test]
 fn a_path_that_becomes_narrow_is_used_and_so_is_one_that_becomes_wide() {
-    for congestion in ALL {
+    for congestion in BOTH {
         let (mut crossing, flow) = flooding(congestion, link());
         let assert_size = |crossing: &mut Crossing, bytes: usize| {
             let before = crossing.tally(flow);
@@ -115,7 +115,7 @@ fn a_path_that_becomes_narrow_is_used_and_so_is_one_that_becomes_wide() {
 
 #[test]
 fn who_moves_again_and_again_goes_on() {
-    for congestion in ALL {
+    for congestion in BOTH {
         let (mut crossing, flow) = flooding(congestion, link());
         for moves in 1..=5 {
             let now = crossing.network.now();
@@ -132,7 +132,7 @@ fn who_moves_again_and_again_goes_on() {
 
 #[test]
 fn disturbances_cost_less_than_half() {
-    for congestion in ALL {
+    for congestion in BOTH {
         let reordered = goodput(congestion, 2, 3, |path| {
             (path.reordered_permille, path.reordered_micros_max) = (200, 5_000);
         });

@@ -48,13 +48,6 @@ fn a_bbr_and_a_cubic_get_along() {
     assert_fair([Congestion::Cubic, Congestion::Bbr], 250);
 }
 
-/// On a path that loses nothing by chance, Auto is CUBIC.
-#[test]
-fn an_auto_and_a_cubic_get_along() {
-    assert_fair([Congestion::Auto, Congestion::Cubic], 200);
-    assert_fair([Congestion::Cubic, Congestion::Auto], 200);
-}
-
 #[test]
 fn two_of_a_kind_get_along() {
     assert_fair([Congestion::Cubic; 2], 200);
