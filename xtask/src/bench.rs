@@ -21,8 +21,8 @@ use crate::{
 const PROFILE: &str = "measured";
 const PROFILE_MEANS: &str = "measured: optimised, fat LTO, portable (no target-cpu)";
 
-/// The interpreter of the suite `lane`, with the libraries that are its peers.
-const PYTHON: &str = "SEALANE_BENCH_PYTHON";
+/// Environment of the benchmarks: the interpreter of the suite `lane`, with the libraries that are its peers.
+pub(crate) const PYTHON: &str = "SEALANE_BENCH_PYTHON";
 const REQUIREMENTS: &str = "bench/requirements.txt";
 
 const SIDECAR: &str = "sealane-sidecar-sim";

@@ -20,7 +20,7 @@ const ADDRESSES: [Ipv4Addr; 2] = [Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::new(192
 pub(crate) const ETHERNET_MTU: u32 = 1_500;
 pub(crate) const JUMBO_MTU: u32 = 9_000;
 /// Of every TCP connection in our namespaces: a kernel has it without a module, and lets any program choose it.
-pub(crate) const CONGESTION: &str = "reno";
+const CONGESTION: &str = "reno";
 /// What the connections of a network namespace begin with.
 const CONGESTION_FILE: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
 /// Beginning of our namespaces' names; the process that made one follows, and how many it had made before.
@@ -113,7 +113,7 @@ impl Route {
         let choose = |host: &Host| host.visit(|| Ok(fs::write(CONGESTION_FILE, CONGESTION)?));
         // Where it cannot be chosen, rows are under the node's, and say so.
         if route.hosts.iter().all(|host| choose(host).is_ok()) {
-            route.note = format!("two network namespaces, veth, MTU {mtu}, {CONGESTION}");
+            route.note = described(mtu, CONGESTION);
         }
         Ok(route)
     }
@@ -146,13 +146,18 @@ impl Route {
         let [here, there] = places;
         let host = |address: Ipv4Addr, place| Host { address: address.into(), place: Some(place) };
         let hosts = [host(ADDRESSES[0], here), host(ADDRESSES[1], there)];
-        let note = format!("two network namespaces, veth, MTU {mtu}, {}", hosts[0].visit(congestion)?);
+        let note = described(mtu, &hosts[0].visit(congestion)?);
         Ok(Self { hosts, note, _namespaces: made })
     }
 }
 
+/// What lies between two namespaces of ours.
+fn described(mtu: u32, congestion: &str) -> String {
+    format!("two network namespaces, veth, MTU {mtu}, {congestion}")
+}
+
 /// What this thread's connections begin with.
-pub(crate) fn congestion() -> Result<String> {
+fn congestion() -> Result<String> {
     let read = fs::read_to_string(CONGESTION_FILE).context("reading the congestion control")?;
     Ok(read.trim().to_owned())
 }

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Stdio;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -29,7 +29,7 @@ pub(crate) enum Relay {
 }
 
 impl Relay {
-    pub(crate) const fn program(self) -> &'static str {
+    const fn program(self) -> &'static str {
         match self {
             Self::Haproxy => "haproxy",
             Self::Stunnel => "stunnel",
@@ -37,7 +37,7 @@ impl Relay {
     }
 
     /// Its Debian package.
-    pub(crate) const fn package(self) -> &'static str {
+    const fn package(self) -> &'static str {
         match self {
             Self::Haproxy => "haproxy",
             Self::Stunnel => "stunnel4",
@@ -45,11 +45,16 @@ impl Relay {
     }
 
     /// What it says of itself.
+    ///
+    /// # Errors
+    /// It is not installed; the error says how it is.
     pub(crate) fn version(self) -> Result<String> {
         let asked = child::command(self.program())
             .arg(if self == Self::Haproxy { "-v" } else { "-version" })
             .output();
-        let asked = asked.with_context(|| format!("{} is not installed", self.program()))?;
+        let asked = asked.with_context(|| {
+            format!("{} is not installed: apt-get install {}", self.program(), self.package())
+        })?;
         // stunnel tells it where errors go.
         let said = [asked.stdout, asked.stderr].concat();
         let said = String::from_utf8_lossy(&said);
@@ -115,7 +120,7 @@ impl TlsRelays {
         let local = IpAddr::V4(Ipv4Addr::LOCALHOST);
         let (near, middle) = (SocketAddr::new(local, here.free_address().port()), there.free_address());
         let far = SocketAddr::new(local, target);
-        let start = |name: &str, host, ways: (SocketAddr, SocketAddr), seals| -> Result<(Child, PathBuf)> {
+        let start = |name: &str, host, ways: (SocketAddr, SocketAddr), seals| -> Result<Child> {
             let file = folder.path().join(format!("{name}.cfg"));
             fs::write(&file, relay.configuration(material.path(), ways, seals))?;
             let mut child = relay.start(host, &file)?;
@@ -126,10 +131,10 @@ impl TlsRelays {
                     tail(&file.with_extension("log"))
                 )
             })?;
-            Ok((child, file))
+            Ok(child)
         };
-        let (opening, _) = start("far", there, (middle, far), false)?;
-        let (sealing, _) = start("near", here, (near, middle), true)?;
+        let opening = start("far", there, (middle, far), false)?;
+        let sealing = start("near", here, (near, middle), true)?;
         Ok(Self { near, children: [sealing, opening], _folder: folder })
     }
 

@@ -65,8 +65,7 @@ fn measure(
     let relayed = burst(connected(relays.address)?)?;
     let tls = match Relay::Haproxy.version() {
         Err(error) => {
-            let why = format!("{error:#}: apt-get install {}", Relay::Haproxy.package());
-            bench.missing(Missing::new(&tls_id.0, why));
+            bench.missing(Missing::new(&tls_id.0, format!("{error:#}")));
             None
         }
         Ok(version) => {

@@ -24,7 +24,7 @@ const BY_CHANCE_MIN: u32 = 6;
 #[derive(Debug)]
 pub(crate) struct Auto {
     datagram_bytes: u64,
-    chosen: Chosen,
+    chosen: Box<dyn Controller>,
     /// The losses that came last, one bit each: whether round trips were short. All of a round trip are one.
     by_chance: u8,
     events: u32,
@@ -47,34 +47,14 @@ impl Event {
     }
 }
 
-#[derive(Debug)]
-enum Chosen {
-    Cubic(Cubic),
-    Bbr(Box<Bbr>),
-}
-
 impl Auto {
     pub(crate) fn new(datagram_bytes: u64) -> Self {
         Self {
             datagram_bytes,
-            chosen: Chosen::Cubic(Cubic::new(datagram_bytes)),
+            chosen: Box::new(Cubic::new(datagram_bytes)),
             by_chance: 0,
             events: 0,
             last: None,
-        }
-    }
-
-    fn controller(&self) -> &dyn Controller {
-        match &self.chosen {
-            Chosen::Cubic(cubic) => cubic,
-            Chosen::Bbr(bbr) => &**bbr,
-        }
-    }
-
-    fn controller_mut(&mut self) -> &mut dyn Controller {
-        match &mut self.chosen {
-            Chosen::Cubic(cubic) => cubic,
-            Chosen::Bbr(bbr) => &mut **bbr,
         }
     }
 
@@ -97,22 +77,21 @@ impl Auto {
 
 impl Controller for Auto {
     fn on_sent(&mut self, now: Moment, bytes: u64, in_flight: u64) {
-        self.controller_mut().on_sent(now, bytes, in_flight);
+        self.chosen.on_sent(now, bytes, in_flight);
     }
 
     fn on_acknowledged(&mut self, acknowledged: &Acknowledged, rtt: &Rtt) {
-        self.controller_mut().on_acknowledged(acknowledged, rtt);
+        self.chosen.on_acknowledged(acknowledged, rtt);
     }
 
     fn on_lost(&mut self, lost: &Lost, rtt: &Rtt) {
-        if matches!(self.chosen, Chosen::Cubic(_)) {
+        if self.chosen.name() == CongestionControl::Cubic {
             self.note(lost, rtt);
             if self.loses_by_chance() {
-                let bbr = Bbr::beginning_with(self.datagram_bytes, self.window());
-                self.chosen = Chosen::Bbr(Box::new(bbr));
+                self.chosen = Box::new(Bbr::beginning_with(self.datagram_bytes, self.window()));
             }
         }
-        self.controller_mut().on_lost(lost, rtt);
+        self.chosen.on_lost(lost, rtt);
     }
 
     fn on_spurious_loss(&mut self, newest_sent: Moment) {
@@ -124,24 +103,24 @@ impl Controller for Auto {
             self.by_chance >>= 1;
             self.events = self.events.saturating_sub(1);
         }
-        self.controller_mut().on_spurious_loss(newest_sent);
+        self.chosen.on_spurious_loss(newest_sent);
     }
 
     fn on_datagram_bytes(&mut self, bytes: u64) {
         self.datagram_bytes = bytes;
-        self.controller_mut().on_datagram_bytes(bytes);
+        self.chosen.on_datagram_bytes(bytes);
     }
 
     fn window(&self) -> u64 {
-        self.controller().window()
+        self.chosen.window()
     }
 
     fn rate(&self) -> Option<u64> {
-        self.controller().rate()
+        self.chosen.rate()
     }
 
     fn name(&self) -> CongestionControl {
-        self.controller().name()
+        self.chosen.name()
     }
 }
 

@@ -66,6 +66,18 @@ pub(super) struct Bottleneck {
     random: u64,
 }
 
+/// A link whose queue holds so many tenths of what the path does.
+pub(super) fn world(
+    mbit: u64,
+    round_trip_micros: u64,
+    queue_pipes_tenths: u64,
+    loss_permille: u64,
+) -> Bottleneck {
+    let bytes_per_second = mbit * 125_000;
+    let queue_bytes = bytes_per_second * round_trip_micros / 1_000_000 * queue_pipes_tenths / 10;
+    Bottleneck::new(Link { bytes_per_second, round_trip_micros, queue_bytes, loss_permille, heap_micros: 0 })
+}
+
 impl Bottleneck {
     pub(super) fn new(link: Link) -> Self {
         Self {

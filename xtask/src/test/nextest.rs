@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 
 use super::{files::Files, python, stages::finish};
-use crate::{dependencies, process, progress::print};
+use crate::{bench, dependencies, process, progress::print};
 
 /// Environment of a stage: which Rust tests a narrowed run has, and which were changed.
 pub(super) const FILTER: &str = "SEALANE_TEST_FILTER";
@@ -20,9 +20,6 @@ pub(super) const TOUCHED: &str = "SEALANE_TEST_TOUCHED";
 const REPEAT_SECONDS: Duration = Duration::from_secs(60);
 const REPEAT_AT_ONCE: usize = 8;
 const REPEATS: u32 = 10;
-
-/// Environment of tests that run the benchmarks: their interpreter.
-const BENCH_PYTHON: &str = "SEALANE_BENCH_PYTHON";
 
 /// Where no wheel of it exists, it is built from source.
 const VERSION: &str = "0.9.148";
@@ -111,9 +108,9 @@ fn nextest(root: &Path, files: &Files) -> Result<Command> {
         .arg("--binaries-metadata")
         .arg(files.binaries())
         .current_dir(root);
-    if std::env::var_os(BENCH_PYTHON).is_none() {
+    if std::env::var_os(bench::PYTHON).is_none() {
         // With libraries that the system's interpreter may lack.
-        command.env(BENCH_PYTHON, python::environment(root)?);
+        command.env(bench::PYTHON, python::environment(root)?);
     }
     Ok(command)
 }

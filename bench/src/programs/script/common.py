@@ -1,6 +1,7 @@
 """What all ends have in common: the payloads, how they are compared, and what an end says of a task."""
 
 import json
+import pathlib
 import random
 import time
 
@@ -36,6 +37,18 @@ def differs(found, expected, number, thorough):
     return None
 
 
+def putting(send, prepare=lambda messages: messages):
+    """Sends one message after the other, each as `prepare` made it."""
+    task = yield
+    payloads = Payloads()
+    while True:
+        messages = prepare(payloads.of(task["bytes"]))
+        began = time.monotonic_ns()
+        for number in range(task["count"]):
+            send(messages[number % PAYLOADS])
+        task = yield told(began)
+
+
 def asking(exchange):
     """Round trips, one after the other."""
     task = yield
@@ -51,6 +64,11 @@ def asking(exchange):
             wrong = wrong or differs(found, message, number, task["thorough"])
             del found
         task = yield told(began, wrong, latencies)
+
+
+def material(folder):
+    """The certificate and the key that both ends have."""
+    return [pathlib.Path(folder, name).read_bytes() for name in ("cert.pem", "key.pem")]
 
 
 def told(began, wrong=None, latencies=()):

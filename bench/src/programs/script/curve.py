@@ -5,7 +5,7 @@ import pathlib
 import time
 
 import zmq
-from common import PAYLOADS, SECONDS, Payloads, differs, told
+from common import PAYLOADS, SECONDS, Payloads, differs, putting, told
 
 #: Messages that wait on either side.
 HIGH_WATER = 16
@@ -26,14 +26,7 @@ def put(host, port, folder):
     pushing.curve_publickey, pushing.curve_secretkey = zmq.curve_keypair()
     pushing.connect(f"tcp://{host}:{port}")
     yield f"pyzmq {zmq.__version__}, libzmq {zmq.zmq_version()}"
-    task = yield
-    payloads = Payloads()
-    while True:
-        messages = payloads.of(task["bytes"])
-        began = time.monotonic_ns()
-        for number in range(task["count"]):
-            pushing.send(messages[number % PAYLOADS], copy=False)
-        task = yield told(began)
+    yield from putting(lambda message: pushing.send(message, copy=False))
 
 
 def take(host, folder):

@@ -1,19 +1,13 @@
 """The ends of an Arrow Flight upload, over TLS with certificates of both sides."""
 
-import pathlib
 import threading
-import time
 
 import pyarrow
 from arrivals import Arrivals
-from common import PAYLOADS, Payloads, told
+from common import material, putting
 from pyarrow import flight
 
 SCHEMA = pyarrow.schema([("bytes", pyarrow.uint8())])
-
-
-def material(folder):
-    return [pathlib.Path(folder, name).read_bytes() for name in ("cert.pem", "key.pem")]
 
 
 def batch(message):
@@ -32,14 +26,7 @@ def put(host, port, folder):
     )
     writer, _ = client.do_put(flight.FlightDescriptor.for_path("bytes"), SCHEMA)
     yield f"pyarrow {pyarrow.__version__}"
-    task = yield
-    payloads = Payloads()
-    while True:
-        batches = [batch(message) for message in payloads.of(task["bytes"])]
-        began = time.monotonic_ns()
-        for number in range(task["count"]):
-            writer.write_batch(batches[number % PAYLOADS])
-        task = yield told(began)
+    yield from putting(writer.write_batch, lambda messages: list(map(batch, messages)))
 
 
 def take(host, folder):

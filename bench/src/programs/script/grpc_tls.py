@@ -1,22 +1,16 @@
 """The ends of a gRPC call that streams, over TLS with certificates of both sides."""
 
-import pathlib
 import queue
-import time
 from concurrent import futures
 
 import grpc
 from arrivals import Arrivals
-from common import PAYLOADS, SECONDS, Payloads, told
+from common import SECONDS, material, putting
 
 METHOD = "/bench.Bench/Put"
 UNLIMITED = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
 #: Messages that wait for the call.
 QUEUED = 8
-
-
-def material(folder):
-    return [pathlib.Path(folder, name).read_bytes() for name in ("cert.pem", "key.pem")]
 
 
 def put(host, port, folder):
@@ -26,18 +20,10 @@ def put(host, port, folder):
     channel = grpc.secure_channel(f"{host}:{port}", credentials, options=options)
     grpc.channel_ready_future(channel).result(SECONDS)
     waiting = queue.Queue(QUEUED)
-    call = channel.stream_unary(METHOD).future(iter(waiting.get, None))
+    channel.stream_unary(METHOD).future(iter(waiting.get, None))
     yield f"grpcio {grpc.__version__}"
-    task = yield
-    payloads = Payloads()
-    while True:
-        messages = payloads.of(task["bytes"])
-        began = time.monotonic_ns()
-        for number in range(task["count"]):
-            waiting.put(messages[number % PAYLOADS], timeout=SECONDS)
-        if call.done():
-            call.result()
-        task = yield told(began)
+    # Of a call that has failed nothing is taken any more.
+    yield from putting(lambda message: waiting.put(message, timeout=SECONDS))
 
 
 def take(host, folder):

@@ -4,7 +4,7 @@ import struct
 import time
 
 import sealane
-from common import PAYLOADS, SECONDS, Payloads, asking, differs, told
+from common import PAYLOADS, SECONDS, Payloads, asking, differs, putting, told
 
 #: Of messages up to here, only the ends are compared where time is taken: the rest would cost as much as the take.
 SMALL = 4096
@@ -111,15 +111,12 @@ def streams(path, session):
     # As long as one sender stays, the receiver's iteration goes on.
     door.sender(session, timeout=SECONDS)
     yield "ready"
-    task = yield
-    payloads = Payloads()
-    while True:
-        messages = payloads.of(task["bytes"])
-        began = time.monotonic_ns()
-        for number in range(task["count"]):
-            with door.sender(session, timeout=SECONDS) as lane:
-                lane.put(messages[number % PAYLOADS], timeout=SECONDS)
-        task = yield told(began)
+
+    def send(message):
+        with door.sender(session, timeout=SECONDS) as lane:
+            lane.put(message, timeout=SECONDS)
+
+    yield from putting(send)
 
 
 def take_small(tensors, messages, task):

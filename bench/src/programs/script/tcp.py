@@ -3,7 +3,7 @@
 import socket
 import time
 
-from common import PAYLOADS, SECONDS, Payloads, asking, differs, told
+from common import PAYLOADS, SECONDS, Payloads, asking, differs, putting, told
 
 
 def ask(host, port):
@@ -51,14 +51,7 @@ def put(host, port, around=lambda stream: (stream, "")):
     stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     stream, words = around(stream)
     yield words
-    task = yield
-    payloads = Payloads()
-    while True:
-        messages = [memoryview(message) for message in payloads.of(task["bytes"])]
-        began = time.monotonic_ns()
-        for number in range(task["count"]):
-            stream.sendall(messages[number % PAYLOADS])
-        task = yield told(began)
+    yield from putting(stream.sendall, lambda messages: list(map(memoryview, messages)))
 
 
 def take(host, around=lambda stream: stream):

@@ -142,22 +142,24 @@ pub(super) fn run(bench: &mut Bench<'_>, route: &Route, sidecars: &Sidecars, lan
         return Ok(());
     }
     let programs = bench.programs.clone();
-    let in_place = match lacks_library(&programs, "numpy", "numpy") {
-        _ if all.iter().all(|claim| claim.put == Put::Copied) => Err(String::new()),
-        Some(why) => Err(why),
-        None => Ok(Ends::in_place(&programs, route, sidecars)?),
+    let is_in_place = |claim: &Claim| claim.put == Put::InPlace;
+    let wants_in_place = all.iter().any(is_in_place);
+    let lacks = if wants_in_place { lacks_library(&programs, "numpy", "numpy") } else { None };
+    let in_place = match lacks {
+        None if wants_in_place => Some(Ends::in_place(&programs, route, sidecars)?),
+        _ => None,
     };
     let field = Field::new(&programs, route, &all)?;
     for bytes in CASES {
-        let can = |claim: &Claim| field.has(*claim) && (claim.put == Put::Copied || in_place.is_ok());
+        let can = |claim: &Claim| field.has(*claim) && (in_place.is_some() || !is_in_place(claim));
         let (wanted, absent): (Vec<_>, Vec<_>) = wanted(bytes).into_iter().partition(can);
         for claim in absent {
-            let why = field.why_not(claim).or_else(|| in_place.as_ref().err().cloned()).unwrap_or_default();
+            let why = field.why_not(claim).or_else(|| lacks.clone()).unwrap_or_default();
             bench.missing(Missing::new(&claim.id(bytes).0, why));
         }
         let Some(first) = wanted.first() else { continue };
         bench.measuring(&first.id(bytes));
-        let contest = Held::hold(bench, bytes, (lane, in_place.as_ref().ok()), &field)?;
+        let contest = Held::hold(bench, bytes, (lane, in_place.as_ref()), &field)?;
         for claim in wanted {
             contest.row(bench, claim, &route.note)?;
         }

@@ -75,9 +75,7 @@ impl Rival {
         {
             return Some(why);
         }
-        let relay = self.relay()?;
-        let why = relay.version().err()?;
-        Some(format!("{why:#}: apt-get install {}", relay.package()))
+        self.relay()?.version().err().map(|why| format!("{why:#}"))
     }
 
     pub(super) fn start(

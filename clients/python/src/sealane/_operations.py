@@ -300,16 +300,14 @@ def reuse(core: Core, lane: SendingLane, window: Optional[Any], size: int) -> Op
     """`window` once more, as soon as the sidecar reads nothing there any more. Another one where there is none yet, or where it
     lies in memory that a restarted sidecar does not know: what is put from there is copied."""
     try:
-        while window is not None and window.slot.arena is lane.arena and lane.is_under_way(window.slot):
+        while window is not None and window.slot.arena is lane.arena:
             lane.check()
             lane.raise_failure()
+            if not lane.is_under_way(window.slot):
+                return window
             yield WAIT
     except Expired:
         raise _untaken(core, lane, ()) from None
-    if window is not None and window.slot.arena is lane.arena:
-        lane.check()
-        lane.raise_failure()
-        return window
     return (yield from empty(core, lane, size))
 
 

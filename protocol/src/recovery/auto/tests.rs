@@ -1,4 +1,4 @@
-use super::super::bottleneck::{Bottleneck, DATAGRAM, Link};
+use super::super::bottleneck::{DATAGRAM, world};
 use super::*;
 
 const SECOND: u64 = 1_000_000;
@@ -11,13 +11,6 @@ fn at(micros: u64) -> Moment {
 
 fn auto() -> Box<Auto> {
     Box::new(Auto::new(DATAGRAM))
-}
-
-/// A queue of so many tenths of what the path holds.
-fn world(mbit: u64, round_trip_micros: u64, queue_pipes_tenths: u64, loss_permille: u64) -> Bottleneck {
-    let bytes_per_second = mbit * 125_000;
-    let queue_bytes = bytes_per_second * round_trip_micros / 1_000_000 * queue_pipes_tenths / 10;
-    Bottleneck::new(Link { bytes_per_second, round_trip_micros, queue_bytes, loss_permille, heap_micros: 0 })
 }
 
 #[test]
