@@ -7,6 +7,7 @@ mod files;
 mod load;
 mod nextest;
 mod plan;
+mod processes;
 mod python;
 mod retry;
 mod schedule;
@@ -157,6 +158,7 @@ impl Scope {
 pub fn run(root: &Path, scope: &Scope) -> Result<()> {
     if let Some(name) = &scope.stage {
         let stage = STAGES.iter().find(|stage| stage.name == name).context("there is no such stage")?;
+        processes::end_with_parent();
         return (stage.work)(root, &Files::of(root, name));
     }
     if let Some(burners) = scope.under_load {

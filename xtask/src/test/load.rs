@@ -13,7 +13,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use rustix::{
-    process::{Pid, Signal, kill_process},
+    process::Signal,
     thread::{CpuSet, sched_setaffinity},
 };
 use std::os::unix::process::CommandExt;
@@ -22,7 +22,7 @@ use super::{
     case::{self, Case, Outcome},
     files::Files,
     nextest::FILTER,
-    stacks,
+    processes,
     stages::{PYTHON, RUST},
     summary,
 };
@@ -143,13 +143,8 @@ fn stall(child: &mut Child, random: &mut Random) -> Result<()> {
         if Instant::now() < next {
             continue;
         }
-        let stopped = stacks::processes(child.id());
-        let tell = |signal| {
-            for process in stopped.iter().filter_map(|id| Pid::from_raw((*id).try_into().ok()?)) {
-                // Those that ended meanwhile hear nothing.
-                let _ = kill_process(process, signal);
-            }
-        };
+        let stopped = processes::of(child.id());
+        let tell = |signal| stopped.iter().for_each(|process| processes::tell(*process, signal));
         tell(Signal::STOP);
         std::thread::sleep(random.between(STALL));
         tell(Signal::CONT);

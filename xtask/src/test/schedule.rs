@@ -3,23 +3,23 @@
 use std::{
     collections::BTreeMap,
     fs::File,
-    path::Path,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result};
-use rustix::process::{Pid, Signal, kill_process_group};
 use std::os::unix::process::CommandExt;
 
-use super::{files::Files, stacks, stages::Stage};
+use super::{files::Files, processes, stacks, stages::Stage};
 use crate::{process, progress};
 
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// How often a run says what it does.
 const TELL_EVERY: Duration = Duration::from_secs(60);
-/// A stage that takes this many of its budgets hangs.
-const BUDGETS_MAX: u32 = 3;
+/// A stage that writes nothing for so long hangs. Its budget tells nothing about that on a slow machine: cargo-nextest
+/// notes slow tests every few minutes and ends what hangs after a quarter of an hour, compilers say what they compile.
+const SILENCE_MAX: Duration = Duration::from_secs(30 * 60);
 const CORES: u32 = 2;
 
 /// How a stage ended.
@@ -35,7 +35,7 @@ pub(super) enum Failure {
     /// What it needs did not pass.
     NotRun(&'static str),
     Failed,
-    /// It was ended after [`BUDGETS_MAX`] budgets; the stacks of its threads are in its log.
+    /// It was ended after [`SILENCE_MAX`]; the stacks of its threads are in its log.
     Hung,
 }
 
@@ -43,6 +43,29 @@ struct Running {
     stage: &'static Stage,
     child: Child,
     began: Instant,
+    output: Output,
+}
+
+/// What a stage writes while it lives: its log, and how its tests end.
+struct Output {
+    files: [PathBuf; 2],
+    size: u64,
+    grew: Instant,
+}
+
+impl Output {
+    fn of(files: &Files) -> Self {
+        Self { files: [files.log(), files.events()], size: 0, grew: Instant::now() }
+    }
+
+    /// How long nothing was written.
+    fn silence(&mut self) -> Duration {
+        let size = self.files.iter().filter_map(|file| file.metadata().ok()).map(|file| file.len()).sum();
+        if size != self.size {
+            (self.size, self.grew) = (size, Instant::now());
+        }
+        self.grew.elapsed()
+    }
 }
 
 /// Runs `stages` to their ends with `environment`, also after a failure: one run tells all that is wrong.
@@ -139,7 +162,7 @@ fn start(root: &Path, stage: &'static Stage, environment: &[(&str, String)]) -> 
         .process_group(0)
         .current_dir(root);
     let child = command.spawn().map_err(|error| process::start_error(&command, error))?;
-    Ok(Running { stage, child, began: Instant::now() })
+    Ok(Running { stage, child, began: Instant::now(), output: Output::of(&files) })
 }
 
 impl Running {
@@ -154,12 +177,11 @@ impl Running {
             let result = if status.success() { Ok(()) } else { Err(Failure::Failed) };
             return Ok(Ok(Ended { stage: self.stage, took, result }));
         }
-        if took < self.stage.budget() * BUDGETS_MAX {
+        if self.output.silence() < SILENCE_MAX {
             return Ok(Err(self));
         }
         stacks::write(self.child.id(), &Files::of(root, self.stage.name).log());
-        // It may have ended just now.
-        let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
+        processes::end(self.child.id());
         self.child.wait()?;
         Ok(Ok(Ended { stage: self.stage, took, result: Err(Failure::Hung) }))
     }
@@ -176,6 +198,26 @@ impl std::fmt::Display for Ended {
             Err(Failure::NotRun(cause)) => write!(f, "  not run: {cause}"),
             Err(Failure::Failed) => write!(f, "  failed"),
             Err(Failure::Hung) => write!(f, "  hung; stacks in its log"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stage_is_silent_while_neither_its_log_nor_its_events_grow() {
+        let root = tempfile::tempdir().unwrap();
+        Files::clear(root.path()).unwrap();
+        let files = Files::of(root.path(), "one");
+        let mut output = Output::of(&files);
+        let long_ago = Instant::now() - 2 * SILENCE_MAX;
+        for file in [files.log(), files.events()] {
+            output.grew = long_ago;
+            assert!(output.silence() > SILENCE_MAX);
+            std::fs::write(file, "a line").unwrap();
+            assert!(output.silence() < SILENCE_MAX);
         }
     }
 }

@@ -6,6 +6,8 @@ use std::{
     process::{Command, Stdio},
 };
 
+use super::processes;
+
 /// Programs of one stage that are looked at; more would bury the cause.
 const PROGRAMS_MAX: usize = 20;
 
@@ -13,7 +15,7 @@ const PROGRAMS_MAX: usize = 20;
 /// kernel tells. A process that ends meanwhile has none.
 pub(super) fn write(group: u32, log: &Path) {
     let Ok(log) = File::options().append(true).open(log) else { return };
-    for process in processes(group).into_iter().take(PROGRAMS_MAX) {
+    for process in processes::of(group).into_iter().take(PROGRAMS_MAX) {
         let name = fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
         say(&log, &format!("\n== process {process} {name}"));
         let id = process.to_string();
@@ -43,31 +45,6 @@ fn say(mut log: &File, line: &str) {
     let _ = writeln!(log, "{line}");
 }
 
-/// The processes of a group, and those below them that made groups of their own.
-pub(super) fn processes(group: u32) -> Vec<u32> {
-    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
-    let ids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    let mut known: Vec<(u32, u32, u32)> = ids.filter_map(relation).collect();
-    known.sort_unstable();
-    let mut found = vec![group];
-    // Children come after their parents, as a rule; a second look finds those that do not.
-    for _ in 0..2 {
-        for (id, parent, of) in &known {
-            if (*of == group || found.contains(parent)) && !found.contains(id) {
-                found.push(*id);
-            }
-        }
-    }
-    found
-}
-
-/// A process, its parent and its group (proc(5), `stat`: the name may hold spaces and parentheses).
-fn relation(id: u32) -> Option<(u32, u32, u32)> {
-    let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
-    let mut words = stat.rsplit_once(')')?.1.split_whitespace().skip(1);
-    Some((id, words.next()?.parse().ok()?, words.next()?.parse().ok()?))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -75,8 +52,6 @@ mod tests {
     #[test]
     fn what_hangs_is_found_and_told() {
         let mut child = Command::new("sleep").arg("600").spawn().unwrap();
-        let own = processes(std::process::id());
-        assert!(own.contains(&child.id()), "{own:?}");
         let log = tempfile::NamedTempFile::new().unwrap();
         write(child.id(), log.path());
         child.kill().unwrap();

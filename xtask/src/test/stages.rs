@@ -3,7 +3,6 @@
 use std::{
     path::Path,
     process::{Command, Stdio},
-    time::Duration,
 };
 
 use anyhow::{Context, Result, ensure};
@@ -67,10 +66,6 @@ impl Stage {
 
     const fn only_in(self, part: Part) -> Self {
         Self { part: Some(part), ..self }
-    }
-
-    pub(super) fn budget(&self) -> Duration {
-        Duration::from_secs(self.budget.into())
     }
 }
 
@@ -234,6 +229,8 @@ fn cluster_life(root: &Path, files: &Files) -> Result<()> {
 
 fn prepare(root: &Path) -> Result<()> {
     let target = Target::local()?;
+    // A run that was ended in the middle of a drain left its node cordoned.
+    target.kubectl.run(&["uncordon", "--selector=kubernetes.io/os=linux"])?;
     let images = target.supply_of(Programs::AsBuilt, &images::NAMES)?;
     install::run(root, &target, &images, true)?;
     let demo = image(&images, "sealane-demo")?.reference();
