@@ -248,8 +248,7 @@ impl Run {
             Output::Table => print(&report::table(report)),
             Output::Json => print(&report.json()?),
         }
-        anyhow::ensure!(report.sound, "a result was wrong or a suite failed; the report says which");
-        Ok(())
+        report.judge()
     }
 }
 

@@ -16,7 +16,7 @@ mod words;
 use std::fs;
 use std::path::Path;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde::{Deserialize, Serialize};
@@ -103,6 +103,18 @@ impl Report {
         write(FILE, self.json()?)?;
         write("report.md", markdown::render(self))?;
         write("report.html", html::render(self))
+    }
+
+    /// # Errors
+    /// Suites that failed and rows with wrong results, each with what happened.
+    pub fn judge(&self) -> Result<()> {
+        let failures =
+            self.failures.iter().map(|failure| format!("{}: {}", failure.suite.word(), failure.error));
+        let rows =
+            self.rows.iter().filter(|row| !row.correct).map(|row| format!("{}: {}", row.id.0, row.note));
+        let troubles: Vec<_> = failures.chain(rows).collect();
+        ensure!(troubles.is_empty(), "a suite failed or a result was wrong:\n  {}", troubles.join("\n  "));
+        Ok(())
     }
 
     /// # Errors

@@ -1,6 +1,7 @@
 """The ends of a gRPC call that streams, over TLS with certificates of both sides."""
 
 import queue
+import sys
 from concurrent import futures
 
 import grpc
@@ -20,9 +21,15 @@ def put(host, port, folder):
     channel = grpc.secure_channel(f"{host}:{port}", credentials, options=options)
     grpc.channel_ready_future(channel).result(SECONDS)
     waiting = queue.Queue(QUEUED)
-    channel.stream_unary(METHOD).future(iter(waiting.get, None))
+    call = channel.stream_unary(METHOD).future(iter(waiting.get, None))
     yield f"grpcio {grpc.__version__}"
-    # Of a call that has failed nothing is taken any more.
+
+    def ended(call):
+        if not call.cancelled():
+            print("the call ended:", call.exception(), file=sys.stderr, flush=True)
+
+    call.add_done_callback(ended)
+    # Of a call that has ended nothing is taken any more.
     yield from putting(lambda message: waiting.put(message, timeout=SECONDS))
 
 
