@@ -9,6 +9,7 @@
 //! do.
 
 pub mod bench;
+mod bottleneck;
 pub mod build;
 mod carrier;
 pub mod command;

@@ -6,8 +6,9 @@ use std::time::Duration;
 use anyhow::{Result, anyhow, bail};
 use sealane_protocol::Moment;
 use sealane_protocol::connection::{Connection, Sink};
-use sealane_protocol::datagram::{Congestion, Engine, Greeter, Greeting, Tuning};
+use sealane_protocol::datagram::{Engine, Greeter, Greeting, Tuning};
 use sealane_sidecar::link::udp::datagram_bytes_max;
+use sealane_types::CongestionChoice;
 
 use super::clock::Clock;
 use super::line::{Connected, Line, Queued, Room};
@@ -32,6 +33,7 @@ pub(crate) struct OverUdp {
     segmented: bool,
     /// How long a handshake may take over a network that need not let datagrams pass.
     answer: Duration,
+    congestion: CongestionChoice,
 }
 
 /// Our protocol over AF_XDP.
@@ -47,7 +49,11 @@ pub(crate) struct Datagrams<L> {
 
 impl OverUdp {
     pub(crate) const fn new(ours: Ours, segmented: bool, answer: Duration) -> Self {
-        Self { ours, segmented, answer }
+        Self { ours, segmented, answer, congestion: CongestionChoice::Cubic }
+    }
+
+    pub(crate) fn under(self, congestion: CongestionChoice) -> Self {
+        Self { congestion, ..self }
     }
 }
 
@@ -61,7 +67,8 @@ impl Start for OverUdp {
             socket.connect(remote)?;
         }
         let line = Connected::new(socket, self.segmented)?;
-        let started = start(&self.ours, line, (remote, datagram_bytes_max(remote)), side);
+        let tuning = Tuning { congestion: self.congestion, datagram_bytes_max: datagram_bytes_max(remote) };
+        let started = start(&self.ours, line, remote, tuning, side);
         let silence = || anyhow!("nobody answered over UDP within {} s", self.answer.as_secs());
         tokio::time::timeout(self.answer, started).await.map_err(|_| silence())?
     }
@@ -73,18 +80,19 @@ impl Start for OverXdp {
     async fn start(&self, plug: Plug, side: Side) -> Result<Self::Wire> {
         let Plug::Queue(queue) = plug else { bail!("it needs a queue of AF_XDP") };
         let line = Queued::new(queue);
-        let to = (line.peer(), line.datagram_bytes_max());
-        start(&self.0, line, to, side).await
+        let (remote, datagram_bytes_max) = (line.peer(), line.datagram_bytes_max());
+        let tuning = Tuning { congestion: CongestionChoice::Cubic, datagram_bytes_max };
+        start(&self.0, line, remote, tuning, side).await
     }
 }
 
 async fn start<L: Line>(
     ours: &Ours,
     mut line: L,
-    (remote, datagram_bytes_max): (SocketAddr, u16),
+    remote: SocketAddr,
+    tuning: Tuning,
     side: Side,
 ) -> Result<Sealed<Datagrams<L>>> {
-    let tuning = Tuning { congestion: Congestion::default(), datagram_bytes_max };
     let mut connection = ours.begin(side)?.over_datagrams();
     let engine = match side {
         Side::Dialler => Engine::initiate(&mut connection, remote, tuning, &mut SystemRandom, ours.now())?,

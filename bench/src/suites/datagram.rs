@@ -1,5 +1,7 @@
 //! P4: one way over UDP between two network namespaces, beside QUIC, and beside our own TCP carrier on the same veth; and the
-//! same over AF_XDP.
+//! same over AF_XDP. Beside it, what congestion controls make of one link.
+
+mod congestion;
 
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
@@ -37,7 +39,8 @@ const TCP: &str = "our TCP carrier";
 
 pub(super) fn run(bench: &mut Bench<'_>) -> Ran {
     over_udp(bench)?;
-    over_xdp(bench)
+    over_xdp(bench)?;
+    congestion::run(bench)
 }
 
 fn over_udp(bench: &mut Bench<'_>) -> Ran {

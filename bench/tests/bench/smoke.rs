@@ -112,10 +112,12 @@ fn roundtrip() {
 #[test]
 fn datagram() {
     let outcome = run(Suite::Datagram, &[], PathBuf::new());
-    let over_udp = ["P4/1472@quinn", "P4/1472@tcp", "P4-nogso/1472@quinn"];
+    let mut over_udp = vec!["P4/1472@quinn", "P4/1472@tcp", "P4-nogso/1472@quinn"];
+    over_udp.extend(["P4-lossy/Auto", "P4-lossy/Cubic", "P4-lossy/Bbr"]);
+    over_udp.extend(["P4-beside/Auto", "P4-beside/Cubic", "P4-beside/Bbr"]);
     let over_xdp = ["P4-xdp/1472", "P4-xdp/1472@udp"];
     let expected =
-        if is_missing(&outcome, "P4-xdp") { over_udp.to_vec() } else { [&over_udp[..], &over_xdp].concat() };
+        if is_missing(&outcome, "P4-xdp") { over_udp } else { [&over_udp[..], &over_xdp].concat() };
     assert_rows(&outcome, &expected);
 }
 

@@ -1,0 +1,191 @@
+//! Our congestion controls over a link of a gigabit a second whose round trip is 10 ms: alone where it loses at random, and beside
+//! CUBIC where it loses nothing but what its queue has no room for.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use sealane_protocol::handshake::{KeyExchange, Suite as Ciphers};
+use sealane_types::{Cipher, CongestionChoice};
+
+use super::MESSAGE_BYTES;
+use crate::bench::{Bench, Ran};
+use crate::bottleneck::{Bottleneck, Link};
+use crate::contest::{Caption, Contender, Sample, hold_all};
+use crate::message::Payloads;
+use crate::ours::{Ours, OverUdp};
+use crate::pair::Pair;
+use crate::plan::Suite;
+use crate::row::{Better, RowId, Subject, Unit};
+use crate::world::World;
+
+/// A queue that holds as much as the path.
+const LINK: Link = Link {
+    bytes_per_second: 125e6,
+    queue: Duration::from_millis(10),
+    delay: Duration::from_millis(5),
+    loss_permille: 0,
+    seed: 1,
+};
+/// One datagram of a hundred.
+const LOSSY: Link = Link { loss_permille: 10, ..LINK };
+/// How much of a lossy link BBR has to have.
+const LOSSY_LIMIT: f64 = 0.9;
+/// How much of what a CUBIC beside it has it has to leave that, and to have.
+const BESIDE_LIMIT: f64 = 0.5;
+/// A sample is this many times as long as those of a stream: controllers take seconds to find their share.
+const SAMPLES: u32 = 10;
+/// Messages of the first burst. More are ordered from burst to burst, until one takes so long that the pause after it counts for
+/// little.
+const MESSAGES: u64 = 2;
+const BURST: Duration = Duration::from_secs(1);
+
+const NOTE: &str =
+    "a thread between sockets of loopback makes the link: 1 Gbit/s, 10 ms there and back, a queue of 10 ms";
+
+pub(super) fn run(bench: &mut Bench<'_>) -> Ran {
+    let world = Arc::new(World::new(false)?);
+    let ours = Ours::new(&world, Ciphers::new(KeyExchange::Hybrid, Cipher::Aes256Gcm))?;
+    for choice in CongestionChoice::ALL {
+        lossy(bench, &ours, *choice)?;
+    }
+    for choice in CongestionChoice::ALL {
+        beside(bench, &ours, *choice)?;
+    }
+    Ok(())
+}
+
+/// Alone, over a lossy link.
+fn lossy(bench: &mut Bench<'_>, ours: &Ours, choice: CongestionChoice) -> Ran {
+    let id = RowId::new("P4-lossy", choice);
+    if !bench.wants_any([&id]) {
+        return Ok(());
+    }
+    bench.measuring(&id);
+    let (_bottleneck, mut flows) = connect(bench, ours, LOSSY, &[choice])?;
+    let flow = flows.first_mut().context("a flow")?;
+    let length = bench.plan.sample * SAMPLES;
+    let contender: Contender<'_> = Box::new(|| {
+        let flowed = flow.until(Instant::now() + length)?;
+        Ok(flowed.sample(flowed.rate() / 1e9))
+    });
+    let (series, control) = hold_all(bench.plan.warmups, bench.plan.rounds, vec![contender])?;
+    let is_bbr = choice != CongestionChoice::Cubic;
+    let limit = (Subject::Ours, LOSSY_LIMIT * LOSSY.bytes_per_second / 1e9);
+    let caption = Caption {
+        id,
+        suite: Suite::Datagram.word(),
+        name: format!("{choice} alone on a gigabit that loses 1 % at random"),
+        unit: Unit::GigabytesPerSecond,
+        better: Better::Higher,
+        peer: None,
+        limits: is_bbr.then_some(limit).into_iter().collect(),
+        doubt: None,
+        note: format!("of UDP payload the link carries 0.125 GB/s; {NOTE}"),
+    };
+    bench.row(caption.row(&series[0], None, &control));
+    Ok(())
+}
+
+/// Beside a CUBIC, on a link that loses nothing.
+fn beside(bench: &mut Bench<'_>, ours: &Ours, choice: CongestionChoice) -> Ran {
+    let id = RowId::new("P4-beside", choice);
+    if !bench.wants_any([&id]) {
+        return Ok(());
+    }
+    bench.measuring(&id);
+    let (_bottleneck, mut flows) = connect(bench, ours, LINK, &[choice, CongestionChoice::Cubic])?;
+    let [own, other] = flows.as_mut_slice() else { return Ok(()) };
+    let length = bench.plan.sample * SAMPLES;
+    let contender: Contender<'_> = Box::new(|| {
+        let until = Instant::now() + length;
+        let (ours, theirs) = std::thread::scope(|scope| {
+            let theirs = scope.spawn(|| other.until(until));
+            (own.until(until), theirs.join())
+        });
+        let theirs = theirs.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        let ours = ours?;
+        let (less, more) = (ours.rate().min(theirs.rate()), ours.rate().max(theirs.rate()));
+        let Sample { wrong, .. } = theirs.sample(0.0);
+        let sample = ours.sample(less / more);
+        Ok(Sample { wrong: sample.wrong.clone().or(wrong), ..sample })
+    });
+    let (series, control) = hold_all(bench.plan.warmups, bench.plan.rounds, vec![contender])?;
+    let caption = Caption {
+        id,
+        suite: Suite::Datagram.word(),
+        name: format!("{choice} and Cubic on one gigabit: what the one with less has of what the other has"),
+        unit: Unit::Times,
+        better: Better::Higher,
+        peer: None,
+        limits: vec![(Subject::Ours, BESIDE_LIMIT)],
+        doubt: None,
+        note: format!("nothing is lost but what the queue has no room for; {NOTE}"),
+    };
+    bench.row(caption.row(&series[0], None, &control));
+    Ok(())
+}
+
+/// A connection under each of `choices` over one link, every byte of whose first messages was compared.
+fn connect(
+    bench: &Bench<'_>,
+    ours: &Ours,
+    link: Link,
+    choices: &[CongestionChoice],
+) -> Result<(Bottleneck, Vec<Flow>)> {
+    let (bottleneck, plugs) = Bottleneck::between(choices.len(), link)?;
+    let payloads = Payloads::new(MESSAGE_BYTES);
+    let flows = choices.iter().zip(plugs).map(|(choice, plugs)| {
+        let starter = OverUdp::new(ours.clone(), true, bench.plan.udp_answer).under(*choice);
+        let mut pair = Pair::between(&starter, plugs, &payloads)?;
+        let wrong = pair.burst(MESSAGES, true)?.wrong;
+        ensure!(wrong.is_none(), "{choice}: {}", wrong.unwrap_or_default());
+        Ok(Flow { pair, messages: MESSAGES })
+    });
+    Ok((bottleneck, flows.collect::<Result<_>>()?))
+}
+
+/// A connection, and how many messages are ordered at once.
+#[derive(Debug)]
+struct Flow {
+    pair: Pair,
+    messages: u64,
+}
+
+impl Flow {
+    /// Lets messages flow until then, and the last of them arrive.
+    fn until(&mut self, until: Instant) -> Result<Flowed> {
+        let began = Instant::now();
+        let mut flowed = Flowed { messages: 0, took: Duration::ZERO, wrong: None };
+        loop {
+            let (before, done) = (Instant::now(), self.pair.burst(self.messages, false)?);
+            flowed.messages += self.messages;
+            flowed.wrong = flowed.wrong.or(done.wrong);
+            if before.elapsed() < BURST {
+                self.messages *= 2;
+            }
+            if Instant::now() >= until {
+                return Ok(Flowed { took: began.elapsed(), ..flowed });
+            }
+        }
+    }
+}
+
+/// What one connection carried.
+#[derive(Debug)]
+struct Flowed {
+    messages: u64,
+    took: Duration,
+    wrong: Option<String>,
+}
+
+impl Flowed {
+    /// Bytes a second.
+    fn rate(&self) -> f64 {
+        self.messages as f64 * MESSAGE_BYTES as f64 / self.took.as_secs_f64()
+    }
+
+    fn sample(&self, value: f64) -> Sample {
+        Sample { value, latencies: Vec::new(), wrong: self.wrong.clone() }
+    }
+}
