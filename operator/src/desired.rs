@@ -5,7 +5,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use sealane_operator_api::{CarrierChoice, CipherChoice};
-use sealane_types::{Carrier, Cipher, Delivery, ForwardPort, PeerName, PolicyName, Provider, SessionName};
+use sealane_types::{
+    Carrier, Cipher, CongestionChoice, Delivery, ForwardPort, PeerName, PolicyName, Provider, SessionName,
+};
 
 /// The complete desired state of a sidecar.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,6 +72,7 @@ pub struct Preferred {
 pub struct Terms {
     pub kind: Kind,
     pub carrier: CarrierChoice,
+    pub congestion: CongestionChoice,
     pub cipher: CipherChoice,
     pub rekey_bytes: u64,
     pub rekey_messages: u64,

@@ -35,10 +35,9 @@ mod token;
 mod transmit;
 
 pub use crate::record::ConnectionId;
-pub use crate::recovery::CongestionControl;
 pub use engine::Engine;
 pub use figures::{PathCounts, PathFigures, RoundTrip};
 pub use greeter::{Beginning, Greeter, Greeting, Route, route};
-pub use recoverer::{Congestion, Tuning};
+pub use recoverer::Tuning;
 pub use reset::ResetKey;
 pub use transmit::Transmit;

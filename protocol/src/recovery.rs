@@ -24,7 +24,6 @@ mod tests;
 
 pub(crate) use auto::Auto;
 pub(crate) use bbr::Bbr;
-pub use controller::CongestionControl;
 pub(crate) use controller::{Acknowledged, Controller, Lost};
 pub(crate) use cubic::Cubic;
 pub(crate) use delivery::{Delivery, Stamp};

@@ -8,8 +8,8 @@ use std::net::SocketAddr;
 use sealane_policy::{Flow, limits};
 use sealane_protocol::record;
 use sealane_types::{
-    Carrier, Cipher, Delivery, ForwardPort, PeerName, PolicyName, Provider, Reason, Roots, SessionName,
-    SignedChain,
+    Carrier, Cipher, CongestionChoice, Delivery, ForwardPort, PeerName, PolicyName, Provider, Reason, Roots,
+    SessionName, SignedChain,
 };
 use serde::{Deserialize, Serialize};
 
@@ -96,6 +96,9 @@ pub struct Session {
     pub kind: Kind,
     /// None: the sidecar chooses.
     pub carrier: Option<Carrier>,
+    /// What decides how much is on the path, over UDP and AF_XDP. It counts from the next connection on.
+    #[serde(default)]
+    pub congestion: CongestionChoice,
     /// None: the sidecar chooses within policy.
     pub cipher: Option<Cipher>,
     /// What to take first where carrier or cipher leave the choice and the policy lists it. It counts from the next
@@ -124,6 +127,12 @@ impl Session {
         let mut open = OPEN_CARRIERS.to_vec();
         open.sort_by_key(|carrier| self.preferred.carrier != Some(*carrier));
         open
+    }
+
+    /// What its connections are to be carried by, and how.
+    #[must_use]
+    pub const fn transport(&self) -> TransportChoice {
+        TransportChoice { carrier: self.carrier, congestion: self.congestion }
     }
 
     /// What the policy has to permit. Which port is reached is the receiving side's to ask, which reaches it.
@@ -160,6 +169,19 @@ impl Session {
                 _ => false,
             }
     }
+}
+
+/// What a session asks of the transport of its connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TransportChoice {
+    /// None: any that the policy lists.
+    pub carrier: Option<Carrier>,
+    pub congestion: CongestionChoice,
+}
+
+impl TransportChoice {
+    /// Of a connection that has no session: anything that the policy lists.
+    pub const ANY: Self = Self { carrier: None, congestion: CongestionChoice::Auto };
 }
 
 /// What is advised where a session leaves a choice.
@@ -331,6 +353,7 @@ pub(crate) mod tests {
             direction: Direction::Receiving,
             kind: Kind::Forward(forward),
             carrier: None,
+            congestion: CongestionChoice::Cubic,
             cipher: None,
             preferred: Preferred::default(),
             rekey: Rekey::default(),

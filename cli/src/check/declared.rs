@@ -26,11 +26,40 @@ pub(super) fn judge(facts: &Facts, now: Timestamp) -> Vec<Line> {
         lines.extend(peers.iter().flat_map(|peer| self::peer(peer, facts, now)));
     }
     match &facts.sessions {
-        Ok(sessions) => lines.extend(sessions.iter().flat_map(|session| self::session(session, now))),
+        Ok(sessions) => {
+            lines.extend(sessions.iter().flat_map(|session| self::session(session, now)));
+            lines.extend(paced_by_timers(sessions));
+        }
         Err(error) => lines.push(unreadable("sessions", error)),
     }
     lines.extend(facts.strange.iter().map(strange));
     lines
+}
+
+/// Sessions over TCP that the kernel slows down: its bbr needs fq where packets leave, and paces itself by timers where there is
+/// none.
+fn paced_by_timers(sessions: &[TransferSession]) -> Option<Line> {
+    let under_bbr = |session: &&TransferSession| {
+        let status = session.status.as_ref();
+        let words = status.and_then(|status| status.congestion.as_deref()).unwrap_or_default();
+        words.split('+').any(|word| word == "bbr")
+    };
+    let names: Vec<String> = sessions
+        .iter()
+        .filter(under_bbr)
+        .map(|session| format!("{}/{}", session.namespace().unwrap_or_default(), session.name_any()))
+        .collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    (!names.is_empty()).then(|| {
+        Line::warning(
+            "congestion control",
+            format!(
+                "TCP under the kernel's bbr, which is slow where packets leave without an fq queue, as those of pods with a network of their own do: {}",
+                some(&names)
+            ),
+            "set net.ipv4.tcp_congestion_control to cubic on the nodes; pods on the host's network may keep bbr where `tc qdisc show` says fq",
+        )
+    })
 }
 
 fn strange(strange: &Strange) -> Line {

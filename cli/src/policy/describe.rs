@@ -192,6 +192,9 @@ fn describe_floors(lines: &mut Lines, floors: &Floors) {
     );
     lines.at(1, format!("is sealed with {}", list(&floors.ciphers)));
     lines.at(1, format!("is carried by {}", list(&floors.carriers)));
+    if floors.congestion != Floors::default().congestion {
+        lines.at(1, format!("shares paths over Udp and AfXdp by {}", list(&floors.congestion)));
+    }
     match floors.root_source {
         RootSource::Injected => {}
         RootSource::File => {

@@ -2,7 +2,7 @@
 //! CEL rules by the largest object the schema admits.
 
 use schemars::{Schema, SchemaGenerator, json_schema};
-use sealane_types::{Delivery, Provider, RESERVED_PORTS};
+use sealane_types::{CongestionChoice, Delivery, Provider, RESERVED_PORTS};
 
 /// RFC 1123 subdomain, as the API server checks object names.
 const NAME_PATTERN: &str = "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$";
@@ -18,6 +18,10 @@ pub(crate) fn provider(_: &mut SchemaGenerator) -> Schema {
 
 pub(crate) fn delivery(_: &mut SchemaGenerator) -> Schema {
     words(Delivery::ALL.iter().map(|word| word.as_str()))
+}
+
+pub(crate) fn congestion(_: &mut SchemaGenerator) -> Schema {
+    words(CongestionChoice::ALL.iter().map(|word| word.as_str()))
 }
 
 /// Text that a rule judges. A rule says what is wanted and gives an example; a pattern would answer with itself.

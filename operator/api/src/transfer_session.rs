@@ -3,7 +3,7 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::CustomResource;
 use schemars::JsonSchema;
-use sealane_types::{Carrier, Cipher, Delivery};
+use sealane_types::{Carrier, Cipher, CongestionChoice, Delivery};
 use serde::{Deserialize, Serialize};
 
 use crate::emptied::{or_null, or_unknown};
@@ -77,6 +77,14 @@ pub struct TransferSessionSpec {
     /// connection when it is made anew.
     #[serde(default)]
     pub carrier: CarrierChoice,
+    /// What decides how much of a path a connection over Udp or AfXdp takes. Cubic (RFC 9438) takes a loss for a full queue, and is
+    /// fair to TCP. Bbr goes by what the path delivers, so that losses at random cost nothing. Auto begins as Cubic and becomes
+    /// Bbr where the path is seen to lose at random, which a queue shorter than a tenth of a round trip looks like: where others
+    /// share such a path, it takes more than they do. The policy may list which it permits (floors.congestion). Over Tcp the
+    /// node's kernel decides. A change reaches a connection when it is made anew.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::congestion")]
+    pub congestion: CongestionChoice,
     /// How records are sealed. Auto takes what Benchmarks recommend for the session's nodes, or follows the node's CPU where
     /// none does, and picks only among what the policy permits.
     #[serde(default)]
@@ -292,6 +300,11 @@ pub struct TransferSessionStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub carrier_mode: Option<String>,
+    /// Congestion controls in use, joined by `+` when they differ: Cubic or Bbr over Udp and AfXdp; over Tcp what the node's
+    /// kernel calls its own, such as cubic or bbr.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub congestion: Option<String>,
     /// Ciphers in use, joined by `+` when they differ.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]

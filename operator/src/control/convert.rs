@@ -38,7 +38,8 @@ pub fn configuration(desired: &Desired, generation: u64) -> Configuration {
 
 fn session(session: &desired::Session) -> Session {
     let desired::Session { name, uid, sending, terms, preferred, suspend, remotes } = session;
-    let desired::Terms { kind, carrier, cipher, rekey_bytes, rekey_messages, rekey_seconds } = terms;
+    let desired::Terms { kind, carrier, congestion, cipher, rekey_bytes, rekey_messages, rekey_seconds } =
+        terms;
     let (delivery, fanout, forward) = match kind {
         Kind::Stream { delivery, fanout } => (delivery.as_str().to_owned(), *fanout, None),
         Kind::Forward(forwarded) => (String::new(), 0, Some(forward(*forwarded))),
@@ -54,6 +55,7 @@ fn session(session: &desired::Session) -> Session {
         delivery,
         fanout,
         carrier: carrier.as_str().to_owned(),
+        congestion: congestion.as_str().to_owned(),
         cipher: cipher.as_str().to_owned(),
         rekey_bytes: *rekey_bytes,
         rekey_messages: *rekey_messages,

@@ -150,6 +150,7 @@ fn session(session: &mut SessionReport) -> Result<(), ReportError> {
     word("session.carrier", &session.carrier)?;
     word("session.carrier_mode", &session.carrier_mode)?;
     word("session.cipher", &session.cipher)?;
+    word("session.congestion", &session.congestion)?;
     word("session.reason", &session.reason)?;
     words("session.degraded", &session.degraded)?;
     cut(&mut session.message);

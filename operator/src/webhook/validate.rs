@@ -150,7 +150,17 @@ fn benchmark(name: &str, spec: &BenchmarkSpec) -> Result<(), Invalid> {
 }
 
 fn session(name: &str, spec: &TransferSessionSpec) -> Result<(), Invalid> {
-    let TransferSessionSpec { from, to, stream, forward, carrier: _, cipher: _, rekey, suspend: _ } = spec;
+    let TransferSessionSpec {
+        from,
+        to,
+        stream,
+        forward,
+        carrier: _,
+        congestion: _,
+        cipher: _,
+        rekey,
+        suspend: _,
+    } = spec;
     let name_in = |field| move |source| Invalid::Name { field, source };
     let quantity_in = |field| move |source| Invalid::Quantity { field, source };
     SessionName::new(name).map_err(name_in("metadata.name"))?;

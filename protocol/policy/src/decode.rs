@@ -4,7 +4,7 @@ mod entry;
 
 use std::collections::BTreeMap;
 
-use sealane_types::{Carrier, Cipher, CrlIssuer, PeerName, PublicKey, RootSource};
+use sealane_types::{Carrier, Cipher, CongestionControl, CrlIssuer, PeerName, PublicKey, RootSource};
 
 use crate::document::{
     Auditors, Authorities, CollateralRules, Document, Floors, Limits, PolicyPeer, SessionKind, SessionRule,
@@ -196,7 +196,10 @@ fn floors_of(field: Field<'_>) -> Result<Floors, FieldError> {
         .map(|field| field.set(Carrier::ALL.len(), |carrier| carrier.word(Carrier::ALL)))
         .transpose()?;
     let complete = flag(&mut object, "complete", r#""complete": false"#, default.complete)?;
-    later(&mut object, "congestion")?;
+    let congestion = object.optional("congestion", r#""congestion": ["Cubic"]"#);
+    let congestion = congestion
+        .map(|field| field.set(CongestionControl::ALL.len(), |one| one.word(CongestionControl::ALL)))
+        .transpose()?;
     let root_source = object.optional("rootSource", r#""rootSource": "File""#);
     let root_source = root_source.map(|field| field.word(RootSource::ALL)).transpose()?;
     object.close()?;
@@ -204,6 +207,7 @@ fn floors_of(field: Field<'_>) -> Result<Floors, FieldError> {
         post_quantum,
         ciphers: ciphers.filter(|listed| !listed.is_empty()).unwrap_or(default.ciphers),
         carriers: carriers.filter(|listed| !listed.is_empty()).unwrap_or(default.carriers),
+        congestion: congestion.filter(|listed| !listed.is_empty()).unwrap_or(default.congestion),
         complete,
         root_source: root_source.unwrap_or(default.root_source),
     })

@@ -6,7 +6,8 @@ mod session;
 use std::collections::{BTreeMap, BTreeSet};
 
 use sealane_types::{
-    Carrier, Cipher, CrlIssuer, Digest, Namespace, PeerName, PolicyName, PublicKey, RootSource, UnixSeconds,
+    Carrier, Cipher, CongestionControl, CrlIssuer, Digest, Namespace, PeerName, PolicyName, PublicKey,
+    RootSource, UnixSeconds,
 };
 
 pub(crate) use entry::PCRS;
@@ -70,6 +71,9 @@ pub struct Floors {
     /// Permitted carriers; an absent or empty list permits those of the first release, and no later one: owners sign what
     /// they know.
     pub carriers: BTreeSet<Carrier>,
+    /// Permitted congestion controls of what UDP or AF_XDP carries; an absent or empty list permits those of the first
+    /// release, and no later one.
+    pub congestion: BTreeSet<CongestionControl>,
     /// Refuse a document that leaves a pinnable reference value open.
     pub complete: bool,
     /// Refuse a side whose roots came from somewhere weaker.
@@ -82,6 +86,7 @@ impl Default for Floors {
             post_quantum: true,
             ciphers: [Cipher::Aes256Gcm, Cipher::ChaCha20Poly1305].into(),
             carriers: [Carrier::Tcp, Carrier::Udp, Carrier::AfXdp].into(),
+            congestion: [CongestionControl::Cubic, CongestionControl::Bbr].into(),
             complete: false,
             root_source: RootSource::Injected,
         }

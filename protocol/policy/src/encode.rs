@@ -146,11 +146,14 @@ fn collateral(rules: &CollateralRules) -> Option<Tree> {
 }
 
 fn floors(floors: &Floors) -> Tree {
-    let root_source = floors.root_source != Floors::default().root_source;
+    let default = Floors::default();
+    let congestion = floors.congestion != default.congestion;
+    let root_source = floors.root_source != default.root_source;
     Members::default()
         .put("postQuantum", Tree::Flag(floors.post_quantum))
         .put("ciphers", list(&floors.ciphers))
         .put("carriers", list(&floors.carriers))
+        .optional("congestion", congestion.then(|| list(&floors.congestion)))
         .put("complete", Tree::Flag(floors.complete))
         .optional("rootSource", root_source.then(|| text(floors.root_source)))
         .done()

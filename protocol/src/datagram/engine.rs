@@ -2,6 +2,8 @@
 
 use std::net::SocketAddr;
 
+use sealane_types::CongestionChoice;
+
 use super::clear::Clear;
 use super::figures::PathFigures;
 use super::greeter::{Beginning, Greeter};
@@ -115,6 +117,11 @@ impl Engine {
     #[must_use]
     pub const fn remote(&self) -> SocketAddr {
         self.path.remote()
+    }
+
+    /// What decides from now on how much is on the path.
+    pub fn set_congestion(&mut self, congestion: CongestionChoice) {
+        self.recoverer.set_congestion(congestion);
     }
 
     /// What is known of the path.

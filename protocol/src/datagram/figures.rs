@@ -1,6 +1,6 @@
 //! What is known of the path that a connection takes, for people who look after it.
 
-use crate::recovery::CongestionControl;
+use sealane_types::CongestionControl;
 
 /// What datagrams came to, since the connection began. Those that try a larger size count nowhere: whether they are lost
 /// is what they ask.

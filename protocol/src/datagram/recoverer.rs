@@ -1,5 +1,7 @@
 //! What is on the path: how much may be, what came of it, and when something has to be said again.
 
+use sealane_types::CongestionChoice;
+
 use super::figures::{PathCounts, PathFigures, RoundTrip};
 use super::outgoing::Outgoing;
 use super::part::Acknowledgement;
@@ -17,22 +19,10 @@ const TIMEOUTS_SUSPICIOUS: u32 = 2;
 /// A window is paced over a little less than a round trip (RFC 9002 §7.7): by five quarters.
 const PACED_MICROS_PER_SECOND: u64 = 1_250_000;
 
-/// How much is sent when packets are lost.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Congestion {
-    /// CUBIC, and BBR on a path that is seen to lose datagrams by chance, which a queue of a tenth of a round trip looks like.
-    Auto,
-    /// A loss is a full queue: CUBIC (RFC 9438), fair to TCP.
-    #[default]
-    Cubic,
-    /// What the path delivers counts, so that losses at random cost nothing: a model of the path (draft-ietf-ccwg-bbr).
-    Bbr,
-}
-
 /// How the carrier is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tuning {
-    pub congestion: Congestion,
+    pub congestion: CongestionChoice,
     /// UDP payload that the interface carries: larger datagrams are not tried.
     pub datagram_bytes_max: u16,
 }
@@ -84,6 +74,14 @@ impl Recoverer {
         self.timeouts = 0;
         self.counts.moves = self.counts.moves.saturating_add(1);
         self.sent.leave_path();
+    }
+
+    /// What decides from now on, beginning as on a path of which nothing is known.
+    pub(super) fn set_congestion(&mut self, congestion: CongestionChoice) {
+        if congestion != self.tuning.congestion {
+            self.tuning.congestion = congestion;
+            self.controller = controller(congestion, u64::from(self.mtu.current()));
+        }
     }
 
     /// Bytes of a full datagram.
@@ -306,11 +304,11 @@ impl Recoverer {
     }
 }
 
-fn controller(congestion: Congestion, datagram_bytes: u64) -> Box<dyn Controller> {
+fn controller(congestion: CongestionChoice, datagram_bytes: u64) -> Box<dyn Controller> {
     match congestion {
-        Congestion::Auto => Box::new(Auto::new(datagram_bytes)),
-        Congestion::Cubic => Box::new(Cubic::new(datagram_bytes)),
-        Congestion::Bbr => Box::new(Bbr::new(datagram_bytes)),
+        CongestionChoice::Auto => Box::new(Auto::new(datagram_bytes)),
+        CongestionChoice::Cubic => Box::new(Cubic::new(datagram_bytes)),
+        CongestionChoice::Bbr => Box::new(Bbr::new(datagram_bytes)),
     }
 }
 

@@ -8,8 +8,10 @@
 //! stays as short (on paths of 50 ms and more), and a policer. There BBR takes what CUBIC beside it leaves: at 20 Mbit/s and a queue
 //! of a tenth fourteen times as much, in simulation. So it is for whoever knows the path, and nobody's default.
 
+use sealane_types::CongestionControl;
+
 use super::bbr::Bbr;
-use super::controller::{Acknowledged, CongestionControl, Controller, Lost};
+use super::controller::{Acknowledged, Controller, Lost};
 use super::cubic::Cubic;
 use super::rtt::Rtt;
 use crate::Moment;

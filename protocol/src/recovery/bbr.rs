@@ -7,9 +7,9 @@
 //!
 //! Smaller than the draft: one ceiling for what is in flight stands for its long-term and short-term bounds.
 
-use super::controller::{
-    Acknowledged, CongestionControl, Controller, INITIAL_DATAGRAMS, Lost, WINDOW_BYTES_MAX,
-};
+use sealane_types::CongestionControl;
+
+use super::controller::{Acknowledged, Controller, INITIAL_DATAGRAMS, Lost, WINDOW_BYTES_MAX};
 use super::delivery::RateSample;
 use super::rtt::Rtt;
 use crate::Moment;

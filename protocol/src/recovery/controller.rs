@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use sealane_types::CongestionControl;
+
 use super::delivery::RateSample;
 use super::rtt::Rtt;
 use crate::Moment;
@@ -29,26 +31,6 @@ pub(crate) trait Controller: fmt::Debug + Send {
     fn rate(&self) -> Option<u64>;
     /// What decides at present.
     fn name(&self) -> CongestionControl;
-}
-
-/// What decides how much is on a path.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum CongestionControl {
-    /// RFC 9438.
-    Cubic,
-    /// draft-ietf-ccwg-bbr.
-    Bbr,
-}
-
-impl CongestionControl {
-    /// As metrics name it.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Cubic => "Cubic",
-            Self::Bbr => "Bbr",
-        }
-    }
 }
 
 /// What one acknowledgement acknowledged for the first time.

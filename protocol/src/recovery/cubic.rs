@@ -1,8 +1,8 @@
 //! CUBIC (RFC 9438) after a start by HyStart++ (RFC 9406), within the frame of RFC 9002, section 7.
 
-use super::controller::{
-    Acknowledged, CongestionControl, Controller, INITIAL_DATAGRAMS, Lost, WINDOW_BYTES_MAX,
-};
+use sealane_types::CongestionControl;
+
+use super::controller::{Acknowledged, Controller, INITIAL_DATAGRAMS, Lost, WINDOW_BYTES_MAX};
 use super::rtt::Rtt;
 use crate::Moment;
 

@@ -20,8 +20,8 @@ pub use digest::{
 };
 pub use name::{InvalidName, Namespace, PeerName, PodIdentity, PolicyName, SessionName};
 pub use platform::{
-    Assurance, Carrier, Cipher, CrlIssuer, Platform, Product, Provider, SimulatedForm, SnpProtection,
-    TcbStatus, UnknownWord,
+    Assurance, Carrier, Cipher, CongestionChoice, CongestionControl, CrlIssuer, Platform, Product, Provider,
+    SimulatedForm, SnpProtection, TcbStatus, UnknownWord,
 };
 pub use port::{ForwardPort, InvalidPort, RESERVED_PORTS};
 pub use reason::Reason;

@@ -178,6 +178,29 @@ words!(
 );
 
 words!(
+    /// What decides how much is on a path, over UDP and AF_XDP.
+    CongestionControl {
+        /// RFC 9438: a loss is a full queue. Fair to TCP.
+        Cubic,
+        /// draft-ietf-ccwg-bbr: a model of what the path delivers, so that losses at random cost nothing.
+        Bbr,
+    }
+);
+
+words!(
+    /// What a session asks for as its congestion control.
+    #[derive(Default)]
+    CongestionChoice {
+        /// CUBIC, and BBR on a path that is seen to lose datagrams by chance, which a queue of a tenth of a round trip looks
+        /// like.
+        Auto,
+        #[default]
+        Cubic,
+        Bbr,
+    }
+);
+
+words!(
     /// Record ciphers, in the order of preference on CPUs with AES instructions.
     Cipher {
         Aes256Gcm,

@@ -96,6 +96,8 @@ words!(
         CarrierRefused,
         /// What was asked to carry the session cannot be had, and UDP carries it.
         CarrierFallback,
+        /// The policy does not list the congestion control that the session names.
+        CongestionRefused,
         // Resources.
         /// The sidecar's container is held back by its CPU limit.
         CpuThrottled,

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use sealane_collateral::Sources;
 use sealane_types::{
-    Carrier, Cipher, Delivery, ForwardPort, PeerName, PodIdentity, PolicyName, Provider, RootSource, Roots,
-    SessionName, SignedChain, SimulatedForm,
+    Carrier, Cipher, CongestionChoice, Delivery, ForwardPort, PeerName, PodIdentity, PolicyName, Provider,
+    RootSource, Roots, SessionName, SignedChain, SimulatedForm,
 };
 use serde::Deserialize;
 
@@ -100,6 +100,9 @@ struct FileSession {
     /// Makes it a forwarded TCP port.
     forward: Option<FileForward>,
     carrier: Option<Carrier>,
+    /// Cubic unless it says otherwise.
+    #[serde(default)]
+    congestion: CongestionChoice,
     cipher: Option<Cipher>,
     /// How often keys are replaced; the remote refuses keys that are older than twice its own interval.
     rekey_seconds: Option<u64>,
@@ -265,6 +268,7 @@ fn session(session: FileSession) -> Result<Session, ConfigError> {
         direction: session.direction,
         kind,
         carrier: session.carrier,
+        congestion: session.congestion,
         cipher: session.cipher,
         preferred: Preferred::default(),
         rekey: Rekey { seconds: session.rekey_seconds.unwrap_or(REKEY_SECONDS), ..Rekey::default() },

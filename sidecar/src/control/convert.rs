@@ -6,7 +6,8 @@ use std::str::FromStr;
 
 use sealane_sidecar_api::control as wire;
 use sealane_types::{
-    ForwardPort, InvalidName, InvalidPort, PeerName, PolicyName, Provider, Reason, SessionName,
+    CongestionChoice, ForwardPort, InvalidName, InvalidPort, PeerName, PolicyName, Provider, Reason,
+    SessionName,
 };
 
 use crate::desired::{
@@ -125,6 +126,7 @@ fn session(session: wire::Session) -> Result<Session, ConvertError> {
         forward,
         preferred_cipher,
         preferred_carrier,
+        congestion,
     } = session;
     at_most(remotes.len(), REMOTES_MAX, "session.remotes")?;
     let kind = match forward {
@@ -142,6 +144,11 @@ fn session(session: wire::Session) -> Result<Session, ConvertError> {
         direction: if sending { Direction::Sending } else { Direction::Receiving },
         kind,
         carrier: choice("session.carrier", &carrier)?,
+        // An older operator says nothing.
+        congestion: match congestion.as_str() {
+            "" => CongestionChoice::default(),
+            named => word("session.congestion", named)?,
+        },
         cipher: choice("session.cipher", &cipher)?,
         // Advice: a word that a newer operator knows is no reason to refuse the rest.
         preferred: Preferred {

@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 
 use crate::context::Context;
 use crate::evidence::own::{Own, OwnEvidence};
-use crate::link::endpoint::Endpoint;
+use crate::metrics::labels::SessionLabels;
 use crate::policy::Standing;
 use crate::route::Router;
 use crate::session::externals;
@@ -59,12 +59,7 @@ impl Reporter {
             generation: self.generation.load(Ordering::Relaxed),
             policy: Some(self.policy()),
             evidence: Some(evidence(own, &self.impairments())),
-            sessions: self
-                .router
-                .observe()
-                .into_iter()
-                .map(|one| session(one, &self.context.endpoint))
-                .collect(),
+            sessions: self.router.observe().into_iter().map(|one| session(one, &self.context)).collect(),
             finished: self.is_finished(),
             externals: self.context.externals.observe().into_iter().map(external).collect(),
         }
@@ -185,7 +180,8 @@ fn form(peer: &VerifiedPeer) -> Option<SimulatedForm> {
     form.filter(|_| peer.platform() == Platform::Simulated)
 }
 
-fn session(observed: Observed, endpoint: &Endpoint) -> wire::SessionReport {
+fn session(observed: Observed, context: &Context) -> wire::SessionReport {
+    let endpoint = &context.endpoint;
     let Observed {
         key,
         uid,
@@ -210,6 +206,7 @@ fn session(observed: Observed, endpoint: &Endpoint) -> wire::SessionReport {
     let mode = (carried.by == Carrier::AfXdp).then(|| endpoint.device().ok()).flatten();
     let mode = mode.map(|xdp| xdp.mode().to_owned());
     wire::SessionReport {
+        congestion: context.metrics.paths.congestion(&SessionLabels::of(&key)),
         name: key.name.to_string(),
         uid,
         connections,

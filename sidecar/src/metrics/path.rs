@@ -4,7 +4,7 @@
 //! measured is that of the worst: the longest round trip and the smallest datagram are what somebody has to look at. The
 //! window is a sum again, because that is what bounds the session's throughput.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -45,6 +45,15 @@ enum Path {
     Datagrams(PathFigures),
     /// The congestion control that the kernel named.
     Stream(String),
+}
+
+impl Path {
+    fn congestion(&self) -> &str {
+        match self {
+            Self::Datagrams(figures) => figures.congestion.as_str(),
+            Self::Stream(congestion) => congestion,
+        }
+    }
 }
 
 /// The path of one connection. Dropping it ends what is shown of it, but for what was counted.
@@ -119,22 +128,26 @@ impl Paths {
         Watched { paths: self, number }
     }
 
+    /// The congestion controls of a session's connections, joined by `+`.
+    pub(crate) fn congestion(&self, labels: &SessionLabels) -> String {
+        let watched = self.watched();
+        let of_session = watched.known.values().filter(|(one, _)| one == labels);
+        let words: BTreeSet<&str> = of_session.map(|(_, path)| path.congestion()).collect();
+        words.into_iter().collect::<Vec<_>>().join("+")
+    }
+
     /// Brings up to date what is measured.
     pub(crate) fn look(&self) {
         let mut worst: BTreeMap<SessionLabels, PathFigures> = BTreeMap::new();
         let mut under: BTreeMap<SessionCongestionLabels, i64> = BTreeMap::new();
         for (labels, path) in self.watched().known.values() {
-            let congestion = match path {
-                Path::Datagrams(figures) => {
-                    match worst.get_mut(labels) {
-                        Some(so_far) => *so_far = worse(so_far, figures),
-                        None => drop(worst.insert(labels.clone(), *figures)),
-                    }
-                    figures.congestion.word()
+            if let Path::Datagrams(figures) = path {
+                match worst.get_mut(labels) {
+                    Some(so_far) => *so_far = worse(so_far, figures),
+                    None => drop(worst.insert(labels.clone(), *figures)),
                 }
-                Path::Stream(congestion) => congestion,
-            };
-            *under.entry(labels.clone().under(congestion)).or_default() += 1;
+            }
+            *under.entry(labels.clone().under(path.congestion())).or_default() += 1;
         }
         let Self {
             datagrams: _,

@@ -1,7 +1,8 @@
 use std::collections::BTreeSet;
 
 use prometheus_client::metrics::counter::Counter;
-use sealane_protocol::datagram::{CongestionControl, PathCounts, PathFigures, RoundTrip};
+use sealane_protocol::datagram::{PathCounts, PathFigures, RoundTrip};
+use sealane_types::CongestionControl;
 use sealane_types::Reason;
 
 use super::labels::{

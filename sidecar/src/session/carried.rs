@@ -1,10 +1,10 @@
 //! What carries a connection: what its session asks for, as far as the policy lists it and this pod has it.
 
 use sealane_policy::VerifiedPolicy;
-use sealane_types::{Carrier, Reason};
+use sealane_types::{Carrier, CongestionChoice, Reason};
 
-use super::permission::listed;
-use crate::desired::Session;
+use super::permission::{self, listed};
+use crate::desired::{Session, TransportChoice};
 use crate::link::endpoint::Endpoint;
 
 /// What a connection can be carried by, once it is dialled.
@@ -31,6 +31,8 @@ pub(crate) enum Hindrance {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Carried {
     pub(crate) by: Carrier,
+    /// What decides how much is on the path of datagrams.
+    pub(crate) congestion: CongestionChoice,
     /// Why it is not what the session asks for.
     pub(crate) instead: Option<Hindrance>,
 }
@@ -55,24 +57,42 @@ impl Hindrance {
 impl Carried {
     /// As the session asks.
     pub(crate) const fn by(carrier: Carrier) -> Self {
-        Self { by: carrier, instead: None }
+        Self { by: carrier, congestion: CongestionChoice::Cubic, instead: None }
+    }
+
+    /// In its place, for a reason.
+    const fn instead(carrier: Carrier, hindrance: Option<Hindrance>) -> Self {
+        Self { instead: hindrance, ..Self::by(carrier) }
     }
 
     /// What carries a connection whose session, if it has one, asks for `wanted`.
     ///
     /// # Errors
-    /// [`Reason::CarrierRefused`] when the policy does not list it.
-    pub(crate) fn of(way: Way, wanted: Option<Carrier>, policy: &VerifiedPolicy) -> Result<Self, Reason> {
-        let carried = match (way, wanted) {
-            (Way::Stream(instead), _) => Self { by: Carrier::Tcp, instead },
+    /// As [`Self::listed`].
+    pub(crate) fn of(way: Way, wanted: TransportChoice, policy: &VerifiedPolicy) -> Result<Self, Reason> {
+        let carried = match (way, wanted.carrier) {
+            (Way::Stream(instead), _) => Self::instead(Carrier::Tcp, instead),
             (Way::Datagrams(Ok(())), Some(Carrier::AfXdp)) => Self::by(Carrier::AfXdp),
             (Way::Datagrams(Err(hindrance)), Some(Carrier::AfXdp)) => {
-                Self { by: Carrier::Udp, instead: Some(hindrance) }
+                Self::instead(Carrier::Udp, Some(hindrance))
             }
             (Way::Datagrams(_), _) => Self::by(Carrier::Udp),
         };
-        listed(policy, carried.by)?;
-        Ok(carried)
+        Self { congestion: wanted.congestion, ..carried }.listed(policy)
+    }
+
+    /// As far as the policy lists it.
+    ///
+    /// # Errors
+    /// [`Reason::CarrierRefused`], [`Reason::CongestionRefused`].
+    fn listed(self, policy: &VerifiedPolicy) -> Result<Self, Reason> {
+        listed(policy, self.by)?;
+        match self.by {
+            Carrier::Tcp => Ok(self),
+            Carrier::Udp | Carrier::AfXdp => {
+                Ok(Self { congestion: permission::congestion(policy, self.congestion)?, ..self })
+            }
+        }
     }
 
     /// As it is told of a session that may prefer another carrier by now: nobody misses UDP who does not ask for it any more.
@@ -116,9 +136,11 @@ impl Carriage {
     ///
     /// # Errors
     /// As [`Carried::of`].
-    pub(crate) fn judge(&mut self, wanted: Option<Carrier>, policy: &VerifiedPolicy) -> Result<(), Reason> {
+    pub(crate) fn judge(&mut self, wanted: TransportChoice, policy: &VerifiedPolicy) -> Result<(), Reason> {
         if self.settled {
-            return listed(policy, self.carried.by);
+            // What took all that was listed may use what is not any more: the next connection does not.
+            let same = self.carried.listed(policy)? == self.carried;
+            return if same { Ok(()) } else { Err(Reason::CongestionRefused) };
         }
         self.carried = Carried::of(self.way, wanted, policy)?;
         Ok(())
@@ -146,18 +168,27 @@ impl Way {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
     use crate::context::tests::{context, permit_under};
     use crate::desired::Preferred;
 
-    /// What a policy that lists `carriers` makes of it.
-    fn under(carriers: &[&str], way: Way, wanted: Option<Carrier>) -> Result<Carried, Reason> {
+    const fn cubic(carrier: Option<Carrier>) -> TransportChoice {
+        TransportChoice { carrier, congestion: CongestionChoice::Cubic }
+    }
+
+    /// What a policy with these floors makes of it.
+    fn under_floors(floors: &Value, way: Way, wanted: TransportChoice) -> Result<Carried, Reason> {
         let context = context(Some("ranker"));
-        permit_under(&context, 1, &json!({}), &json!([]), &json!({"carriers": carriers}));
+        permit_under(&context, 1, &json!({}), &json!([]), floors);
         let standing = context.policy.standing();
         Carried::of(way, wanted, &standing.held().unwrap().policy)
+    }
+
+    /// What a policy that lists `carriers` makes of it.
+    fn under(carriers: &[&str], way: Way, wanted: Option<Carrier>) -> Result<Carried, Reason> {
+        under_floors(&json!({"carriers": carriers}), way, cubic(wanted))
     }
 
     #[tokio::test]
@@ -166,9 +197,9 @@ mod tests {
         const NONE: Way = Way::Datagrams(Err(Hindrance::NoDevice));
         let xdp = Some(Carrier::AfXdp);
         let all = ["Tcp", "Udp", "AfXdp"];
-        let instead = Carried { by: Carrier::Udp, instead: Some(Hindrance::NoDevice) };
+        let instead = Carried::instead(Carrier::Udp, Some(Hindrance::NoDevice));
         assert_eq!(under(&all, Way::Stream(None), xdp), Ok(Carried::by(Carrier::Tcp)));
-        let unanswered = Carried { by: Carrier::Tcp, instead: Some(Hindrance::NoAnswer) };
+        let unanswered = Carried::instead(Carrier::Tcp, Some(Hindrance::NoAnswer));
         assert_eq!(under(&all, Way::Stream(Some(Hindrance::NoAnswer)), Some(Carrier::Tcp)), Ok(unanswered));
         assert_eq!(under(&all, OPEN, xdp), Ok(Carried::by(Carrier::AfXdp)));
         assert_eq!(under(&all, OPEN, Some(Carrier::Udp)), Ok(Carried::by(Carrier::Udp)));
@@ -188,7 +219,7 @@ mod tests {
         let mut judge = |epoch, carriers: &[&str], wanted, settle: bool| {
             permit_under(&context, epoch, &json!({}), &json!([]), &json!({"carriers": carriers}));
             let standing = context.policy.standing();
-            let judged = carriage.judge(wanted, &standing.held().unwrap().policy);
+            let judged = carriage.judge(cubic(wanted), &standing.held().unwrap().policy);
             if settle {
                 carriage.settle();
             }
@@ -200,6 +231,40 @@ mod tests {
         assert_eq!(judge(4, &["Udp"], Some(Carrier::Udp), false), Err(Reason::CarrierRefused));
     }
 
+    #[tokio::test]
+    async fn datagrams_are_under_what_the_session_asks_for_as_far_as_the_policy_lists_it() {
+        use CongestionChoice::{Auto, Bbr, Cubic};
+        const UDP: Way = Way::Datagrams(Err(Hindrance::NoDevice));
+        let under = |listed: &[&str], way, congestion| {
+            let wanted = TransportChoice { carrier: None, congestion };
+            under_floors(&json!({"congestion": listed}), way, wanted).map(|carried| carried.congestion)
+        };
+        for wanted in [Auto, Cubic, Bbr] {
+            assert_eq!(under(&["Cubic", "Bbr"], UDP, wanted), Ok(wanted));
+            assert!(under(&["Cubic"], Way::Stream(None), wanted).is_ok(), "the kernel's to decide");
+        }
+        assert_eq!(under(&["Cubic"], UDP, Auto), Ok(Cubic));
+        assert_eq!(under(&["Bbr"], UDP, Auto), Ok(Bbr));
+        assert_eq!(under(&["Cubic"], UDP, Bbr), Err(Reason::CongestionRefused));
+        assert_eq!(under(&["Bbr"], UDP, Cubic), Err(Reason::CongestionRefused));
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_may_have_taken_what_is_listed_no_more_is_over() {
+        let context = context(Some("ranker"));
+        let mut carriage = Carriage::new(Way::Datagrams(Err(Hindrance::NoDevice)));
+        let mut judge = |epoch, listed: &[&str]| {
+            permit_under(&context, epoch, &json!({}), &json!([]), &json!({"congestion": listed}));
+            let standing = context.policy.standing();
+            let judged = carriage.judge(TransportChoice::ANY, &standing.held().unwrap().policy);
+            carriage.settle();
+            judged
+        };
+        assert_eq!(judge(1, &["Cubic", "Bbr"]), Ok(()));
+        assert_eq!(judge(2, &["Cubic", "Bbr"]), Ok(()));
+        assert_eq!(judge(3, &["Cubic"]), Err(Reason::CongestionRefused));
+    }
+
     #[test]
     fn udp_is_missed_only_while_it_is_preferred() {
         let (session, _) = crate::desired::tests::served();
@@ -207,7 +272,7 @@ mod tests {
             preferred: Preferred { carrier: Some(carrier), cipher: None },
             ..session.clone()
         };
-        let unanswered = Carried { by: Carrier::Tcp, instead: Some(Hindrance::NoAnswer) };
+        let unanswered = Carried::instead(Carrier::Tcp, Some(Hindrance::NoAnswer));
         let [udp, tcp] = [Carrier::Udp, Carrier::Tcp].map(preferring);
         let of = |session: &Session| carried([Carried::by(Carrier::Tcp), unanswered].into_iter(), session);
         assert_eq!(of(&udp), unanswered, "the first that is not as asked");

@@ -21,7 +21,7 @@ use super::tickets::{Dialled, Turn};
 use super::traffic::Traffic;
 use super::wire::{Datagrams, Source, Stream, Wire};
 use crate::context::{Context, SystemRandom, Wish};
-use crate::desired::Session;
+use crate::desired::{Session, TransportChoice};
 use crate::link::tcp::dial;
 use crate::link::udp::Socket;
 use crate::policy::Standing;
@@ -68,7 +68,7 @@ pub(crate) trait Keep: Send + Sync + 'static {
 pub(crate) struct Purpose {
     session: SessionName,
     flow: Flow,
-    carrier: Carrier,
+    transport: TransportChoice,
     /// This pod's Peer when the connection was dialled.
     own: PeerName,
     remote: PeerName,
@@ -91,8 +91,8 @@ impl Purpose {
     }
 
     /// What it was dialled by.
-    pub(crate) const fn carrier(&self) -> Carrier {
-        self.carrier
+    pub(crate) const fn transport(&self) -> TransportChoice {
+        self.transport
     }
 
     /// Whether `policy` permits it.
@@ -348,12 +348,11 @@ impl<K: Keep> Dialer<K> {
         held.policy
             .permits(&session.name, &own, &remote, flow)
             .map_err(|error| (error.reason(), error.to_string()))?;
-        permission::carried(&held.policy, &self.context, &session)
-            .map_err(|message| (Reason::CarrierRefused, message))?;
+        permission::carried(&held.policy, &self.context, &session)?;
         let is_silent = self.context.silences.lasts(replica, self.context.clock.moment());
         let unlisted = || (Reason::CarrierRefused, "the policy lists no carrier of the session".to_owned());
         let course = Course::of(&session, &held.policy, is_silent).ok_or_else(unlisted)?;
-        let carrier = course.carrier;
+        let transport = TransportChoice { carrier: Some(course.carrier), congestion: session.congestion };
         let setup = Setup {
             local: self.context.local(held, own.clone(), Wish::of(&session), session.rekey),
             kind: Kind::Full,
@@ -365,7 +364,7 @@ impl<K: Keep> Dialer<K> {
         let id = self.kept.id();
         let replica = id.parse::<SocketAddr>().is_err().then(|| id.to_owned());
         let session = session.name;
-        Ok((setup, Purpose { session, flow, carrier, own, remote, namespace, replica }, course))
+        Ok((setup, Purpose { session, flow, transport, own, remote, namespace, replica }, course))
     }
 }
 
@@ -405,7 +404,7 @@ mod tests {
         let purpose = |replica: Option<&str>| Purpose {
             session: "activations".parse().unwrap(),
             flow: Flow::Stream,
-            carrier: Carrier::Tcp,
+            transport: TransportChoice::ANY,
             own: "embedder".parse().unwrap(),
             remote: "ranker".parse().unwrap(),
             namespace: "demo".to_owned(),

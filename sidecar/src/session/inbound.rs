@@ -8,14 +8,14 @@ use sealane_protocol::connection::{BulkError, BulkOpened, BulkRecord, Connection
 use sealane_protocol::frame::Frame;
 use sealane_protocol::handshake::Kind;
 use sealane_protocol::record::Rekey;
-use sealane_types::{Carrier, PeerName, Reason, SessionName};
+use sealane_types::{PeerName, Reason, SessionName};
 use tokio::sync::Notify;
 
 use super::arrival::{Arrival, Connected};
 use super::phase::degraded;
 use super::stop::Stop;
 use super::traffic::{Established, Traffic};
-use crate::desired::Direction;
+use crate::desired::{Direction, TransportChoice};
 use crate::link::gate::Admission;
 
 /// Finds the accepting side of a session by its name.
@@ -31,8 +31,8 @@ pub(crate) trait Accepting: Send + Sync {
     /// What the policy has to permit.
     fn flow(&self) -> Flow;
 
-    /// What it names to be carried by.
-    fn carrier(&self) -> Option<Carrier>;
+    /// What it asks to be carried by.
+    fn transport(&self) -> TransportChoice;
 
     /// When keys are to be replaced.
     fn rekey(&self) -> Rekey;
@@ -163,8 +163,8 @@ impl Traffic for Inbound {
         }
     }
 
-    fn carrier(&self) -> Option<Carrier> {
-        self.session.as_ref().and_then(|session| session.carrier())
+    fn transport(&self) -> TransportChoice {
+        self.session.as_ref().map_or(TransportChoice::ANY, |session| session.transport())
     }
 
     fn rekey(&self) -> Option<Rekey> {

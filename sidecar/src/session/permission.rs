@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use sealane_policy::VerifiedPolicy;
-use sealane_types::{Carrier, PeerName, Reason};
+use sealane_types::{Carrier, CongestionChoice, CongestionControl, PeerName, Reason};
 
 use super::phase::Phase;
 use super::readiness::{Readiness, is_refusal};
@@ -23,8 +23,8 @@ pub(crate) fn forbidden(context: &Context, session: &Session) -> Option<Readines
     let Some(own) = context.own_peer() else {
         return Some(Readiness::waiting(Reason::NotConfigured, "this pod belongs to no Peer yet"));
     };
-    if let Err(message) = carried(&held.policy, context, session) {
-        return Some(Readiness::refused(Reason::CarrierRefused, message));
+    if let Err((reason, message)) = carried(&held.policy, context, session) {
+        return Some(Readiness::refused(reason, message));
     }
     let refused = |peer: &PeerName| {
         let (from, to) = match session.direction {
@@ -46,17 +46,28 @@ pub(super) fn senders(context: &Context, session: &Session) -> Option<BTreeMap<P
 }
 
 /// Whether the policy lists what a session can be carried by, and what takes the place of what it names where that cannot be
-/// had: UDP that of AF_XDP, nothing that of others.
-pub(super) fn carried(policy: &VerifiedPolicy, context: &Context, session: &Session) -> Result<(), String> {
+/// had: UDP that of AF_XDP, nothing that of others; and how much is on its path is decided.
+pub(super) fn carried(
+    policy: &VerifiedPolicy,
+    context: &Context,
+    session: &Session,
+) -> Result<(), (Reason, String)> {
     let open = session.carriers();
     if !open.iter().any(|carrier| listed(policy, *carrier).is_ok()) {
         let words: Vec<&str> = open.iter().map(|carrier| carrier.as_str()).collect();
-        return Err(format!("the policy does not list carrier {}", words.join(" or ")));
+        let message = format!("the policy does not list carrier {}", words.join(" or "));
+        return Err((Reason::CarrierRefused, message));
+    }
+    if open.iter().any(|carrier| *carrier != Carrier::Tcp) {
+        let message = || format!("the policy does not list congestion control {}", session.congestion);
+        congestion(policy, session.congestion).map_err(|reason| (reason, message()))?;
     }
     match context.endpoint.device() {
-        Err(why) if session.carrier == Some(Carrier::AfXdp) && listed(policy, Carrier::Udp).is_err() => Err(
-            format!("carrier {} cannot be had here, and the policy does not list Udp: {why}", Carrier::AfXdp),
-        ),
+        Err(why) if session.carrier == Some(Carrier::AfXdp) && listed(policy, Carrier::Udp).is_err() => {
+            let message =
+                format!("carrier AfXdp cannot be had here, and the policy does not list Udp: {why}");
+            Err((Reason::CarrierRefused, message))
+        }
         _ => Ok(()),
     }
 }
@@ -65,6 +76,22 @@ pub(super) fn carried(policy: &VerifiedPolicy, context: &Context, session: &Sess
 pub(super) fn listed(policy: &VerifiedPolicy, carrier: Carrier) -> Result<(), Reason> {
     let is_listed = policy.document().floors.carriers.contains(&carrier);
     if is_listed { Ok(()) } else { Err(Reason::CarrierRefused) }
+}
+
+/// What of `wanted` the policy lists: what it names and nothing else, or of what it leaves open as much as is listed.
+pub(super) fn congestion(
+    policy: &VerifiedPolicy,
+    wanted: CongestionChoice,
+) -> Result<CongestionChoice, Reason> {
+    let floors = &policy.document().floors;
+    let [cubic, bbr] =
+        [CongestionControl::Cubic, CongestionControl::Bbr].map(|one| floors.congestion.contains(&one));
+    match wanted {
+        CongestionChoice::Auto if cubic && bbr => Ok(CongestionChoice::Auto),
+        CongestionChoice::Auto | CongestionChoice::Cubic if cubic => Ok(CongestionChoice::Cubic),
+        CongestionChoice::Auto | CongestionChoice::Bbr if bbr => Ok(CongestionChoice::Bbr),
+        _ => Err(Reason::CongestionRefused),
+    }
 }
 
 /// Whether one of the replicas of `peer` that are dialled is connected, or why none is.

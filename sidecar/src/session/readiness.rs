@@ -89,6 +89,7 @@ pub(crate) const fn is_refusal(reason: Reason) -> bool {
             | Reason::CollateralExpired
             | Reason::SuiteRefused
             | Reason::CarrierRefused
+            | Reason::CongestionRefused
             | Reason::PostQuantumRequired
     )
 }

@@ -8,11 +8,11 @@ use sealane_policy::VerifiedPolicy;
 use sealane_protocol::connection::{Connection, Introduction, Sink};
 use sealane_protocol::handshake::Suite;
 use sealane_protocol::record::Rekey;
-use sealane_types::{Carrier, Reason};
+use sealane_types::Reason;
 use tokio::sync::Notify;
 
 use super::carried::Carried;
-use crate::desired::Direction;
+use crate::desired::{Direction, TransportChoice};
 
 /// What a connection carries.
 pub(crate) trait Traffic: Sink + Send {
@@ -38,8 +38,8 @@ pub(crate) trait Traffic: Sink + Send {
     /// The remote was judged again, and something else is degraded about it than before: this.
     fn degraded(&mut self, reasons: &[Reason]);
 
-    /// What its session, if it has one, names to be carried by; of one that was dialled, what it was dialled by.
-    fn carrier(&self) -> Option<Carrier>;
+    /// What its session, if it has one, asks to be carried by; of one that was dialled, what it was dialled by.
+    fn transport(&self) -> TransportChoice;
 
     /// When the session of a connection that was accepted wants keys replaced; one that was dialled began with it.
     fn rekey(&self) -> Option<Rekey> {

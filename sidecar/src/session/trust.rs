@@ -307,7 +307,7 @@ impl<'a> Trust<'a> {
         let standing = self.standing.borrow().clone();
         let held = standing.held()?;
         let introduction = connection.introduction().ok_or(Reason::FrameMalformed)?;
-        self.carriage.judge(traffic.carrier(), &held.policy)?;
+        self.carriage.judge(traffic.transport(), &held.policy)?;
         traffic.permitted(&held.policy, introduction)?;
         Ok(Arc::clone(held))
     }

@@ -51,6 +51,7 @@ impl Wire {
         match self {
             Self::Stream(stream) => stream.widen(),
             Self::Datagrams(datagrams) => {
+                datagrams.set_congestion(carried.congestion);
                 if carried.by == Carrier::AfXdp {
                     datagrams.pass_kernel();
                 }

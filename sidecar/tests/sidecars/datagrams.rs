@@ -10,7 +10,7 @@ use sealane_protocol::datagram::{Greeter, Greeting, ResetKey};
 use sealane_protocol::keys::Secret;
 use sealane_sidecar::desired::Desired;
 use sealane_sidecar::handoff::LaneFailure;
-use sealane_types::{Carrier, Reason};
+use sealane_types::{Carrier, CongestionChoice, Reason};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::net::UdpSocket;
@@ -97,6 +97,47 @@ async fn of_a_path_that_the_kernel_looks_after_its_congestion_control_is_told() 
         let told = BTreeMap::from([(format!("congestion_control{{{labels}}}"), 1.0)]);
         until("the kernel's word", || paths(sidecar) == told).await;
     }
+}
+
+/// The congestion control that both sides tell of.
+async fn both_under(from: &Sidecar, to: &Sidecar, word: &str) {
+    for (sidecar, direction) in [(from, "sending"), (to, "receiving")] {
+        let name = format!(
+            r#"congestion_control{{session="activations",direction="{direction}",congestion="{word}"}}"#
+        );
+        until(word, || paths(sidecar).get(&name) == Some(&1.0)).await;
+    }
+}
+
+/// Both sides send, so both take what the session asks for, and who is dialled learns of the session only when it is there.
+#[tokio::test]
+async fn both_sides_of_a_session_take_the_congestion_control_that_it_asks_for() {
+    let chain = signed(&listing(1, &["Udp"]), &[1, 2]);
+    let bbr = CongestionChoice::Bbr;
+    let to = Plan { carrier: UDP, congestion: bbr, chain: chain.clone(), ..Plan::receiver() }.start();
+    let from = Plan { carrier: UDP, congestion: bbr, chain, ..Plan::sender(&[to.address]) }.start();
+    cross(&from, &to, &[0, 1536, 8 << 20]).await;
+    both_under(&from, &to, "Bbr").await;
+}
+
+#[tokio::test]
+async fn a_congestion_control_that_the_policy_does_not_list_is_refused_by_either_side() {
+    let listed = |epoch, word: &str| {
+        let mut document = document(epoch);
+        document["floors"] = json!({"carriers": ["Udp"], "congestion": [word]});
+        signed(&document, &[1, 2])
+    };
+    let bbr = CongestionChoice::Bbr;
+    let to = Plan { carrier: UDP, chain: listed(1, "Cubic"), ..Plan::receiver() }.start();
+    let from =
+        Plan { carrier: UDP, congestion: bbr, chain: listed(1, "Cubic"), ..Plan::sender(&[to.address]) }
+            .start();
+    let error = refused_for(&from, Reason::CongestionRefused).await;
+    assert_eq!(error.failure, LaneFailure::Refused, "{error}");
+    // Who is dialled looks for itself.
+    let to = Plan { carrier: UDP, congestion: bbr, chain: listed(2, "Cubic"), ..Plan::receiver() }.start();
+    let from = Plan { carrier: UDP, chain: listed(2, "Cubic"), ..Plan::sender(&[to.address]) }.start();
+    refused_for(&from, Reason::CongestionRefused).await;
 }
 
 /// Whose policy lists no other carrier, and whose receiver remembers, in `state`, how it ends connections.

@@ -25,8 +25,8 @@ use sealane_sidecar::link::xdp::Device;
 use sealane_sidecar::node::{Node, NodeError};
 use sealane_simulated::{Guest, Installation, MEASUREMENT, Material, Request, host_data};
 use sealane_types::{
-    Carrier, Delivery, PodIdentity, Provider as ProviderWord, RootSource, Roots, SignedChain, SimulatedForm,
-    UnixSeconds,
+    Carrier, CongestionChoice, Delivery, PodIdentity, Provider as ProviderWord, RootSource, Roots,
+    SignedChain, SimulatedForm, UnixSeconds,
 };
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
@@ -246,6 +246,7 @@ pub(crate) struct Plan {
     pub(crate) remotes: Vec<SocketAddr>,
     /// What carries its sessions.
     pub(crate) carrier: Option<Carrier>,
+    pub(crate) congestion: CongestionChoice,
     /// The network device that it passes the kernel by with.
     pub(crate) device: Option<Device>,
     pub(crate) platforms: Platforms,
@@ -293,6 +294,7 @@ impl Plan {
             delivery: Delivery::RoundRobin,
             remotes: vec![],
             carrier: carrier(),
+            congestion: CongestionChoice::default(),
             device: None,
             traces: None,
             collateral: None,
@@ -347,6 +349,7 @@ impl Plan {
                 None => Kind::Stream { delivery: self.delivery, fanout: 16 },
             },
             carrier: self.carrier,
+            congestion: self.congestion,
             cipher: None,
             preferred: Preferred::default(),
             rekey: Rekey::default(),

@@ -4,14 +4,15 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 
 use sealane_protocol::Moment;
-use sealane_protocol::datagram::{Congestion, Engine, Greeter, Greeting, Route, Tuning, route};
+use sealane_protocol::datagram::{Engine, Greeter, Greeting, Route, Tuning, route};
+use sealane_types::CongestionChoice;
 
 use crate::endpoint::Endpoint;
 use crate::pair::{Pair, STREAM, Side};
 use crate::world::Counter;
 
 /// What paths of tests carry when nothing else is said.
-pub const TUNING: Tuning = Tuning { congestion: Congestion::Cubic, datagram_bytes_max: 1_472 };
+pub const TUNING: Tuning = Tuning { congestion: CongestionChoice::Cubic, datagram_bytes_max: 1_472 };
 
 /// Largest datagram that a party sends.
 pub const SPACE_BYTES: usize = 65_536;

@@ -42,6 +42,14 @@ fn session_with(status: Value) -> TransferSession {
     .unwrap()
 }
 
+#[test]
+fn sessions_under_the_kernels_bbr_are_named_together() {
+    let under = |word: &str| session_with(json!({"congestion": word}));
+    assert_eq!(paced_by_timers(&[under("cubic"), under("Bbr"), session_with(json!({}))]), None);
+    let line = paced_by_timers(&[under("Bbr+bbr"), under("cubic")]).unwrap();
+    assert!(line.outcome == Outcome::Warning && line.detail.ends_with("do: demo/activations"), "{line:?}");
+}
+
 fn policy_with(status: Value) -> TrustPolicy {
     serde_json::from_value(json!({
         "apiVersion": "sealane.dev/v1alpha1", "kind": "TrustPolicy", "metadata": {"name": "demo", "namespace": "demo"},

@@ -51,6 +51,7 @@ fn side(sending: bool) -> Desired {
         terms: Terms {
             kind: Kind::Stream { delivery: Delivery::RoundRobin, fanout: 16 },
             carrier: Default::default(),
+            congestion: Default::default(),
             cipher: Default::default(),
             rekey_bytes: 1,
             rekey_messages: 1,

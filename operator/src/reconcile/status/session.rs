@@ -55,6 +55,7 @@ pub(super) fn status(
         // The mode is the carrier's: that of an earlier one says nothing about this one.
         carrier_mode: if observed.carrier.is_some() { observed.carrier_mode } else { previous.carrier_mode },
         carrier: observed.carrier.or(previous.carrier),
+        congestion: observed.congestion.or(previous.congestion),
         cipher: observed.cipher.or(previous.cipher),
         recommended: choice.map(Choice::told),
         post_quantum: observed.post_quantum.or(previous.post_quantum),

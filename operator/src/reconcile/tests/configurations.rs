@@ -1,6 +1,7 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use sealane_operator_api::{CarrierChoice, DurationText};
 use sealane_sidecar_api::control::Configuration;
+use sealane_types::CongestionChoice;
 
 use crate::control::convert::configuration;
 use crate::reconcile::fixture::{
@@ -38,6 +39,18 @@ fn both_sides_learn_of_each_other_and_get_the_signed_chain() {
     let receiver = told(snapshot(), "ranker-2-uid");
     assert!(!receiver.sessions[0].sending);
     assert_eq!(receiver.sessions[0].remotes[0].peer, "embedder");
+}
+
+#[test]
+fn the_congestion_control_that_is_asked_for_is_told_and_cubic_is_by_default() {
+    assert_eq!(told(snapshot(), "embedder-1-uid").sessions[0].congestion, "Cubic");
+    for choice in CongestionChoice::ALL {
+        let mut snapshot = snapshot();
+        snapshot.sessions[0].spec.congestion = *choice;
+        for side in ["embedder-1-uid", "ranker-2-uid"] {
+            assert_eq!(told(snapshot.clone(), side).sessions[0].congestion, choice.as_str());
+        }
+    }
 }
 
 #[test]

@@ -262,6 +262,20 @@ fn how_af_xdp_reaches_the_devices_is_told() {
 }
 
 #[test]
+fn congestion_controls_of_connected_senders_are_told_together() {
+    let told = |words: &str| {
+        let mut snapshot = snapshot();
+        rereport(&mut snapshot.sidecars[0], |report| words.clone_into(&mut report.sessions[0].congestion));
+        activations(snapshot).congestion
+    };
+    assert_eq!(told("cubic").as_deref(), Some("cubic"));
+    assert_eq!(told("Cubic+Bbr+Cubic").as_deref(), Some("Bbr+Cubic"));
+    assert_eq!(told(""), None);
+    assert_eq!(told("a_word_of_16bytes+<b>+reno").as_deref(), Some("reno"), "none that a kernel can have");
+    assert_eq!(told("e+d+c+b+a").as_deref(), Some("a+b+c+d"), "as many as there is room for");
+}
+
+#[test]
 fn the_mode_goes_with_its_carrier() {
     let mut snapshot = snapshot();
     past_the_kernel("Generic")(&mut snapshot);

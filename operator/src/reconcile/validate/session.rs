@@ -33,6 +33,7 @@ pub(super) fn check(
     let terms = Terms {
         kind,
         carrier: spec.carrier,
+        congestion: spec.congestion,
         cipher: spec.cipher,
         rekey_bytes: spec.rekey.bytes.bytes().map_err(field("spec.rekey.bytes"))?,
         rekey_messages: u64::try_from(spec.rekey.messages)

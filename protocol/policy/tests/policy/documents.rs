@@ -6,7 +6,8 @@ use sealane_policy::{
     parse, verify,
 };
 use sealane_types::{
-    Assurance, Carrier, Cipher, CrlIssuer, ForwardPort, Platform, Reason, RootSource, UnixSeconds,
+    Assurance, Carrier, Cipher, CongestionControl, CrlIssuer, ForwardPort, Platform, Reason, RootSource,
+    UnixSeconds,
 };
 use serde_json::{Value, json};
 
@@ -159,6 +160,11 @@ fn floors_default_to_the_safe_side() {
     // These and no others, whatever carriers there are by now: whoever signed an empty list did not know of them.
     let first = [Carrier::Tcp, Carrier::Udp, Carrier::AfXdp].into();
     assert_eq!(floors.carriers, first, "an empty list permits those of the first release");
+    let both = [CongestionControl::Cubic, CongestionControl::Bbr].into();
+    assert_eq!(floors.congestion, both, "likewise");
+    let cubic = read(&with("/floors", json!({"congestion": ["Cubic"]}))).unwrap();
+    assert_eq!(cubic.floors.congestion, [CongestionControl::Cubic].into());
+    assert_eq!(parse(&cubic.to_bytes()).unwrap(), cubic);
     assert_eq!(floors.root_source, RootSource::Injected);
     assert_eq!(
         read(&with("/floors", json!({"rootSource": "File"}))).unwrap().floors.root_source,
@@ -249,6 +255,7 @@ fn wrong_values_are_named() {
     refused("/sessions/0/to", json!(["ranker", "ranker"]), "sessions[0].to[1]", "repeats");
     refused("/floors", json!({"ciphers": ["Rc4"]}), "floors.ciphers[0]", "Aes256Gcm");
     refused("/floors", json!({"carriers": ["Pigeon"]}), "floors.carriers[0]", "one of Tcp");
+    refused("/floors", json!({"congestion": ["Auto"]}), "floors.congestion[0]", "one of Cubic, Bbr");
     refused("/limits", json!({"sessionSeconds": 9}), "limits.sessionSeconds", "from 10 to 2592000, found 9");
     refused("/limits", json!({"sessionSeconds": 2_592_001}), "limits.sessionSeconds", "found 2592001");
     refused("/auditors", json!({"publicKeys": ["x"]}), "auditors.publicKeys[0]", "found `x`");
@@ -294,7 +301,6 @@ fn promises_of_later_releases_are_refused_not_ignored() {
     }
     let later =
         |floors: Value, path: &str| refused("/floors", floors, path, "not implemented in this release");
-    later(json!({"congestion": ["Bulk"]}), "floors.congestion");
     later(json!({"ciphers": ["Aes256Gcm", "Aegis256X4"]}), "floors.ciphers[1]");
 }
 
@@ -547,7 +553,7 @@ fn full() -> Value {
     full["auditors"] = json!({"publicKeys": ["0c".repeat(32)]});
     full["limits"] = json!({"sessionSeconds": 3_600});
     full["sessions"][0]["senders"] = json!({"min": 3});
-    full["floors"] = json!({"postQuantum": false, "ciphers": ["Aes128Gcm"], "carriers": ["Tcp"], "complete": true, "rootSource": "File"});
+    full["floors"] = json!({"postQuantum": false, "ciphers": ["Aes128Gcm"], "carriers": ["Tcp"], "congestion": ["Bbr"], "complete": true, "rootSource": "File"});
     let node = json!({
         "kind": "SevSnp", "assurance": "Node", "measurements": ["cd".repeat(48)], "hostData": ["0d".repeat(32)],
         "products": ["Genoa", "Turin"], "chipIds": ["0e".repeat(64)],

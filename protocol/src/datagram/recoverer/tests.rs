@@ -18,7 +18,7 @@ struct Flow {
 }
 
 impl Flow {
-    fn new(congestion: Congestion) -> Self {
+    fn new(congestion: CongestionChoice) -> Self {
         let tuning = Tuning { congestion, datagram_bytes_max: 1_200 };
         Self { recoverer: Recoverer::new(tuning), outgoing: Outgoing::default(), sent: 0 }
     }
@@ -50,7 +50,7 @@ impl Flow {
 
 #[test]
 fn a_window_that_is_not_used_does_not_grow() {
-    let mut flow = Flow::new(Congestion::Cubic);
+    let mut flow = Flow::new(CongestionChoice::Cubic);
     for round in 0..100 {
         flow.send(at(round * 10_000), 10);
         flow.hear(at(round * 10_000 + 5_000), 0);
@@ -63,7 +63,7 @@ fn a_window_that_is_not_used_does_not_grow() {
 /// What is on its way when the remote moves arrives from another path, or late, or never.
 #[test]
 fn what_took_another_path_teaches_nothing_of_this_one() {
-    for congestion in [Congestion::Bbr, Congestion::Cubic] {
+    for congestion in [CongestionChoice::Bbr, CongestionChoice::Cubic] {
         let mut flow = Flow::new(congestion);
         for round in 0..6 {
             flow.send(at(round * 100_000), 10);
@@ -89,7 +89,7 @@ fn what_took_another_path_teaches_nothing_of_this_one() {
 
 #[test]
 fn what_is_lost_or_late_or_tries_a_size_is_told_apart() {
-    let mut flow = Flow::new(Congestion::Cubic);
+    let mut flow = Flow::new(CongestionChoice::Cubic);
     flow.send(at(0), 10);
     let figures = flow.recoverer.figures();
     assert_eq!(figures.round_trip, None, "nothing was heard");

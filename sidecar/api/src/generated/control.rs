@@ -219,6 +219,11 @@ pub struct Session {
     /// empty, Tcp or Udp: which permitted carrier to dial by first where `carrier` is Auto; it
     #[prost(string, tag = "15")]
     pub preferred_carrier: ::prost::alloc::string::String,
+    /// never widens what policy and `carrier` permit
+    ///
+    /// a word of sealane_types::CongestionChoice; empty: Cubic
+    #[prost(string, tag = "16")]
+    pub congestion: ::prost::alloc::string::String,
 }
 /// TCP connections to `listen` in pods of `from` reach `target` in a pod of `to`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -395,6 +400,11 @@ pub struct SessionReport {
     /// why another carrier stands in for AfXdp, or for a preferred Udp (`degraded` has
     #[prost(string, tag = "17")]
     pub carrier_message: ::prost::alloc::string::String,
+    /// CarrierFallback), else empty
+    ///
+    /// congestion controls of the open connections, joined by `+`: over UDP and AF_XDP words of
+    #[prost(string, tag = "18")]
+    pub congestion: ::prost::alloc::string::String,
 }
 /// Generated client implementations.
 pub mod control_client {

@@ -7,13 +7,13 @@ use sealane_attestation::VerifiedPeer;
 use sealane_policy::VerifiedPolicy;
 use sealane_protocol::connection::{Connection, Introduction, Sink};
 use sealane_protocol::frame::Frame;
-use sealane_types::{Carrier, PeerName, PodIdentity, Reason};
+use sealane_types::{PeerName, PodIdentity, Reason};
 use tokio::sync::Notify;
 
 use super::listening::Listening;
 use super::pipes::Pipes;
 use super::replica::Replica;
-use crate::desired::{Direction, Session};
+use crate::desired::{Direction, Session, TransportChoice};
 use crate::session::dialer::{Keep, Purpose};
 use crate::session::phase::Phase;
 use crate::session::traffic::{Established, Traffic};
@@ -101,8 +101,8 @@ impl Traffic for Outbound {
         self.purpose.permitted(policy)
     }
 
-    fn carrier(&self) -> Option<Carrier> {
-        Some(self.purpose.carrier())
+    fn transport(&self) -> TransportChoice {
+        self.purpose.transport()
     }
 
     fn verified(&mut self, _: &VerifiedPeer) {}

@@ -10,7 +10,7 @@ use sealane_protocol::connection::{Connection, Sink};
 use sealane_protocol::frame::Frame;
 use sealane_protocol::handshake::Suite;
 use sealane_protocol::record::Rekey;
-use sealane_types::{Carrier, PeerName, Reason};
+use sealane_types::{PeerName, Reason};
 use tokio::sync::Notify;
 
 use super::address::Address;
@@ -18,7 +18,7 @@ use super::pipes::Pipes;
 use super::ports::Claim;
 use super::tally::Tally;
 use crate::context::Context;
-use crate::desired::{Forward, Session, SessionKey};
+use crate::desired::{Forward, Session, SessionKey, TransportChoice};
 use crate::session::arrival::{Arrival, Connected, SenderKey};
 use crate::session::carried::carried;
 use crate::session::inbound::{Accepted, Accepting};
@@ -200,8 +200,8 @@ impl Accepting for Serving {
         Flow::Forward { target: Some(self.forward.target) }
     }
 
-    fn carrier(&self) -> Option<Carrier> {
-        self.lock().session.carrier
+    fn transport(&self) -> TransportChoice {
+        self.lock().session.transport()
     }
 
     fn rekey(&self) -> Rekey {

@@ -12,7 +12,7 @@ use sealane_protocol::connection::Sink;
 use sealane_protocol::frame::{Chunk, End, Frame, Incarnation, Sequence, StreamId, TensorHeader};
 use sealane_protocol::limits::{STAGING_BYTES, STREAMS_MAX, WINDOW_TENSORS};
 use sealane_protocol::transfer::Reply;
-use sealane_types::{Delivery, PodIdentity};
+use sealane_types::{CongestionChoice, Delivery, PodIdentity};
 
 use super::stream::{Answer, Standing};
 use super::traffic::Attached;
@@ -92,6 +92,7 @@ fn session() -> Session {
         direction: Direction::Receiving,
         kind: Kind::Stream { delivery: Delivery::RoundRobin, fanout: 16 },
         carrier: None,
+        congestion: CongestionChoice::Cubic,
         cipher: None,
         preferred: Preferred::default(),
         rekey: Rekey::default(),

@@ -9,11 +9,12 @@ use sealane_protocol::frame::{Frame, Open, Sequences, StreamId, Taken};
 use sealane_protocol::limits::STREAMS_MAX;
 use sealane_protocol::record::Rekey;
 use sealane_protocol::transfer::Reply;
-use sealane_types::{Carrier, PeerName, Reason};
+use sealane_types::{PeerName, Reason};
 use tokio::sync::Notify;
 
 use super::Receiving;
 use super::stream::{Answer, Attachment, Stream};
+use crate::desired::TransportChoice;
 use crate::session::arrival::{Arrival, Connected, SenderKey};
 use crate::session::inbound::{Accepted, Accepting};
 
@@ -26,8 +27,8 @@ impl Accepting for Receiving {
         self.lock().session.flow()
     }
 
-    fn carrier(&self) -> Option<Carrier> {
-        self.lock().session.carrier
+    fn transport(&self) -> TransportChoice {
+        self.lock().session.transport()
     }
 
     fn rekey(&self) -> Rekey {

@@ -6,12 +6,12 @@ use sealane_attestation::VerifiedPeer;
 use sealane_policy::VerifiedPolicy;
 use sealane_protocol::connection::{Connection, Introduction, Sink};
 use sealane_protocol::frame::Frame;
-use sealane_types::{Carrier, Reason};
+use sealane_types::Reason;
 use tokio::sync::Notify;
 
 use super::association::Association;
 use crate::context::process;
-use crate::desired::Direction;
+use crate::desired::{Direction, TransportChoice};
 use crate::session::dialer::Purpose;
 use crate::session::phase::Phase;
 use crate::session::traffic::{Established, Traffic};
@@ -46,8 +46,8 @@ impl Traffic for Outbound {
         self.purpose.permitted(policy)
     }
 
-    fn carrier(&self) -> Option<Carrier> {
-        Some(self.purpose.carrier())
+    fn transport(&self) -> TransportChoice {
+        self.purpose.transport()
     }
 
     fn verified(&mut self, _: &VerifiedPeer) {}

@@ -6,14 +6,14 @@ use sealane_policy::{SigningKey, VerifiedPolicy};
 use sealane_protocol::connection::{AcceptSetup, Introduction, Setup, Sink};
 use sealane_protocol::frame::Frame;
 use sealane_protocol::handshake::Kind;
-use sealane_types::{Carrier, Platform};
+use sealane_types::Platform;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 use super::*;
 use crate::context::Wish;
 use crate::context::tests::{context, permit};
-use crate::desired::{Direction, Rekey};
+use crate::desired::{Direction, Rekey, TransportChoice};
 
 /// Traffic that anybody may bring, and that counts who did.
 #[derive(Default)]
@@ -44,8 +44,8 @@ impl Traffic for Counted {
         Ok(())
     }
 
-    fn carrier(&self) -> Option<Carrier> {
-        None
+    fn transport(&self) -> TransportChoice {
+        TransportChoice::ANY
     }
 
     fn verified(&mut self, _: &VerifiedPeer) {

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use sealane_protocol::Moment;
 use sealane_protocol::connection::{Connection, Fail, Sink, StartError};
-use sealane_protocol::datagram::{Congestion, Engine, PathFigures, Tuning};
+use sealane_protocol::datagram::{Engine, PathFigures, Tuning};
+use sealane_types::CongestionChoice;
 
 use super::Moved;
 use crate::context::SystemRandom;
@@ -65,7 +66,7 @@ fn device(endpoint: &Endpoint, remote: SocketAddr) -> Result<Arc<Xdp>, Hindrance
 
 /// How paths towards `remote` are used.
 pub(in crate::session) fn tuning(remote: SocketAddr) -> Tuning {
-    Tuning { congestion: Congestion::default(), datagram_bytes_max: datagram_bytes_max(remote) }
+    Tuning { congestion: CongestionChoice::default(), datagram_bytes_max: datagram_bytes_max(remote) }
 }
 
 impl Datagrams {
@@ -106,6 +107,11 @@ impl Datagrams {
     /// Whether it can pass by the kernel.
     pub(super) fn pass(&self) -> Result<(), Hindrance> {
         self.device.as_ref().map(drop).map_err(|hindrance| *hindrance)
+    }
+
+    /// What decides from now on how much is on the path.
+    pub(super) fn set_congestion(&mut self, congestion: CongestionChoice) {
+        self.engine.set_congestion(congestion);
     }
 
     /// From now on it does.

@@ -6,17 +6,18 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use sealane_protocol::Moment;
 use sealane_protocol::connection::{ClosedBy, Sink};
-use sealane_protocol::datagram::{Congestion, Engine, Greeter, Greeting, Route, Tuning, route};
+use sealane_protocol::datagram::{Engine, Greeter, Greeting, Route, Tuning, route};
 use sealane_protocol::frame::{Frame, Sequence, StreamId};
 use sealane_support::ends::End;
 use sealane_support::rehearsal::rehearsed_local;
 use sealane_support::world::{Counter, Who};
+use sealane_types::CongestionChoice;
 use sealane_types::Reason;
 
 use crate::edit::edit;
 use crate::script::Script;
 
-const TUNING: Tuning = Tuning { congestion: Congestion::Cubic, datagram_bytes_max: 1_472 };
+const TUNING: Tuning = Tuning { congestion: CongestionChoice::Cubic, datagram_bytes_max: 1_472 };
 const BEGIN: Moment = Moment::from_micros(1_000_000);
 const CHUNKS: u8 = 3;
 const CHUNK_BYTES: usize = 2_000;

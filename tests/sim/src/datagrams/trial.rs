@@ -1,8 +1,9 @@
 //! One connection after the other between two participants, to whom things happen; and what holds whatever it was.
 
 use sealane_protocol::connection::ClosedBy;
-use sealane_protocol::datagram::{Congestion, Tuning};
+use sealane_protocol::datagram::Tuning;
 use sealane_support::world::Counter;
+use sealane_types::CongestionChoice;
 use sealane_types::Reason;
 
 use super::crossing::{Crossing, Flow, address_of_initiator};
@@ -31,7 +32,7 @@ pub struct Trial {
 
 impl Trial {
     #[must_use]
-    pub fn new(seed: u64, congestion: Congestion) -> Self {
+    pub fn new(seed: u64, congestion: CongestionChoice) -> Self {
         let link = || Link::new(Steps::always(RATE), QUEUE_BYTES);
         let mut crossing = Crossing::new(seed, link(), link());
         let tuning = Tuning { congestion, datagram_bytes_max: 1_472 };

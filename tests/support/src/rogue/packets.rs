@@ -7,9 +7,10 @@ use aws_lc_rs::aead::Aad;
 use aws_lc_rs::aead::quic::{AES_128, AES_256, CHACHA20, HeaderProtectionKey};
 use sealane_protocol::Moment;
 use sealane_protocol::connection::{AcceptSetup, Connection, Fail, Setup, Sink};
-use sealane_protocol::datagram::{Congestion, Engine, Greeter, Greeting, Tuning};
+use sealane_protocol::datagram::{Engine, Greeter, Greeting, Tuning};
 use sealane_protocol::handshake::Kind;
 use sealane_types::Cipher;
+use sealane_types::CongestionChoice;
 
 use super::opposed::{Deaf, EPHEMERAL};
 use super::{
@@ -21,7 +22,7 @@ use crate::world::{Counter, Who, session};
 
 /// How the rogue calls its connection.
 const OWN: [u8; 8] = [0x0b; 8];
-const TUNING: Tuning = Tuning { congestion: Congestion::Cubic, datagram_bytes_max: 1_472 };
+const TUNING: Tuning = Tuning { congestion: CongestionChoice::Cubic, datagram_bytes_max: 1_472 };
 
 /// Where datagrams of the rogue come from.
 #[must_use]

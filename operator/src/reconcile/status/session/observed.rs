@@ -1,5 +1,7 @@
 //! What the replicas of both sides report about one session, as one.
 
+use std::collections::BTreeSet;
+
 use sealane_operator_api::{Counted, TransferSessionStatus};
 use sealane_sidecar_api::control::SessionReport;
 use sealane_types::{Carrier, Cipher, PeerName, Reason};
@@ -28,6 +30,7 @@ pub(super) struct Observed {
     pub(super) counted: Option<Counted>,
     pub(super) carrier: Option<String>,
     pub(super) carrier_mode: Option<String>,
+    pub(super) congestion: Option<String>,
     pub(super) cipher: Option<String>,
     pub(super) post_quantum: Option<bool>,
     pub(super) handshake_micros: Option<i64>,
@@ -70,6 +73,7 @@ impl Observed {
                     .map(|report| report.carrier_mode.as_str())
                     .filter(|mode| CARRIER_MODES.contains(mode)),
             ),
+            congestion: congestion(connected()),
             cipher: joined(connected().map(|report| report.cipher.as_str()).filter(known)),
             post_quantum: connected().next().map(|_| connected().all(|report| report.post_quantum)),
             handshake_micros: median(connected().map(|report| report.handshake_micros)),
@@ -168,6 +172,20 @@ fn degradation(reason: Reason, pod: &PodView, report: &SessionReport) -> Problem
     let place = format!("{reason} at pod `{}`", pod.name);
     let explained = reason == Reason::CarrierFallback && !report.carrier_message.is_empty();
     Problem::new(reason, if explained { format!("{place}: {}", report.carrier_message) } else { place })
+}
+
+/// Congestion controls in use. The kernel's words are its own: of so many bytes (TCP_CA_NAME_MAX in linux/net/tcp.h), and no more
+/// of them than the status has room for.
+fn congestion<'a>(reports: impl Iterator<Item = &'a SessionReport>) -> Option<String> {
+    const WORD_BYTES_MAX: usize = 15;
+    const WORDS_MAX: usize = 4;
+    let is_word = |word: &&str| {
+        word.len() <= WORD_BYTES_MAX
+            && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
+    };
+    let words: BTreeSet<&str> =
+        reports.flat_map(|report| report.congestion.split('+')).filter(is_word).collect();
+    joined(words.into_iter().filter(|word| !word.is_empty()).take(WORDS_MAX))
 }
 
 /// More replicas than one sidecar is told about.

@@ -1,7 +1,8 @@
 //! The path that most scenarios are played on: 100 Mbit/s and 20 ms.
 
-use sealane_protocol::datagram::{Congestion, Tuning};
+use sealane_protocol::datagram::Tuning;
 use sealane_sim::datagrams::{Crossing, Link, Path, Steps};
+use sealane_types::CongestionChoice;
 
 pub(crate) const SECOND: u64 = 1_000_000;
 /// 100 Mbit/s.
@@ -11,7 +12,7 @@ pub(crate) const DELAY_MICROS: u64 = 10_000;
 /// What fills the path, and what the queue of the link holds besides.
 pub(crate) const PIPE_BYTES: u64 = 250_000;
 
-pub(crate) const fn tuning(congestion: Congestion) -> Tuning {
+pub(crate) const fn tuning(congestion: CongestionChoice) -> Tuning {
     Tuning { congestion, datagram_bytes_max: 1_472 }
 }
 
@@ -20,7 +21,12 @@ pub(crate) const fn link() -> Link {
 }
 
 /// Permille of the link that tensors had in so many seconds, after so many others.
-pub(crate) fn goodput(congestion: Congestion, warm: u64, seconds: u64, change: impl Fn(&mut Path)) -> u64 {
+pub(crate) fn goodput(
+    congestion: CongestionChoice,
+    warm: u64,
+    seconds: u64,
+    change: impl Fn(&mut Path),
+) -> u64 {
     let mut crossing = Crossing::new(7, link(), link());
     let flow = crossing.establish(tuning(congestion), |path| path.delay_micros = DELAY_MICROS);
     crossing.change(flow, change);

@@ -2,19 +2,19 @@
 
 use sealane_protocol::Moment;
 use sealane_protocol::connection::ClosedBy;
-use sealane_protocol::datagram::Congestion;
 use sealane_sim::datagrams::{Crossing, Flow, Link, Steps, address_of_initiator};
+use sealane_types::CongestionChoice;
 use sealane_types::Reason;
 
 use super::bench::{DELAY_MICROS, PIPE_BYTES, RATE, SECOND, goodput, link, tuning};
 
-const BOTH: [Congestion; 2] = [Congestion::Bbr, Congestion::Cubic];
+const BOTH: [CongestionChoice; 2] = [CongestionChoice::Bbr, CongestionChoice::Cubic];
 /// UDP payload of Ethernet's frames, and of the smallest that IPv6 allows.
 const ETHERNET_BYTES: usize = 1_472;
 const NARROW_BYTES: usize = 1_252;
 
 /// One flow over the usual path, flooding since a second.
-fn flooding(congestion: Congestion, there: Link) -> (Crossing, Flow) {
+fn flooding(congestion: CongestionChoice, there: Link) -> (Crossing, Flow) {
     let mut crossing = Crossing::new(13, there, link());
     let flow = crossing.establish(tuning(congestion), |path| path.delay_micros = DELAY_MICROS);
     crossing.flood(flow);
@@ -46,10 +46,10 @@ fn a_rate_that_changes_is_used_within_seconds() {
 #[test]
 fn a_path_that_becomes_long_is_used() {
     for (congestion, times, seconds, percent) in [
-        (Congestion::Cubic, 4, 20, 80),
-        (Congestion::Bbr, 2, 20, 80),
-        (Congestion::Bbr, 4, 5, 80),
-        (Congestion::Bbr, 10, 5, 60),
+        (CongestionChoice::Cubic, 4, 20, 80),
+        (CongestionChoice::Bbr, 2, 20, 80),
+        (CongestionChoice::Bbr, 4, 5, 80),
+        (CongestionChoice::Bbr, 10, 5, 60),
     ] {
         let (mut crossing, flow) = flooding(congestion, link());
         crossing.change(flow, |path| path.delay_micros = times * DELAY_MICROS);
@@ -143,8 +143,8 @@ fn disturbances_cost_less_than_half() {
             assert!(share >= 500, "{congestion:?}: {share} ‰");
         }
     }
-    let corrupted = goodput(Congestion::Bbr, 2, 3, |path| path.corrupted_permille = 10);
-    let bursts = goodput(Congestion::Bbr, 2, 3, |path| {
+    let corrupted = goodput(CongestionChoice::Bbr, 2, 3, |path| path.corrupted_permille = 10);
+    let bursts = goodput(CongestionChoice::Bbr, 2, 3, |path| {
         (path.burst_permille, path.burst_datagrams_max) = (2, 10);
     });
     println!("BBR: {corrupted} ‰ corrupted, {bursts} ‰ with losses in bursts");

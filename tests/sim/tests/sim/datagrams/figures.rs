@@ -1,11 +1,12 @@
 //! What connections tell of their paths, against what the paths did.
 
-use sealane_protocol::datagram::{Congestion, PathFigures};
+use sealane_protocol::datagram::PathFigures;
 use sealane_sim::datagrams::{Crossing, Flow, Steps, address_of_initiator};
+use sealane_types::CongestionChoice;
 
 use super::bench::{DELAY_MICROS, SECOND, link, tuning};
 
-const BOTH: [Congestion; 2] = [Congestion::Bbr, Congestion::Cubic];
+const BOTH: [CongestionChoice; 2] = [CongestionChoice::Bbr, CongestionChoice::Cubic];
 const ETHERNET_BYTES: u16 = 1_472;
 
 /// Of the side that sends tensors.
@@ -36,7 +37,9 @@ fn a_path_that_loses_nothing_is_told_as_it_is() {
 
 #[test]
 fn what_a_path_loses_is_told_to_within_a_tenth() {
-    for (congestion, permille) in [(Congestion::Bbr, 10), (Congestion::Bbr, 50), (Congestion::Cubic, 30)] {
+    for (congestion, permille) in
+        [(CongestionChoice::Bbr, 10), (CongestionChoice::Bbr, 50), (CongestionChoice::Cubic, 30)]
+    {
         let mut crossing = Crossing::new(19, link(), link());
         let flow = crossing.establish(tuning(congestion), |path| path.delay_micros = DELAY_MICROS);
         crossing.change(flow, |path| path.lost_permille = permille);
@@ -58,7 +61,7 @@ fn what_a_path_loses_is_told_to_within_a_tenth() {
 #[test]
 fn what_is_only_late_is_told_as_late() {
     let mut crossing = Crossing::new(23, link(), link());
-    let flow = crossing.establish(tuning(Congestion::Bbr), |path| path.delay_micros = DELAY_MICROS);
+    let flow = crossing.establish(tuning(CongestionChoice::Bbr), |path| path.delay_micros = DELAY_MICROS);
     crossing.change(flow, |path| {
         (path.reordered_permille, path.reordered_micros_max) = (20, 2 * DELAY_MICROS);
     });
@@ -74,7 +77,7 @@ fn what_is_only_late_is_told_as_late() {
 #[test]
 fn a_narrow_path_and_one_that_moves_are_told() {
     let mut crossing = Crossing::new(29, link(), link());
-    let flow = crossing.establish(tuning(Congestion::Bbr), |path| {
+    let flow = crossing.establish(tuning(CongestionChoice::Bbr), |path| {
         (path.delay_micros, path.datagram_bytes_max) = (DELAY_MICROS, Steps::always(1_372));
     });
     crossing.push(flow, &[1 << 20]);

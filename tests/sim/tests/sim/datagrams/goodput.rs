@@ -2,7 +2,7 @@
 //! UDP payload that the link carries meanwhile: of 1,472 of these, 38 are the packet's own, and records and frames have
 //! some of the rest, so that 97 % is all there is.
 
-use sealane_protocol::datagram::Congestion;
+use sealane_types::CongestionChoice;
 
 use super::bench::goodput;
 
@@ -11,7 +11,8 @@ fn losses_at_random_cost_bbr_little_and_auto_finds_out() {
     println!("loss %   BBR ‰   Auto ‰   CUBIC ‰ of the link");
     for percent in [0, 1, 3, 5, 10] {
         let of = |congestion| goodput(congestion, 2, 4, |path| path.lost_permille = 10 * percent);
-        let (bbr, auto, cubic) = (of(Congestion::Bbr), of(Congestion::Auto), of(Congestion::Cubic));
+        let (bbr, auto, cubic) =
+            (of(CongestionChoice::Bbr), of(CongestionChoice::Auto), of(CongestionChoice::Cubic));
         println!("{percent:6}   {bbr:5}   {auto:6}   {cubic:7}");
         assert!(cubic > 0);
         if percent <= 1 {

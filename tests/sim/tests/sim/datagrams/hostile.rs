@@ -6,11 +6,12 @@ use std::rc::Rc;
 
 use sealane_protocol::Moment;
 use sealane_protocol::connection::ClosedBy;
-use sealane_protocol::datagram::{Congestion, Greeting};
+use sealane_protocol::datagram::Greeting;
 use sealane_sim::datagrams::{
     Crossing, Flow, Inserted, Intruder, Seen, address_of_initiator, address_of_responder,
 };
 use sealane_support::world::Counter;
+use sealane_types::CongestionChoice;
 use sealane_types::Reason;
 
 use super::bench::{DELAY_MICROS, SECOND, link, tuning};
@@ -115,7 +116,7 @@ impl Intruder for Meddler {
 fn established(seed: u64, intruder: Box<dyn Intruder>) -> (Crossing, Flow) {
     let mut crossing = Crossing::new(seed, link(), link());
     crossing.network.set_intruder(intruder);
-    let flow = crossing.establish(tuning(Congestion::Bbr), |path| path.delay_micros = DELAY_MICROS);
+    let flow = crossing.establish(tuning(CongestionChoice::Bbr), |path| path.delay_micros = DELAY_MICROS);
     (crossing, flow)
 }
 

@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
-use sealane_protocol::datagram::Congestion;
 use sealane_sim::datagrams::{Trial, happenings};
+use sealane_types::CongestionChoice;
 
 /// About ten seconds of a run of tests; `PROPTEST_CASES` asks for more.
 fn config(cases: u32) -> ProptestConfig {
@@ -24,7 +24,7 @@ proptest! {
     #[test]
     fn nothing_is_lost_repeated_or_changed(
         seed in any::<u64>(),
-        congestion in prop::sample::select(vec![Congestion::Auto, Congestion::Cubic, Congestion::Bbr]),
+        congestion in prop::sample::select(vec![CongestionChoice::Auto, CongestionChoice::Cubic, CongestionChoice::Bbr]),
         happenings in happenings(1..40),
     ) {
         let mut trial = Trial::new(seed, congestion);

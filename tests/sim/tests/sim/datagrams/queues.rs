@@ -1,13 +1,13 @@
 //! Queues stay short where they can, and memory is bounded where nothing arrives.
 
-use sealane_protocol::datagram::Congestion;
 use sealane_protocol::limits::{OUTPUT_BATCH_BYTES, STREAM_WINDOW_BYTES};
 use sealane_sim::datagrams::{Crossing, Link, Steps};
+use sealane_types::CongestionChoice;
 
 use super::bench::{DELAY_MICROS, PIPE_BYTES, RATE, SECOND, link, tuning};
 
 /// The longest that a queue of sixteen pipes gets in ten seconds, after three, and what tensors have of the link.
-fn queue(congestion: Congestion) -> (u64, u64) {
+fn queue(congestion: CongestionChoice) -> (u64, u64) {
     let mut crossing = Crossing::new(5, Link::new(Steps::always(RATE), 16 * PIPE_BYTES), link());
     let flow = crossing.establish(tuning(congestion), |path| path.delay_micros = DELAY_MICROS);
     crossing.flood(flow);
@@ -19,11 +19,11 @@ fn queue(congestion: Congestion) -> (u64, u64) {
 
 #[test]
 fn bbr_leaves_a_deep_queue_all_but_empty() {
-    let (bbr, share) = queue(Congestion::Bbr);
+    let (bbr, share) = queue(CongestionChoice::Bbr);
     println!("BBR: {} ‰ of a pipe in the queue, {share} ‰ of the link", bbr * 1_000 / PIPE_BYTES);
     assert!(bbr <= PIPE_BYTES, "{bbr} bytes in a queue that holds {}", 16 * PIPE_BYTES);
     assert!(share >= 850, "{share} ‰");
-    let (cubic, share) = queue(Congestion::Cubic);
+    let (cubic, share) = queue(CongestionChoice::Cubic);
     println!("CUBIC: {} ‰ of a pipe in the queue, {share} ‰ of the link", cubic * 1_000 / PIPE_BYTES);
     assert!(cubic <= 16 * PIPE_BYTES && share >= 900, "{cubic} bytes, {share} ‰");
 }
@@ -31,7 +31,7 @@ fn bbr_leaves_a_deep_queue_all_but_empty() {
 /// What a connection took and the other side does not have is what the engine holds, and some that is being sealed.
 #[test]
 fn what_waits_for_a_path_that_carries_nothing_is_bounded() {
-    for congestion in [Congestion::Bbr, Congestion::Cubic] {
+    for congestion in [CongestionChoice::Bbr, CongestionChoice::Cubic] {
         let mut crossing = Crossing::new(3, link(), link());
         let flow = crossing.establish(tuning(congestion), |path| path.delay_micros = DELAY_MICROS);
         crossing.flood(flow);
@@ -50,7 +50,7 @@ fn what_waits_for_a_path_that_carries_nothing_is_bounded() {
 #[test]
 fn an_application_that_takes_nothing_holds_up_its_sender() {
     let mut crossing = Crossing::new(3, link(), link());
-    let flow = crossing.establish(tuning(Congestion::Bbr), |path| path.delay_micros = DELAY_MICROS);
+    let flow = crossing.establish(tuning(CongestionChoice::Bbr), |path| path.delay_micros = DELAY_MICROS);
     crossing.network.act(flow.responder, |speaker, _| speaker.takes = false);
     crossing.flood(flow);
     crossing.network.run(15 * SECOND);

@@ -1,7 +1,7 @@
 //! Two connections on one bottleneck.
 
-use sealane_protocol::datagram::Congestion;
 use sealane_sim::datagrams::{Crossing, Link, Steps};
+use sealane_types::CongestionChoice;
 
 use super::bench::{DELAY_MICROS, SECOND, tuning};
 
@@ -13,7 +13,7 @@ const WARM_MICROS: u64 = 20 * SECOND;
 const LOOK_MICROS: u64 = 60 * SECOND;
 
 /// What either has, in permille of a link of so many bytes a second, whose queue holds so many pipes.
-fn shares(pair: [Congestion; 2], bytes_per_second: u64, queue_pipes: u64) -> [u64; 2] {
+fn shares(pair: [CongestionChoice; 2], bytes_per_second: u64, queue_pipes: u64) -> [u64; 2] {
     let pipe_bytes = bytes_per_second * 2 * DELAY_MICROS / SECOND;
     let link = || Link::new(Steps::always(bytes_per_second), queue_pipes * pipe_bytes);
     let mut crossing = Crossing::new(11, link(), link());
@@ -30,7 +30,7 @@ fn shares(pair: [Congestion; 2], bytes_per_second: u64, queue_pipes: u64) -> [u6
 }
 
 /// Neither has more than so many percent of what the other has, and together they use the link.
-fn assert_fair(pair: [Congestion; 2], percent_max: u64) {
+fn assert_fair(pair: [CongestionChoice; 2], percent_max: u64) {
     for (rate, pipes) in [(RATES[0], 1), (RATES[0], 2), (RATES[1], 1)] {
         let [first, second] = shares(pair, rate, pipes);
         println!("{pair:?}, {rate} bytes a second, a queue of {pipes} pipes: {first} ‰ and {second} ‰");
@@ -44,13 +44,13 @@ fn assert_fair(pair: [Congestion; 2], percent_max: u64) {
 /// byte on the wire is another draw.
 #[test]
 fn a_bbr_and_a_cubic_get_along() {
-    assert_fair([Congestion::Bbr, Congestion::Cubic], 250);
-    assert_fair([Congestion::Cubic, Congestion::Bbr], 250);
+    assert_fair([CongestionChoice::Bbr, CongestionChoice::Cubic], 250);
+    assert_fair([CongestionChoice::Cubic, CongestionChoice::Bbr], 250);
 }
 
 #[test]
 fn two_of_a_kind_get_along() {
-    assert_fair([Congestion::Cubic; 2], 200);
+    assert_fair([CongestionChoice::Cubic; 2], 200);
     // Two BBRs that probe at about the same time take long to find out about each other.
-    assert_fair([Congestion::Bbr; 2], 300);
+    assert_fair([CongestionChoice::Bbr; 2], 300);
 }
