@@ -11,6 +11,7 @@ from seeds import generator
 
 import sealane
 from sealane import _core, _operations
+from sealane._link import Link
 
 
 def taken(receiver: sealane.Receiver, count: int) -> list[Any]:
@@ -119,6 +120,29 @@ def test_calls_wait_through_a_restart(own: Loopback, session: str) -> None:
         assert sequences == [1]
         assert [(sequence, name) for sequence, name, _ in results] == [(1, "after")]
         sender.flush(timeout=SECONDS)
+
+
+def test_who_restores_the_connection_survives_its_loss_at_any_moment(
+    own: Loopback, session: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another thread may close the connection between any two looks at its descriptor."""
+    looks = []
+
+    def fileno(link: Link) -> int:
+        looks.append(link)
+        return link.connection.fileno() if len(looks) % 2 else -1
+
+    monkeypatch.setattr(Link, "fileno", fileno)
+    with own.connect() as door:
+        core, sender = core_of(door), door.sender(session, timeout=SECONDS)
+        for number in range(5):
+            before = len(looks)
+            with core.lock:
+                core.wake_watcher()
+            until(door, lambda: len(looks) > before, "another look")
+            assert sender.put(number, timeout=SECONDS) == number
+        assert core._watcher.is_alive()
+        sender.abandon()
 
 
 def test_without_a_sidecar_calls_time_out_and_say_why(

@@ -470,9 +470,11 @@ class Core:
                 continue
             poller = select.poll()
             poller.register(self._wake_read, select.POLLIN)
-            if link.fileno() >= 0:
+            # Asked for once: another thread that finds the connection lost closes it at any moment.
+            descriptor = link.fileno()
+            if descriptor >= 0:
                 # No events: besides the wake-up only a hang-up ends the sleep.
-                poller.register(link.fileno(), 0)
+                poller.register(descriptor, 0)
             tick = TICK_SECONDS * 1000 if self.lanes or link.held else None
             woken = [descriptor for descriptor, _ in poller.poll(tick)]
             if self._wake_read in woken:
