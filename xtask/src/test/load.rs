@@ -39,6 +39,9 @@ const PAUSE: Duration = Duration::from_millis(100);
 const BETWEEN: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(15));
 const STALL: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(3));
 
+/// How often a pass says that it goes on.
+const TELL_EVERY: Duration = Duration::from_secs(300);
+
 /// What a run under load is made of.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Load {
@@ -119,7 +122,7 @@ fn pass(root: &Path, stage: &'static str, seed: u64) -> Result<Vec<Case>> {
     command.env("PYTEST_ADDOPTS", PYTEST_OPTIONS);
     command.stdin(Stdio::null()).stderr(log.try_clone()?).stdout(log).process_group(0).current_dir(root);
     let mut child = command.spawn().map_err(|error| process::start_error(&command, error))?;
-    stall(&mut child, &mut Random(seed))?;
+    stall(&mut child, &mut Random(seed), stage)?;
     let cases = case::read(&files.events())?;
     if cases.iter().any(|case| case.failure().is_some()) {
         // The next pass writes its own.
@@ -136,10 +139,15 @@ fn pass(root: &Path, stage: &'static str, seed: u64) -> Result<Vec<Case>> {
 }
 
 /// Lets all processes of `child` stand still now and then until it ends.
-fn stall(child: &mut Child, random: &mut Random) -> Result<()> {
+fn stall(child: &mut Child, random: &mut Random, stage: &str) -> Result<()> {
+    let (began, mut told) = (Instant::now(), Instant::now());
     let mut next = Instant::now() + random.between(BETWEEN);
     while child.try_wait()?.is_none() {
         std::thread::sleep(Duration::from_millis(50));
+        if told.elapsed() > TELL_EVERY {
+            told = Instant::now();
+            progress::note(&format!("  … {stage}, {:.0} s", began.elapsed().as_secs_f64()));
+        }
         if Instant::now() < next {
             continue;
         }

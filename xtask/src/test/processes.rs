@@ -31,9 +31,19 @@ pub(super) fn tell(process: u32, signal: Signal) {
     }
 }
 
-/// Ends the processes of a group, its first one last.
+/// Ends the processes of a group, its first one last. They stand still before, so that none starts another meanwhile.
 pub(super) fn end(group: u32) {
-    of(group).into_iter().rev().for_each(|process| tell(process, Signal::KILL));
+    let own = std::process::id();
+    let mut stopped = Vec::new();
+    loop {
+        let found = of(group);
+        let new: Vec<_> = found.iter().filter(|process| !stopped.contains(*process)).copied().collect();
+        if new.is_empty() {
+            return found.into_iter().rev().for_each(|process| tell(process, Signal::KILL));
+        }
+        new.iter().filter(|process| **process != own).for_each(|process| tell(*process, Signal::STOP));
+        stopped.extend(new);
+    }
 }
 
 /// Ends this process and all that it started as soon as the one that started it is gone: a run that was ended leaves

@@ -17,9 +17,9 @@ use crate::{process, progress};
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// How often a run says what it does.
 const TELL_EVERY: Duration = Duration::from_secs(60);
-/// A stage that writes nothing for so long hangs. Its budget tells nothing about that on a slow machine: cargo-nextest
-/// notes slow tests every few minutes and ends what hangs after a quarter of an hour, compilers say what they compile.
-const SILENCE_MAX: Duration = Duration::from_secs(30 * 60);
+/// A stage that writes nothing for so long hangs. Its budget tells nothing about that on a slow machine. What takes longest
+/// without a word is a build of ten minutes; cargo-nextest notes a slow test every few minutes, and ends it later.
+const SILENCE_MAX: Duration = Duration::from_secs(40 * 60);
 const CORES: u32 = 2;
 
 /// How a stage ended.
@@ -43,17 +43,17 @@ struct Running {
     stage: &'static Stage,
     child: Child,
     began: Instant,
-    output: Output,
+    progress: Progress,
 }
 
 /// What a stage writes while it lives: its log, and how its tests end.
-struct Output {
+struct Progress {
     files: [PathBuf; 2],
     size: u64,
     grew: Instant,
 }
 
-impl Output {
+impl Progress {
     fn of(files: &Files) -> Self {
         Self { files: [files.log(), files.events()], size: 0, grew: Instant::now() }
     }
@@ -162,7 +162,7 @@ fn start(root: &Path, stage: &'static Stage, environment: &[(&str, String)]) -> 
         .process_group(0)
         .current_dir(root);
     let child = command.spawn().map_err(|error| process::start_error(&command, error))?;
-    Ok(Running { stage, child, began: Instant::now(), output: Output::of(&files) })
+    Ok(Running { stage, child, began: Instant::now(), progress: Progress::of(&files) })
 }
 
 impl Running {
@@ -177,7 +177,7 @@ impl Running {
             let result = if status.success() { Ok(()) } else { Err(Failure::Failed) };
             return Ok(Ok(Ended { stage: self.stage, took, result }));
         }
-        if self.output.silence() < SILENCE_MAX {
+        if self.progress.silence() < SILENCE_MAX {
             return Ok(Err(self));
         }
         stacks::write(self.child.id(), &Files::of(root, self.stage.name).log());
@@ -211,13 +211,13 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         Files::clear(root.path()).unwrap();
         let files = Files::of(root.path(), "one");
-        let mut output = Output::of(&files);
+        let mut progress = Progress::of(&files);
         let long_ago = Instant::now() - 2 * SILENCE_MAX;
         for file in [files.log(), files.events()] {
-            output.grew = long_ago;
-            assert!(output.silence() > SILENCE_MAX);
+            progress.grew = long_ago;
+            assert!(progress.silence() > SILENCE_MAX);
             std::fs::write(file, "a line").unwrap();
-            assert!(output.silence() < SILENCE_MAX);
+            assert!(progress.silence() < SILENCE_MAX);
         }
     }
 }
