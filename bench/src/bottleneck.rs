@@ -11,12 +11,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::sockopt;
 
 use crate::carrier::Plug;
 use crate::random::SplitMix;
 
 /// UDP payload of the largest datagram that passes, as on Ethernet.
 pub(crate) const DATAGRAM_BYTES_MAX: usize = 1_472;
+const SOCKET_BYTES: usize = 16 << 20;
 /// Datagrams that are read from a socket before others have their turn.
 const READ_AT_ONCE: usize = 64;
 /// How long the thread waits where nothing is due, and so how long it takes to notice that it is not wanted any more.
@@ -38,7 +40,7 @@ pub(crate) struct Link {
 /// The thread. It ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Bottleneck {
-    unwanted: Arc<AtomicBool>,
+    stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -50,7 +52,7 @@ struct Flow {
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct QueuedDatagram {
     due: Instant,
     flow: usize,
     bytes: Vec<u8>,
@@ -61,19 +63,19 @@ impl Bottleneck {
     pub(crate) fn between(flows: usize, link: Link) -> Result<(Self, Vec<(Plug, Plug)>)> {
         let connected = (0..flows).map(|_| Flow::connect()).collect::<Result<Vec<_>>>();
         let (flows, plugs) = connected.context("sockets of a link")?.into_iter().unzip();
-        let unwanted = Arc::new(AtomicBool::new(false));
+        let stop = Arc::new(AtomicBool::new(false));
         let relay = Relay::new(flows, link);
         let thread = std::thread::Builder::new().name("link".to_owned()).spawn({
-            let unwanted = Arc::clone(&unwanted);
-            move || relay.run(&unwanted)
+            let stop = Arc::clone(&stop);
+            move || relay.run(&stop)
         })?;
-        Ok((Self { unwanted, thread: Some(thread) }, plugs))
+        Ok((Self { stop, thread: Some(thread) }, plugs))
     }
 }
 
 impl Drop for Bottleneck {
     fn drop(&mut self) {
-        self.unwanted.store(true, Ordering::Relaxed);
+        self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
             // A panic of its own was printed, and showed in the figures.
             let _ = thread.join();
@@ -89,6 +91,9 @@ impl Flow {
         far.connect(accepter.local_addr()?)?;
         for socket in [&near, &far] {
             socket.set_nonblocking(true)?;
+            // The thread may stand still for some milliseconds, which shall lose nothing.
+            let forced = sockopt::set_socket_recv_buffer_size_force(socket, SOCKET_BYTES);
+            forced.or_else(|_| sockopt::set_socket_recv_buffer_size(socket, SOCKET_BYTES))?;
         }
         let plugs = (
             Plug::Udp { socket: dialler, remote: near.local_addr()? },
@@ -104,7 +109,7 @@ struct Relay {
     link: Link,
     random: SplitMix,
     /// There and back, the next one first.
-    waiting: [VecDeque<Waiting>; 2],
+    waiting: [VecDeque<QueuedDatagram>; 2],
     /// When what was put on the link last has left it.
     busy_until: Instant,
 }
@@ -115,11 +120,11 @@ impl Relay {
         Self { flows, link, random, waiting, busy_until: Instant::now() }
     }
 
-    fn run(mut self, unwanted: &AtomicBool) {
-        while !unwanted.load(Ordering::Relaxed) {
+    fn run(mut self, stop: &AtomicBool) {
+        while !stop.load(Ordering::Relaxed) {
             self.pass_on(Instant::now());
             self.wait();
-            self.take();
+            self.receive();
         }
     }
 
@@ -134,7 +139,7 @@ impl Relay {
         let _ = poll(&mut polled, Some(&timeout));
     }
 
-    fn take(&mut self) {
+    fn receive(&mut self) {
         let mut space = [0; 1 << 16];
         for flow in 0..self.flows.len() {
             for way in [0, 1] {
@@ -164,13 +169,13 @@ impl Relay {
             self.busy_until = begins + Duration::from_secs_f64(datagram.len() as f64 / bytes_per_second);
             due = self.busy_until + delay;
         }
-        self.waiting[way].push_back(Waiting { due, flow, bytes: datagram.to_owned() });
+        self.waiting[way].push_back(QueuedDatagram { due, flow, bytes: datagram.to_owned() });
     }
 
     fn pass_on(&mut self, now: Instant) {
         for (way, waiting) in self.waiting.iter_mut().enumerate() {
             while waiting.front().is_some_and(|one| one.due <= now) {
-                let Some(Waiting { flow, bytes, .. }) = waiting.pop_front() else { return };
+                let Some(QueuedDatagram { flow, bytes, .. }) = waiting.pop_front() else { return };
                 // What the other end has no room for is lost.
                 let _ = self.flows[flow].sockets[1 - way].send(&bytes);
             }

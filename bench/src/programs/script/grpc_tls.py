@@ -24,13 +24,17 @@ def put(host, port, folder):
     call = channel.stream_unary(METHOD).future(iter(waiting.get, None))
     yield f"grpcio {grpc.__version__}"
 
-    def ended(call):
-        if not call.cancelled():
-            print("the call ended:", call.exception(), file=sys.stderr, flush=True)
+    def said(call):
+        if not call.cancelled() and call.exception():
+            print("the call failed:", call.exception(), file=sys.stderr, flush=True)
 
-    call.add_done_callback(ended)
-    # Of a call that has ended nothing is taken any more.
-    yield from putting(lambda message: waiting.put(message, timeout=SECONDS))
+    def send(message):
+        if call.done():
+            raise call.exception() or RuntimeError("the call is over")
+        waiting.put(message, timeout=SECONDS)
+
+    call.add_done_callback(said)
+    yield from putting(send)
 
 
 def take(host, folder):

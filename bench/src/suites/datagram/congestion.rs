@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use sealane_protocol::handshake::{KeyExchange, Suite as Ciphers};
 use sealane_types::{Cipher, CongestionChoice};
 
@@ -31,15 +31,14 @@ const LINK: Link = Link {
 const LOSSY: Link = Link { loss_permille: 10, ..LINK };
 /// How much of a lossy link BBR has to have.
 const LOSSY_LIMIT: f64 = 0.9;
-/// How much of what a CUBIC beside it has it has to leave that, and to have.
+/// The slower of two has at least this share of the faster one's rate.
 const BESIDE_LIMIT: f64 = 0.5;
 /// A sample is this many times as long as those of a stream: controllers take seconds to find their share.
 const SAMPLES: u32 = 10;
-/// Messages of the first burst. More are ordered from burst to burst, until one takes so long that the pause after it counts for
-/// little.
+/// Messages of the first burst. More are ordered from burst to burst, until one takes a fifth of a sample: the pause after it counts
+/// for little then.
 const MESSAGES: u64 = 2;
-const BURST: Duration = Duration::from_secs(1);
-
+const BURSTS: u32 = 5;
 const NOTE: &str =
     "a thread between sockets of loopback makes the link: 1 Gbit/s, 10 ms there and back, a queue of 10 ms";
 
@@ -65,9 +64,11 @@ fn lossy(bench: &mut Bench<'_>, ours: &Ours, choice: CongestionChoice) -> Ran {
     let (_bottleneck, mut flows) = connect(bench, ours, LOSSY, &[choice])?;
     let flow = flows.first_mut().context("a flow")?;
     let length = bench.plan.sample * SAMPLES;
+    // Until it has found out what its losses mean.
+    flow.flow(length)?;
     let contender: Contender<'_> = Box::new(|| {
-        let flowed = flow.until(Instant::now() + length)?;
-        Ok(flowed.sample(flowed.rate() / 1e9))
+        let transfer = flow.flow(length)?;
+        Ok(transfer.sample(transfer.rate() / 1e9))
     });
     let (series, control) = hold_all(bench.plan.warmups, bench.plan.rounds, vec![contender])?;
     let is_bbr = choice != CongestionChoice::Cubic;
@@ -95,13 +96,12 @@ fn beside(bench: &mut Bench<'_>, ours: &Ours, choice: CongestionChoice) -> Ran {
     }
     bench.measuring(&id);
     let (_bottleneck, mut flows) = connect(bench, ours, LINK, &[choice, CongestionChoice::Cubic])?;
-    let [own, other] = flows.as_mut_slice() else { return Ok(()) };
+    let [own, other] = flows.as_mut_slice() else { bail!("not two flows") };
     let length = bench.plan.sample * SAMPLES;
     let contender: Contender<'_> = Box::new(|| {
-        let until = Instant::now() + length;
         let (ours, theirs) = std::thread::scope(|scope| {
-            let theirs = scope.spawn(|| other.until(until));
-            (own.until(until), theirs.join())
+            let theirs = scope.spawn(|| other.flow(length));
+            (own.flow(length), theirs.join())
         });
         let theirs = theirs.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
         let ours = ours?;
@@ -153,19 +153,24 @@ struct Flow {
 }
 
 impl Flow {
-    /// Lets messages flow until then, and the last of them arrive.
-    fn until(&mut self, until: Instant) -> Result<Flowed> {
+    /// What flows in the next `length`, by bursts that end within it, and by one at least.
+    fn flow(&mut self, length: Duration) -> Result<Transfer> {
         let began = Instant::now();
-        let mut flowed = Flowed { messages: 0, took: Duration::ZERO, wrong: None };
+        let mut transfer = Transfer { messages: 0, took: Duration::ZERO, wrong: None };
         loop {
             let (before, done) = (Instant::now(), self.pair.burst(self.messages, false)?);
-            flowed.messages += self.messages;
-            flowed.wrong = flowed.wrong.or(done.wrong);
-            if before.elapsed() < BURST {
-                self.messages *= 2;
+            let is_over = began.elapsed() >= length;
+            if is_over && transfer.messages > 0 {
+                return Ok(transfer);
             }
-            if Instant::now() >= until {
-                return Ok(Flowed { took: began.elapsed(), ..flowed });
+            transfer.messages += self.messages;
+            transfer.took = began.elapsed();
+            transfer.wrong = transfer.wrong.or(done.wrong);
+            if is_over {
+                return Ok(transfer);
+            }
+            if before.elapsed() * BURSTS < length / 2 {
+                self.messages *= 2;
             }
         }
     }
@@ -173,13 +178,13 @@ impl Flow {
 
 /// What one connection carried.
 #[derive(Debug)]
-struct Flowed {
+struct Transfer {
     messages: u64,
     took: Duration,
     wrong: Option<String>,
 }
 
-impl Flowed {
+impl Transfer {
     /// Bytes a second.
     fn rate(&self) -> f64 {
         self.messages as f64 * MESSAGE_BYTES as f64 / self.took.as_secs_f64()
