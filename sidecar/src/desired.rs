@@ -97,7 +97,7 @@ pub struct Session {
     /// None: the sidecar chooses.
     pub carrier: Option<Carrier>,
     /// What decides how much is on the path, over UDP and AF_XDP. It counts from the next connection on.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub congestion: CongestionChoice,
     /// None: the sidecar chooses within policy.
     pub cipher: Option<Cipher>,
@@ -180,7 +180,8 @@ pub struct TransportChoice {
 }
 
 impl TransportChoice {
-    /// Of a connection that has no session: anything that the policy lists.
+    /// Of a connection that has no session, such as an audit: any carrier that the policy lists. Its handshake goes under CUBIC,
+    /// as all do.
     pub const ANY: Self = Self { carrier: None, congestion: CongestionChoice::Auto };
 }
 
@@ -194,6 +195,11 @@ pub struct Preferred {
     /// Which cipher to offer first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cipher: Option<Cipher>,
+}
+
+/// What an older release does not know is written only where somebody asked for it: it may read the file after a rollback.
+fn is_default(congestion: &CongestionChoice) -> bool {
+    *congestion == CongestionChoice::default()
 }
 
 impl Preferred {

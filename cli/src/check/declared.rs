@@ -3,7 +3,7 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::ResourceExt as _;
 use sealane_operator_api::well_known::condition::{DEGRADED, READY, VERIFIED};
-use sealane_operator_api::{Peer, Phase, TransferSession, TrustPolicy, word};
+use sealane_operator_api::{Peer, Phase, TransferSession, TransferSessionStatus, TrustPolicy, word};
 use sealane_policy::Timestamp;
 use sealane_types::Reason;
 
@@ -28,7 +28,7 @@ pub(super) fn judge(facts: &Facts, now: Timestamp) -> Vec<Line> {
     match &facts.sessions {
         Ok(sessions) => {
             lines.extend(sessions.iter().flat_map(|session| self::session(session, now)));
-            lines.extend(paced_by_timers(sessions));
+            lines.extend(paced_by_timers(sessions, now));
         }
         Err(error) => lines.push(unreadable("sessions", error)),
     }
@@ -38,9 +38,13 @@ pub(super) fn judge(facts: &Facts, now: Timestamp) -> Vec<Line> {
 
 /// Sessions over TCP that the kernel slows down: its bbr needs fq where packets leave, and paces itself by timers where there is
 /// none.
-fn paced_by_timers(sessions: &[TransferSession]) -> Option<Line> {
+fn paced_by_timers(sessions: &[TransferSession], now: Timestamp) -> Option<Line> {
     let under_bbr = |session: &&TransferSession| {
-        let status = session.status.as_ref();
+        // What is over is told still, and no news.
+        let is_open = |status: &&TransferSessionStatus| {
+            status.connections > Some(0) && stale_for(status.stale_after.as_ref(), now).is_none()
+        };
+        let status = session.status.as_ref().filter(is_open);
         let words = status.and_then(|status| status.congestion.as_deref()).unwrap_or_default();
         words.split('+').any(|word| word == "bbr")
     };

@@ -79,7 +79,7 @@ pub struct TransferSessionSpec {
     pub carrier: CarrierChoice,
     /// What decides how much of a path a connection over Udp or AfXdp takes. Cubic (RFC 9438) takes a loss for a full queue, and is
     /// fair to TCP. Bbr goes by what the path delivers, so that losses at random cost nothing. Auto begins as Cubic and becomes
-    /// Bbr where the path is seen to lose at random, which a queue shorter than a tenth of a round trip looks like: where others
+    /// Bbr where the path is seen to lose at random, which a queue of a tenth of a round trip or less looks like: where others
     /// share such a path, it takes more than they do. The policy may list which it permits (floors.congestion). Over Tcp the
     /// node's kernel decides. A change reaches a connection when it is made anew.
     #[serde(default)]
@@ -300,7 +300,7 @@ pub struct TransferSessionStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub carrier_mode: Option<String>,
-    /// Congestion controls in use, joined by `+` when they differ: Cubic or Bbr over Udp and AfXdp; over Tcp what the node's
+    /// Congestion controls in use where connections are dialled, joined by `+` when they differ: Cubic or Bbr over Udp and AfXdp; over Tcp what the node's
     /// kernel calls its own, such as cubic or bbr.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]

@@ -4,7 +4,7 @@
 //! where others never let it run empty, 1.4 times the shortest, since CUBIC leaves 70 % of what was in flight. A loss while round
 //! trips are short has another cause, such as a radio or a damaged line, for which CUBIC slows down in vain.
 //!
-//! What cannot be told from chance: a queue of less than a tenth of what the path holds, a queue that is managed so that it
+//! What cannot be told from chance: a queue of a tenth or less of what the path holds, a queue that is managed so that it
 //! stays as short (on paths of 50 ms and more), and a policer. There BBR takes what CUBIC beside it leaves: at 20 Mbit/s and a queue
 //! of a tenth fourteen times as much, in simulation. So it is for whoever knows the path, and nobody's default.
 

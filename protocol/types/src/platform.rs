@@ -191,8 +191,8 @@ words!(
     /// What a session asks for as its congestion control.
     #[derive(Default)]
     CongestionChoice {
-        /// CUBIC, and BBR on a path that is seen to lose datagrams by chance, which a queue of a tenth of a round trip looks
-        /// like.
+        /// CUBIC, and BBR on a path that is seen to lose datagrams by chance, which a queue of a tenth of a round
+        /// trip or less looks like.
         Auto,
         #[default]
         Cubic,

@@ -290,9 +290,21 @@ mod tests {
     }
 
     #[test]
+    fn who_says_nothing_of_congestion_control_means_cubic() {
+        let mut told = configuration();
+        let congestion = |told: &wire::Configuration| desired(told.clone()).unwrap().sessions[0].congestion;
+        assert_eq!(congestion(&told), CongestionChoice::Cubic);
+        for choice in CongestionChoice::ALL {
+            choice.as_str().clone_into(&mut told.sessions[0].congestion);
+            assert_eq!(congestion(&told), *choice);
+        }
+    }
+
+    #[test]
     fn what_no_operator_should_send_is_refused_whole() {
         type Spoil = fn(&mut wire::Configuration);
-        let spoils: [Spoil; 8] = [
+        let spoils: [Spoil; 9] = [
+            |it| it.sessions[0].congestion = "Reno".to_owned(),
             |it| it.peer = "Not A Name".to_owned(),
             |it| it.provider = "Magic".to_owned(),
             |it| it.sessions[0].fanout = 0,

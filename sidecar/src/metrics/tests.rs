@@ -2,8 +2,7 @@ use std::collections::BTreeSet;
 
 use prometheus_client::metrics::counter::Counter;
 use sealane_protocol::datagram::{PathCounts, PathFigures, RoundTrip};
-use sealane_types::CongestionControl;
-use sealane_types::Reason;
+use sealane_types::{CongestionControl, Reason};
 
 use super::labels::{
     DoorLabel, EvidenceLabels, FateLabel, HandshakeLabels, KindLabel, LaneFailureLabels, ModeLabel,

@@ -60,32 +60,32 @@ impl Carried {
         Self { by: carrier, congestion: CongestionChoice::Cubic, instead: None }
     }
 
-    /// In its place, for a reason.
-    const fn instead(carrier: Carrier, hindrance: Option<Hindrance>) -> Self {
+    /// In the place of another.
+    const fn in_place(carrier: Carrier, hindrance: Option<Hindrance>) -> Self {
         Self { instead: hindrance, ..Self::by(carrier) }
     }
 
     /// What carries a connection whose session, if it has one, asks for `wanted`.
     ///
     /// # Errors
-    /// As [`Self::listed`].
+    /// As [`Self::limited_by`].
     pub(crate) fn of(way: Way, wanted: TransportChoice, policy: &VerifiedPolicy) -> Result<Self, Reason> {
         let carried = match (way, wanted.carrier) {
-            (Way::Stream(instead), _) => Self::instead(Carrier::Tcp, instead),
+            (Way::Stream(instead), _) => Self::in_place(Carrier::Tcp, instead),
             (Way::Datagrams(Ok(())), Some(Carrier::AfXdp)) => Self::by(Carrier::AfXdp),
             (Way::Datagrams(Err(hindrance)), Some(Carrier::AfXdp)) => {
-                Self::instead(Carrier::Udp, Some(hindrance))
+                Self::in_place(Carrier::Udp, Some(hindrance))
             }
             (Way::Datagrams(_), _) => Self::by(Carrier::Udp),
         };
-        Self { congestion: wanted.congestion, ..carried }.listed(policy)
+        Self { congestion: wanted.congestion, ..carried }.limited_by(policy)
     }
 
     /// As far as the policy lists it.
     ///
     /// # Errors
     /// [`Reason::CarrierRefused`], [`Reason::CongestionRefused`].
-    fn listed(self, policy: &VerifiedPolicy) -> Result<Self, Reason> {
+    fn limited_by(self, policy: &VerifiedPolicy) -> Result<Self, Reason> {
         listed(policy, self.by)?;
         match self.by {
             Carrier::Tcp => Ok(self),
@@ -124,12 +124,14 @@ pub(crate) fn carried(connections: impl Iterator<Item = Carried> + Clone, sessio
 pub(crate) struct Carriage {
     way: Way,
     carried: Carried,
+    /// What its session asked for as congestion control: of `Auto`, a policy may list another part than before.
+    asked: CongestionChoice,
     settled: bool,
 }
 
 impl Carriage {
     pub(crate) const fn new(way: Way) -> Self {
-        Self { way, carried: Carried::by(way.carrier()), settled: false }
+        Self { way, carried: Carried::by(way.carrier()), asked: CongestionChoice::Auto, settled: false }
     }
 
     /// Whether `policy` lists what carries it.
@@ -138,11 +140,12 @@ impl Carriage {
     /// As [`Carried::of`].
     pub(crate) fn judge(&mut self, wanted: TransportChoice, policy: &VerifiedPolicy) -> Result<(), Reason> {
         if self.settled {
-            // What took all that was listed may use what is not any more: the next connection does not.
-            let same = self.carried.listed(policy)? == self.carried;
-            return if same { Ok(()) } else { Err(Reason::CongestionRefused) };
+            let Self { asked, carried, .. } = *self;
+            self.carried = Carried { congestion: asked, ..carried }.limited_by(policy)?;
+            return Ok(());
         }
         self.carried = Carried::of(self.way, wanted, policy)?;
+        self.asked = wanted.congestion;
         Ok(())
     }
 
@@ -197,9 +200,9 @@ mod tests {
         const NONE: Way = Way::Datagrams(Err(Hindrance::NoDevice));
         let xdp = Some(Carrier::AfXdp);
         let all = ["Tcp", "Udp", "AfXdp"];
-        let instead = Carried::instead(Carrier::Udp, Some(Hindrance::NoDevice));
+        let instead = Carried::in_place(Carrier::Udp, Some(Hindrance::NoDevice));
         assert_eq!(under(&all, Way::Stream(None), xdp), Ok(Carried::by(Carrier::Tcp)));
-        let unanswered = Carried::instead(Carrier::Tcp, Some(Hindrance::NoAnswer));
+        let unanswered = Carried::in_place(Carrier::Tcp, Some(Hindrance::NoAnswer));
         assert_eq!(under(&all, Way::Stream(Some(Hindrance::NoAnswer)), Some(Carrier::Tcp)), Ok(unanswered));
         assert_eq!(under(&all, OPEN, xdp), Ok(Carried::by(Carrier::AfXdp)));
         assert_eq!(under(&all, OPEN, Some(Carrier::Udp)), Ok(Carried::by(Carrier::Udp)));
@@ -250,19 +253,30 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_connection_that_may_have_taken_what_is_listed_no_more_is_over() {
+    async fn an_established_connection_keeps_to_what_the_policy_lists_by_now() {
         let context = context(Some("ranker"));
-        let mut carriage = Carriage::new(Way::Datagrams(Err(Hindrance::NoDevice)));
-        let mut judge = |epoch, listed: &[&str]| {
+        let standing = |epoch, listed: &[&str]| {
             permit_under(&context, epoch, &json!({}), &json!([]), &json!({"congestion": listed}));
-            let standing = context.policy.standing();
-            let judged = carriage.judge(TransportChoice::ANY, &standing.held().unwrap().policy);
-            carriage.settle();
-            judged
+            context.policy.standing()
         };
-        assert_eq!(judge(1, &["Cubic", "Bbr"]), Ok(()));
-        assert_eq!(judge(2, &["Cubic", "Bbr"]), Ok(()));
-        assert_eq!(judge(3, &["Cubic"]), Err(Reason::CongestionRefused));
+        let of = |congestion| {
+            let mut carriage = Carriage::new(Way::Datagrams(Err(Hindrance::NoDevice)));
+            let wanted = TransportChoice { congestion, ..TransportChoice::ANY };
+            carriage.judge(wanted, &standing(1, &["Cubic", "Bbr"]).held().unwrap().policy).unwrap();
+            carriage.settle();
+            carriage
+        };
+        let [mut open, mut named] = [CongestionChoice::Auto, CongestionChoice::Bbr].map(of);
+        for (epoch, listed, expected) in
+            [(2, "Cubic", CongestionChoice::Cubic), (3, "Bbr", CongestionChoice::Bbr)]
+        {
+            let standing = standing(epoch, &[listed]);
+            let policy = &standing.held().unwrap().policy;
+            assert_eq!(open.judge(TransportChoice::ANY, policy), Ok(()), "who left it open goes on");
+            assert_eq!(open.carried().congestion, expected);
+            let judged = named.judge(TransportChoice::ANY, policy);
+            assert_eq!(judged.is_ok(), expected == CongestionChoice::Bbr);
+        }
     }
 
     #[test]
@@ -272,7 +286,7 @@ mod tests {
             preferred: Preferred { carrier: Some(carrier), cipher: None },
             ..session.clone()
         };
-        let unanswered = Carried::instead(Carrier::Tcp, Some(Hindrance::NoAnswer));
+        let unanswered = Carried::in_place(Carrier::Tcp, Some(Hindrance::NoAnswer));
         let [udp, tcp] = [Carrier::Udp, Carrier::Tcp].map(preferring);
         let of = |session: &Session| carried([Carried::by(Carrier::Tcp), unanswered].into_iter(), session);
         assert_eq!(of(&udp), unanswered, "the first that is not as asked");

@@ -12,7 +12,7 @@ use sealane_types::Reason;
 use super::stop::Stop;
 use super::tickets;
 use super::traffic::Traffic;
-use super::trust::Trust;
+use super::trust::{News, Trust};
 use super::wire::Wire;
 use crate::context::Context;
 use crate::desired::Direction;
@@ -130,12 +130,20 @@ impl<'a> Driver<'a> {
             tokio::select! {
                 biased;
                 reason = stop.asked() => self.connection.close(reason),
-                news = self.trust.news() => self.trust.on_news(news, &mut self.connection, self.traffic),
+                news = self.trust.news() => self.on_news(news),
                 () = sleep => self.on_timeout(),
                 () = tokio::task::yield_now(), if busy => {}
                 () = wake.notified(), if !busy => {}
                 ready = self.wire.ready(writing), if !busy => if ready.is_err() { self.on_cut() },
             }
+        }
+    }
+
+    fn on_news(&mut self, news: News) {
+        self.trust.on_news(news, &mut self.connection, self.traffic);
+        if self.trust.is_established() {
+            // The policy may list another one than before.
+            self.wire.set_congestion(self.trust.carriage.carried().congestion);
         }
     }
 
@@ -252,7 +260,9 @@ impl<'a> Driver<'a> {
             self.ended = self.ended.or(over);
         }
         if self.trust.is_established() && !before {
-            self.wire.carry(self.trust.carriage.carried());
+            let carried = self.trust.carriage.carried();
+            self.wire.carry(carried);
+            self.wire.set_congestion(carried.congestion);
             self.measure(self.context.clock.moment());
         }
     }

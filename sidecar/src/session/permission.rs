@@ -46,7 +46,7 @@ pub(super) fn senders(context: &Context, session: &Session) -> Option<BTreeMap<P
 }
 
 /// Whether the policy lists what a session can be carried by, and what takes the place of what it names where that cannot be
-/// had: UDP that of AF_XDP, nothing that of others; and how much is on its path is decided.
+/// had: UDP that of AF_XDP, nothing that of others; and whether it lists the congestion control that the session names.
 pub(super) fn carried(
     policy: &VerifiedPolicy,
     context: &Context,
@@ -58,7 +58,7 @@ pub(super) fn carried(
         let message = format!("the policy does not list carrier {}", words.join(" or "));
         return Err((Reason::CarrierRefused, message));
     }
-    if open.iter().any(|carrier| *carrier != Carrier::Tcp) {
+    if open.iter().any(|carrier| *carrier != Carrier::Tcp && listed(policy, *carrier).is_ok()) {
         let message = || format!("the policy does not list congestion control {}", session.congestion);
         congestion(policy, session.congestion).map_err(|reason| (reason, message()))?;
     }
@@ -78,7 +78,7 @@ pub(super) fn listed(policy: &VerifiedPolicy, carrier: Carrier) -> Result<(), Re
     if is_listed { Ok(()) } else { Err(Reason::CarrierRefused) }
 }
 
-/// What of `wanted` the policy lists: what it names and nothing else, or of what it leaves open as much as is listed.
+/// The congestion control for `wanted`: what it names, if the policy lists that; for `Auto` all that is listed.
 pub(super) fn congestion(
     policy: &VerifiedPolicy,
     wanted: CongestionChoice,

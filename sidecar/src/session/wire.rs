@@ -9,7 +9,7 @@ use std::time::Duration;
 use sealane_protocol::Moment;
 use sealane_protocol::connection::{Connection, Fail, Sink};
 use sealane_protocol::datagram::PathFigures;
-use sealane_types::Carrier;
+use sealane_types::{Carrier, CongestionChoice};
 
 use super::carried::{Carried, Way};
 pub(super) use datagrams::{Datagrams, Source, tuning};
@@ -51,11 +51,17 @@ impl Wire {
         match self {
             Self::Stream(stream) => stream.widen(),
             Self::Datagrams(datagrams) => {
-                datagrams.set_congestion(carried.congestion);
                 if carried.by == Carrier::AfXdp {
                     datagrams.pass_kernel();
                 }
             }
+        }
+    }
+
+    /// What decides from now on how much of datagrams is on the path.
+    pub(super) fn set_congestion(&mut self, congestion: CongestionChoice) {
+        if let Self::Datagrams(datagrams) = self {
+            datagrams.set_congestion(congestion);
         }
     }
 

@@ -121,6 +121,31 @@ async fn both_sides_of_a_session_take_the_congestion_control_that_it_asks_for() 
 }
 
 #[tokio::test]
+async fn an_open_connection_keeps_to_the_congestion_controls_that_are_listed_by_now() {
+    let listed = |epoch, words: &[&str]| {
+        let mut document = document(epoch);
+        document["floors"] = json!({"carriers": ["Udp"], "congestion": words});
+        signed(&document, &[1, 2])
+    };
+    let (chain, auto) = (listed(1, &["Cubic", "Bbr"]), CongestionChoice::Auto);
+    let to = Plan { carrier: UDP, congestion: auto, chain: chain.clone(), ..Plan::receiver() }.start();
+    let from = Plan { carrier: UDP, congestion: auto, chain, ..Plan::sender(&[to.address]) }.start();
+    let (lane, events) = sender(&from.lanes).await;
+    let _events = passing_on(events);
+    let mut receiver = Receiver::open(&to.lanes, 8 << 20).await;
+    lane.offer(parcel(0, 1000)).await.unwrap();
+    assert_eq!(receiver.next_taken().await, 0);
+    both_under(&from, &to, "Cubic").await;
+    to.propose(listed(2, &["Bbr"]));
+    for sequence in 1..100 {
+        lane.offer(parcel(sequence, 1000)).await.unwrap();
+        assert_eq!(receiver.next_taken().await, sequence);
+    }
+    both_under(&from, &to, "Bbr").await;
+    assert_eq!(metric(&from, DIALS), Some(1), "nothing was cut");
+}
+
+#[tokio::test]
 async fn a_congestion_control_that_the_policy_does_not_list_is_refused_by_either_side() {
     let listed = |epoch, word: &str| {
         let mut document = document(epoch);

@@ -44,9 +44,12 @@ fn session_with(status: Value) -> TransferSession {
 
 #[test]
 fn sessions_under_the_kernels_bbr_are_named_together() {
-    let under = |word: &str| session_with(json!({"congestion": word}));
-    assert_eq!(paced_by_timers(&[under("cubic"), under("Bbr"), session_with(json!({}))]), None);
-    let line = paced_by_timers(&[under("Bbr+bbr"), under("cubic")]).unwrap();
+    let under = |word: &str| session_with(json!({"congestion": word, "connections": 1}));
+    let over = session_with(json!({"congestion": "bbr", "connections": 0}));
+    let stale = json!({"congestion": "bbr", "connections": 1, "staleAfter": "2026-11-20T11:00:00Z"});
+    let others = [under("cubic"), under("Bbr"), session_with(json!({})), over, session_with(stale)];
+    assert_eq!(paced_by_timers(&others, now()), None);
+    let line = paced_by_timers(&[under("Bbr+bbr"), under("cubic")], now()).unwrap();
     assert!(line.outcome == Outcome::Warning && line.detail.ends_with("do: demo/activations"), "{line:?}");
 }
 

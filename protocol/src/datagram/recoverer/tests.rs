@@ -1,5 +1,7 @@
 use std::ops::Range;
 
+use sealane_types::CongestionControl;
+
 use super::super::part::{Part, Writer, next};
 use super::*;
 use crate::recovery::Ranges;
@@ -113,4 +115,20 @@ fn what_is_lost_or_late_or_tries_a_size_is_told_apart() {
     flow.send(at(60_000), 4);
     flow.hear_of(at(80_000), 20..24);
     assert_eq!(flow.recoverer.figures().counts, PathCounts { sent: 22, lost: 4, late: 2, moves: 1 });
+}
+
+#[test]
+fn another_congestion_control_begins_anew_and_stays_on_another_path() {
+    let mut flow = Flow::new(CongestionChoice::Cubic);
+    flow.send(at(0), 10);
+    flow.recoverer.set_congestion(CongestionChoice::Bbr);
+    assert_eq!(flow.recoverer.figures().congestion, CongestionControl::Bbr);
+    // What was on its way under the one before is acknowledged and lost as ever.
+    flow.hear_of(at(5_000), 5..10);
+    assert_eq!(flow.recoverer.figures().counts.lost, 5);
+    let window = flow.recoverer.controller.window();
+    flow.recoverer.set_congestion(CongestionChoice::Bbr);
+    assert_eq!(flow.recoverer.controller.window(), window, "it is the same");
+    flow.recoverer.restart();
+    assert_eq!(flow.recoverer.figures().congestion, CongestionControl::Bbr);
 }

@@ -220,8 +220,7 @@ pub struct Session {
     #[prost(string, tag = "15")]
     pub preferred_carrier: ::prost::alloc::string::String,
     /// never widens what policy and `carrier` permit
-    ///
-    /// a word of sealane_types::CongestionChoice; empty: Cubic
+    /// A word of sealane_types::CongestionChoice; empty: Cubic.
     #[prost(string, tag = "16")]
     pub congestion: ::prost::alloc::string::String,
 }
@@ -401,8 +400,8 @@ pub struct SessionReport {
     #[prost(string, tag = "17")]
     pub carrier_message: ::prost::alloc::string::String,
     /// CarrierFallback), else empty
-    ///
-    /// congestion controls of the open connections, joined by `+`: over UDP and AF_XDP words of
+    /// Congestion controls of the open connections, joined by `+`: over UDP and AF_XDP words of
+    /// sealane_types::CongestionControl, over TCP as the kernel names them.
     #[prost(string, tag = "18")]
     pub congestion: ::prost::alloc::string::String,
 }

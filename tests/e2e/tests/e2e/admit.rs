@@ -228,6 +228,7 @@ async fn admit_transfer_sessions() -> Result<()> {
         "defaults: {stored}"
     );
     ensure!(stored["carrier"] == "Auto" && stored["cipher"] == "Auto" && stored["suspend"] == false);
+    ensure!(stored["congestion"] == "Cubic", "defaults: {stored}");
     let rekey = |rekey: Value| with(&session, json!({"rekey": rekey}));
     for good in [
         json!({"bytes": "64Gi"}),
@@ -258,6 +259,7 @@ async fn admit_transfer_sessions() -> Result<()> {
                 (with(&session, json!({"stream": {"delivery": "Random"}})), "Unsupported value: \"Random\""),
                 (with(&session, json!({"carrier": "WebSocket"})), "Unsupported value: \"WebSocket\""),
                 (with(&session, json!({"cipher": "None"})), "Unsupported value: \"None\""),
+                (with(&session, json!({"congestion": "Reno"})), "Unsupported value: \"Reno\""),
                 (rekey(json!({"bytes": "65Gi"})), bytes),
                 (rekey(json!({"bytes": "1023Ki"})), bytes),
                 (rekey(json!({"bytes": 1_048_575})), bytes),

@@ -4,10 +4,11 @@ use anyhow::{Result, ensure};
 use sealane_e2e::{
     Cluster, RELEASE, REPLICAS, Sandbox, Signing, Workload, carried_by, every_kind, session, until,
 };
+use serde_json::Value;
 
 /// Declares a session from `left` to `right` and starts both.
-async fn started(sandbox: &Sandbox, carrier: &str, [left, right]: &[Workload; 2]) -> Result<()> {
-    sandbox.apply(carried_by(carrier, session("lane", "left", "right"))).await?;
+async fn started(sandbox: &Sandbox, session: Vec<Value>, [left, right]: &[Workload; 2]) -> Result<()> {
+    sandbox.apply(session).await?;
     let trust = sandbox.policy(Signing::Quorum, |_| {}).await?;
     sandbox.apply(vec![trust]).await?;
     sandbox.start(right).await?;
@@ -17,7 +18,7 @@ async fn started(sandbox: &Sandbox, carrier: &str, [left, right]: &[Workload; 2]
 #[tokio::test]
 async fn e2e_tensors_of_every_kind_arrive_whole() -> Result<()> {
     let sandbox = Cluster::connect()?.sandbox("tensors").await?;
-    started(&sandbox, "Auto", &every_kind()).await?;
+    started(&sandbox, carried_by("Auto", session("lane", "left", "right")), &every_kind()).await?;
     sandbox.condition("trustpolicy/trust", "Ready", "True").await?;
     sandbox.all_arrived().await?;
     let session = sandbox.read("transfersession/lane").await?;
@@ -29,10 +30,15 @@ async fn e2e_tensors_of_every_kind_arrive_whole() -> Result<()> {
 #[tokio::test]
 async fn e2e_tensors_of_every_kind_arrive_whole_over_udp() -> Result<()> {
     let sandbox = Cluster::connect()?.sandbox("datagrams").await?;
-    started(&sandbox, "Udp", &every_kind()).await?;
+    let mut session = carried_by("Udp", session("lane", "left", "right"));
+    for object in session.iter_mut().filter(|object| object["kind"] == "TransferSession") {
+        object["spec"]["congestion"] = "Bbr".into();
+    }
+    started(&sandbox, session, &every_kind()).await?;
     sandbox.all_arrived().await?;
     let session = sandbox.read("transfersession/lane").await?;
     ensure!(session["status"]["carrier"] == "Udp", "{session:#}");
+    ensure!(session["status"]["congestion"] == "Bbr", "{session:#}");
     sandbox.remove().await
 }
 
@@ -80,7 +86,12 @@ time.sleep(600)
 /// A pair that sends and takes until it is told that it is over.
 pub(crate) async fn endless(sandbox: &Sandbox) -> Result<()> {
     let pair = [("left", "node1", ENDLESS_SENDER), ("right", "node2", ENDLESS_RECEIVER)];
-    started(sandbox, "Auto", &pair.map(|(app, node, program)| Workload::new(app, node, program))).await
+    started(
+        sandbox,
+        carried_by("Auto", session("lane", "left", "right")),
+        &pair.map(|(app, node, program)| Workload::new(app, node, program)),
+    )
+    .await
 }
 
 #[tokio::test]

@@ -11,8 +11,7 @@ use sealane_protocol::frame::{Frame, Sequence, StreamId};
 use sealane_support::ends::End;
 use sealane_support::rehearsal::rehearsed_local;
 use sealane_support::world::{Counter, Who};
-use sealane_types::CongestionChoice;
-use sealane_types::Reason;
+use sealane_types::{CongestionChoice, Reason};
 
 use crate::edit::edit;
 use crate::script::Script;

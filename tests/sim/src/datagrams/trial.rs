@@ -3,8 +3,7 @@
 use sealane_protocol::connection::ClosedBy;
 use sealane_protocol::datagram::Tuning;
 use sealane_support::world::Counter;
-use sealane_types::CongestionChoice;
-use sealane_types::Reason;
+use sealane_types::{CongestionChoice, Reason};
 
 use super::crossing::{Crossing, Flow, address_of_initiator};
 use super::happening::{End, Happening, Weather};

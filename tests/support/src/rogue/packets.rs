@@ -9,8 +9,7 @@ use sealane_protocol::Moment;
 use sealane_protocol::connection::{AcceptSetup, Connection, Fail, Setup, Sink};
 use sealane_protocol::datagram::{Engine, Greeter, Greeting, Tuning};
 use sealane_protocol::handshake::Kind;
-use sealane_types::Cipher;
-use sealane_types::CongestionChoice;
+use sealane_types::{Cipher, CongestionChoice};
 
 use super::opposed::{Deaf, EPHEMERAL};
 use super::{

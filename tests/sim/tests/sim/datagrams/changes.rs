@@ -3,8 +3,7 @@
 use sealane_protocol::Moment;
 use sealane_protocol::connection::ClosedBy;
 use sealane_sim::datagrams::{Crossing, Flow, Link, Steps, address_of_initiator};
-use sealane_types::CongestionChoice;
-use sealane_types::Reason;
+use sealane_types::{CongestionChoice, Reason};
 
 use super::bench::{DELAY_MICROS, PIPE_BYTES, RATE, SECOND, goodput, link, tuning};
 

@@ -11,8 +11,7 @@ use sealane_sim::datagrams::{
     Crossing, Flow, Inserted, Intruder, Seen, address_of_initiator, address_of_responder,
 };
 use sealane_support::world::Counter;
-use sealane_types::CongestionChoice;
-use sealane_types::Reason;
+use sealane_types::{CongestionChoice, Reason};
 
 use super::bench::{DELAY_MICROS, SECOND, link, tuning};
 
