@@ -17,7 +17,7 @@ use crate::carrier::Plug;
 use crate::random::SplitMix;
 
 /// UDP payload of the largest datagram that passes, as on Ethernet.
-pub(crate) const DATAGRAM_BYTES_MAX: usize = 1_472;
+const DATAGRAM_BYTES_MAX: usize = 1_472;
 const SOCKET_BYTES: usize = 16 << 20;
 /// Datagrams that are read from a socket before others have their turn.
 const READ_AT_ONCE: usize = 64;

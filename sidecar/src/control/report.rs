@@ -10,6 +10,7 @@ use tokio::sync::Notify;
 
 use crate::context::Context;
 use crate::evidence::own::{Own, OwnEvidence};
+use crate::link::endpoint::Endpoint;
 use crate::metrics::labels::SessionLabels;
 use crate::policy::Standing;
 use crate::route::Router;
@@ -59,10 +60,20 @@ impl Reporter {
             generation: self.generation.load(Ordering::Relaxed),
             policy: Some(self.policy()),
             evidence: Some(evidence(own, &self.impairments())),
-            sessions: self.router.observe().into_iter().map(|one| session(one, &self.context)).collect(),
+            sessions: self.sessions(),
             finished: self.is_finished(),
             externals: self.context.externals.observe().into_iter().map(external).collect(),
         }
+    }
+
+    fn sessions(&self) -> Vec<wire::SessionReport> {
+        let Context { metrics, endpoint, .. } = &*self.context;
+        let mut congestion = metrics.paths.congestion();
+        let told = |one: Observed| {
+            let under = congestion.remove(&SessionLabels::of(&one.key)).unwrap_or_default();
+            session(one, endpoint, under.into_iter().collect::<Vec<_>>().join("+"))
+        };
+        self.router.observe().into_iter().map(told).collect()
     }
 
     /// How this process is less than it could be, whatever its evidence.
@@ -180,8 +191,7 @@ fn form(peer: &VerifiedPeer) -> Option<SimulatedForm> {
     form.filter(|_| peer.platform() == Platform::Simulated)
 }
 
-fn session(observed: Observed, context: &Context) -> wire::SessionReport {
-    let endpoint = &context.endpoint;
+fn session(observed: Observed, endpoint: &Endpoint, congestion: String) -> wire::SessionReport {
     let Observed {
         key,
         uid,
@@ -206,7 +216,6 @@ fn session(observed: Observed, context: &Context) -> wire::SessionReport {
     let mode = (carried.by == Carrier::AfXdp).then(|| endpoint.device().ok()).flatten();
     let mode = mode.map(|xdp| xdp.mode().to_owned());
     wire::SessionReport {
-        congestion: context.metrics.paths.congestion(&SessionLabels::of(&key)),
         name: key.name.to_string(),
         uid,
         connections,
@@ -224,6 +233,7 @@ fn session(observed: Observed, context: &Context) -> wire::SessionReport {
         forwarded,
         carrier_mode: mode.unwrap_or_default(),
         carrier_message: carried.instead.map(|hindrance| hindrance.message(endpoint)).unwrap_or_default(),
+        congestion,
     }
 }
 

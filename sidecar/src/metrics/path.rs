@@ -128,12 +128,13 @@ impl Paths {
         Watched { paths: self, number }
     }
 
-    /// The congestion controls of a session's connections, joined by `+`.
-    pub(crate) fn congestion(&self, labels: &SessionLabels) -> String {
-        let watched = self.watched();
-        let of_session = watched.known.values().filter(|(one, _)| one == labels);
-        let words: BTreeSet<&str> = of_session.map(|(_, path)| path.congestion()).collect();
-        words.into_iter().collect::<Vec<_>>().join("+")
+    /// The congestion controls of each session's connections.
+    pub(crate) fn congestion(&self) -> BTreeMap<SessionLabels, BTreeSet<String>> {
+        let mut of_sessions: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
+        for (labels, path) in self.watched().known.values() {
+            of_sessions.entry(labels.clone()).or_default().insert(path.congestion().to_owned());
+        }
+        of_sessions
     }
 
     /// Brings up to date what is measured.

@@ -8,7 +8,6 @@ use anyhow::{Context as _, Result, bail, ensure};
 use sealane_protocol::handshake::{KeyExchange, Suite as Ciphers};
 use sealane_types::{Cipher, CongestionChoice};
 
-use super::MESSAGE_BYTES;
 use crate::bench::{Bench, Ran};
 use crate::bottleneck::{Bottleneck, Link};
 use crate::contest::{Caption, Contender, Sample, hold_all};
@@ -35,10 +34,11 @@ const LOSSY_LIMIT: f64 = 0.9;
 const BESIDE_LIMIT: f64 = 0.5;
 /// A sample is this many times as long as those of a stream: controllers take seconds to find their share.
 const SAMPLES: u32 = 10;
-/// Messages of the first burst. More are ordered from burst to burst, until one takes a fifth of a sample: the pause after it counts
-/// for little then.
+const MESSAGE_BYTES: usize = 1 << 20;
+/// Messages of the first burst. More are ordered from burst to burst, until a sample has no more bursts than this: the pause after
+/// each counts for little then.
 const MESSAGES: u64 = 2;
-const BURSTS: u32 = 5;
+const BURSTS: u32 = 10;
 const NOTE: &str =
     "a thread between sockets of loopback makes the link: 1 Gbit/s, 10 ms there and back, a queue of 10 ms";
 
@@ -68,24 +68,13 @@ fn lossy(bench: &mut Bench<'_>, ours: &Ours, choice: CongestionChoice) -> Ran {
     flow.flow(length)?;
     let contender: Contender<'_> = Box::new(|| {
         let transfer = flow.flow(length)?;
-        Ok(transfer.sample(transfer.rate() / 1e9))
+        Ok(Sample { value: transfer.rate() / 1e9, wrong: transfer.wrong, ..Sample::default() })
     });
-    let (series, control) = hold_all(bench.plan.warmups, bench.plan.rounds, vec![contender])?;
     let is_bbr = choice != CongestionChoice::Cubic;
-    let limit = (Subject::Ours, LOSSY_LIMIT * LOSSY.bytes_per_second / 1e9);
-    let caption = Caption {
-        id,
-        suite: Suite::Datagram.word(),
-        name: format!("{choice} alone on a gigabit that loses 1 % at random"),
-        unit: Unit::GigabytesPerSecond,
-        better: Better::Higher,
-        peer: None,
-        limits: is_bbr.then_some(limit).into_iter().collect(),
-        doubt: None,
-        note: format!("of UDP payload the link carries 0.125 GB/s; {NOTE}"),
-    };
-    bench.row(caption.row(&series[0], None, &control));
-    Ok(())
+    let name = format!("{choice} alone on a gigabit that loses 1 % at random");
+    let limit = is_bbr.then_some(LOSSY_LIMIT * LOSSY.bytes_per_second / 1e9);
+    let note = "of UDP payload the link carries 0.125 GB/s";
+    measure(bench, (id, name), Unit::GigabytesPerSecond, limit, note, contender)
 }
 
 /// Beside a CUBIC, on a link that loses nothing.
@@ -106,21 +95,33 @@ fn beside(bench: &mut Bench<'_>, ours: &Ours, choice: CongestionChoice) -> Ran {
         let theirs = theirs.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
         let ours = ours?;
         let (less, more) = (ours.rate().min(theirs.rate()), ours.rate().max(theirs.rate()));
-        let Sample { wrong, .. } = theirs.sample(0.0);
-        let sample = ours.sample(less / more);
-        Ok(Sample { wrong: sample.wrong.clone().or(wrong), ..sample })
+        Ok(Sample { value: less / more, wrong: ours.wrong.or(theirs.wrong), ..Sample::default() })
     });
+    let name = format!("{choice} and Cubic on one gigabit: what the one with less has of what the other has");
+    let note = "nothing is lost but what the queue has no room for";
+    measure(bench, (id, name), Unit::Times, Some(BESIDE_LIMIT), note, contender)
+}
+
+/// Holds the samples of one row, and tells it.
+fn measure(
+    bench: &mut Bench<'_>,
+    (id, name): (RowId, String),
+    unit: Unit,
+    limit: Option<f64>,
+    note: &str,
+    contender: Contender<'_>,
+) -> Ran {
     let (series, control) = hold_all(bench.plan.warmups, bench.plan.rounds, vec![contender])?;
     let caption = Caption {
         id,
         suite: Suite::Datagram.word(),
-        name: format!("{choice} and Cubic on one gigabit: what the one with less has of what the other has"),
-        unit: Unit::Times,
+        name,
+        unit,
         better: Better::Higher,
         peer: None,
-        limits: vec![(Subject::Ours, BESIDE_LIMIT)],
+        limits: limit.map(|limit| (Subject::Ours, limit)).into_iter().collect(),
         doubt: None,
-        note: format!("nothing is lost but what the queue has no room for; {NOTE}"),
+        note: format!("{note}; {NOTE}"),
     };
     bench.row(caption.row(&series[0], None, &control));
     Ok(())
@@ -169,7 +170,7 @@ impl Flow {
             if is_over {
                 return Ok(transfer);
             }
-            if before.elapsed() * BURSTS < length / 2 {
+            if before.elapsed() * BURSTS < length {
                 self.messages *= 2;
             }
         }
@@ -188,9 +189,5 @@ impl Transfer {
     /// Bytes a second.
     fn rate(&self) -> f64 {
         self.messages as f64 * MESSAGE_BYTES as f64 / self.took.as_secs_f64()
-    }
-
-    fn sample(&self, value: f64) -> Sample {
-        Sample { value, latencies: Vec::new(), wrong: self.wrong.clone() }
     }
 }
