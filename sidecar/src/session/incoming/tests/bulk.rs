@@ -47,6 +47,11 @@ impl Sealed {
     }
 }
 
+/// Spoils the tag of the last record: who opens it says so, and who refuses it before that gives another reason.
+fn spoil(records: &mut [u8]) {
+    *records.last_mut().unwrap() ^= 1;
+}
+
 /// The bytes of the tensors that lie in the client's memory.
 fn held(client: &Client) -> Vec<Vec<u8>> {
     client.arena.slots.lock().unwrap().values().cloned().collect()
@@ -80,7 +85,7 @@ async fn a_tensor_whose_last_record_does_not_verify_comes_again() {
     let mut sealed = Sealed::connect(&receiving);
     sealed.wire.announces(1, 4, LENGTH as u64).unwrap();
     let mut records = sealed.records(4, &[6; LENGTH]);
-    *records.last_mut().unwrap() ^= 1;
+    spoil(&mut records);
     assert_eq!(sealed.deliver(&records), Err(Fail::Record(RecordError::Tag)));
     assert_eq!(client.turns(), [""; 0]);
     drop(sealed);
@@ -124,12 +129,14 @@ async fn bytes_beyond_the_tensor_or_of_another_are_refused_before_they_are_opene
     let malformed = Err(Fail::Sink(Reason::FrameMalformed));
     let mut sealed = Sealed::connect(&receiving);
     sealed.wire.announces(1, 4, 100).unwrap();
-    let records = sealed.records(4, &[7; 101]);
+    let mut records = sealed.records(4, &[7; 101]);
+    spoil(&mut records);
     assert_eq!(sealed.deliver(&records), malformed);
     let mut sealed = Sealed::connect(&receiving);
     sealed.wire.announces(1, 4, 100).unwrap();
     sealed.wire.announces(1, 5, 100).unwrap();
-    let records = sealed.records(5, &[7; 100]);
+    let mut records = sealed.records(5, &[7; 100]);
+    spoil(&mut records);
     assert_eq!(sealed.deliver(&records), malformed, "it is not the one that arrives");
     assert!(held(&client).concat().iter().all(|byte| *byte == 0));
 }
@@ -144,6 +151,7 @@ async fn without_a_place_bytes_beyond_the_allowance_are_refused_before_they_are_
         sealed.deliver(&records).unwrap();
         offset += BULK_BYTES_MAX as u64;
     }
-    let records = sealed.records_at(4, offset, &[7]);
+    let mut records = sealed.records_at(4, offset, &[7]);
+    spoil(&mut records);
     assert_eq!(sealed.deliver(&records), Err(Fail::Sink(Reason::LimitExceeded)));
 }
