@@ -197,11 +197,26 @@ def test_tensors_of_many_sizes_do_not_get_stuck_on_fragments(shared: Loopback, s
 
         thread = threading.Thread(target=put)
         thread.start()
-        for n, tensor in enumerate(receiver):
-            assert tensor.nbytes == sizes[n] and (tensor.numpy() == n).all()
-            del tensor
-        assert n == len(sizes) - 1
+        for n, size in enumerate(sizes):
+            # The tensor before is held until the next one is there, as by everybody who counts with `enumerate(receiver)`.
+            tensor = receiver.take(timeout=SECONDS)
+            assert tensor is not None and tensor.nbytes == size and (tensor.numpy() == n).all()
+        assert receiver.take(timeout=SECONDS) is None
         thread.join()
+
+
+def test_large_tensors_that_are_put_leave_room_to_take_as_large_ones(own: Loopback, session: str) -> None:
+    """Two pods that send each other such tensors would else wait for each other for ever."""
+    with own.connect() as taking, own.connect() as putting:
+        receiver = taking.receiver(session, timeout=SECONDS)
+        sender = putting.sender(session, timeout=SECONDS)
+        first = sender.empty(22 * MIB, numpy.uint8, timeout=SECONDS)
+        with pytest.raises(sealane.Refused, match="keep less"):
+            sender.empty(22 * MIB, numpy.uint8, timeout=SECONDS)
+        sender.put(first, timeout=SECONDS)
+        tensor = receiver.take(timeout=SECONDS)
+        assert tensor is not None and tensor.nbytes == 22 * MIB
+        sender.abandon()
 
 
 def test_several_lanes_of_a_door_do_not_hold_each_other(shared: Loopback, session: str) -> None:

@@ -1,11 +1,13 @@
 //! How much memory all segments of the pod take together. It is charged to the sidecar's own limit, so exceeding it
 //! would end the sidecar, not the client.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use tokio::sync::watch;
 
+use super::limits;
 use super::take::TakeSegments;
 use crate::metrics::Door as Metrics;
 use crate::metrics::labels::SideLabel;
@@ -43,8 +45,37 @@ pub(super) struct Asker(pub(super) usize);
 
 #[derive(Debug, Default)]
 struct Used {
-    put: u64,
-    take: u64,
+    put: Granted,
+    take: Granted,
+}
+
+/// What one side has.
+#[derive(Debug, Default)]
+struct Granted {
+    bytes: u64,
+    /// How many grants there are of each size.
+    sizes: BTreeMap<u64, usize>,
+}
+
+impl Granted {
+    fn largest(&self) -> u64 {
+        self.sizes.last_key_value().map_or(0, |(size, _)| *size)
+    }
+
+    fn add(&mut self, bytes: u64) {
+        self.bytes += bytes;
+        *self.sizes.entry(bytes).or_default() += 1;
+    }
+
+    fn remove(&mut self, bytes: u64) {
+        self.bytes = self.bytes.saturating_sub(bytes);
+        if let Some(count) = self.sizes.get_mut(&bytes) {
+            *count -= 1;
+            if *count == 0 {
+                self.sizes.remove(&bytes);
+            }
+        }
+    }
 }
 
 impl Side {
@@ -57,7 +88,7 @@ impl Side {
 }
 
 impl Used {
-    const fn of(&mut self, side: Side) -> &mut u64 {
+    const fn of(&mut self, side: Side) -> &mut Granted {
         match side {
             Side::Put => &mut self.put,
             Side::Take => &mut self.take,
@@ -91,6 +122,24 @@ impl Budget {
     /// What either side can have: three quarters, so that a pod which puts and takes can always do both.
     pub(super) const fn side_bytes_max(&self) -> u64 {
         self.total - self.total / 4
+    }
+
+    /// The usual segment: small enough to leave a side all that it can have.
+    pub(super) fn segment_bytes(&self) -> u64 {
+        let eighth = self.total / 8;
+        limits::SEGMENT_BYTES
+            .min(eighth - eighth % limits::SEGMENT_STEP_BYTES)
+            .max(limits::SEGMENT_STEP_BYTES)
+    }
+
+    /// What a side can have whose largest grant has `largest` bytes. The other side keeps room for two of that size, one that its
+    /// application still views and one that arrives; otherwise two pods that send each other tensors of that size would
+    /// both fill what they put from, and wait for ever for room to take. For one of more than a quarter that is too much to
+    /// ask: it goes alone, beside a quarter of what is smaller.
+    fn side_limit(&self, largest: u64) -> u64 {
+        let leaves_two = self.total.saturating_sub(largest.saturating_mul(2));
+        let goes_alone = largest.saturating_add(self.total / 4);
+        self.side_bytes_max().min(leaves_two.max(goes_alone))
     }
 
     /// Enters an arena into the list of those that give back idle memory when others need it.
@@ -153,13 +202,15 @@ impl Budget {
 
     fn try_grant(self: &Arc<Self>, side: Side, bytes: u64, spare: u64) -> Option<Grant> {
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
-        let sum = used.put.checked_add(used.take)?.checked_add(bytes)?;
-        let own = used.of(side).checked_add(bytes)?;
-        let left = self.total.checked_sub(sum)?.min(self.side_bytes_max().checked_sub(own)?);
+        let sum = used.put.bytes.checked_add(used.take.bytes)?.checked_add(bytes)?;
+        let granted = used.of(side);
+        let limit = self.side_limit(granted.largest().max(bytes));
+        let own = granted.bytes.checked_add(bytes)?;
+        let left = self.total.checked_sub(sum)?.min(limit.checked_sub(own)?);
         if left < spare {
             return None;
         }
-        *used.of(side) = own;
+        granted.add(bytes);
         drop(used);
         self.metrics.segments.get_or_create(&side.label()).inc();
         self.metrics.arena.get_or_create(&side.label()).inc_by(counted(bytes));
@@ -183,8 +234,7 @@ impl Grant {
 impl Drop for Grant {
     fn drop(&mut self) {
         let mut used = self.budget.used.lock().unwrap_or_else(PoisonError::into_inner);
-        let own = used.of(self.side);
-        *own = own.saturating_sub(self.bytes);
+        used.of(self.side).remove(self.bytes);
         drop(used);
         let Budget { metrics, .. } = &*self.budget;
         metrics.segments.get_or_create(&self.side.label()).dec();
@@ -223,6 +273,33 @@ mod tests {
         let bytes = |side: Side| metrics.arena.get_or_create(&side.label()).get();
         assert_eq!((bytes(Side::Put), bytes(Side::Take)), (0, 0), "what is given back is not counted");
         assert_eq!(metrics.arena_full.get_or_create(&Side::Take.label()).get(), 3);
+    }
+
+    /// What two pods need that send each other tensors of one size and look at one while they wait for the next.
+    #[test]
+    fn a_side_full_of_tensors_leaves_room_for_as_large_ones_on_the_other() {
+        const TOTAL: u64 = 512;
+        for bytes in 1..=TOTAL * 3 / 8 {
+            for (filled, other) in [(Side::Put, Side::Take), (Side::Take, Side::Put)] {
+                let budget = Budget::new(TOTAL, Metrics::default());
+                let full: Vec<_> = std::iter::from_fn(|| budget.grant(filled, bytes)).collect();
+                let small: Vec<_> = std::iter::from_fn(|| budget.grant(filled, 1)).collect();
+                assert!(!full.is_empty());
+                let found: Vec<_> = (0..2).map_while(|_| budget.grant(other, bytes)).collect();
+                let wanted = if bytes <= TOTAL / 4 { 2 } else { 1 };
+                assert_eq!(found.len(), wanted, "{bytes} after {} and {} small", full.len(), small.len());
+            }
+        }
+        for total in [1, 16, 64, 512, 4096].map(|mib: u64| mib << 20) {
+            let budget = Budget::new(total, Metrics::default());
+            assert_eq!(budget.side_limit(budget.segment_bytes()), budget.side_bytes_max(), "{total}");
+        }
+        let budget = Budget::new(TOTAL, Metrics::default());
+        let beside = budget.grant(Side::Put, TOTAL / 4);
+        assert!(
+            beside.is_some() && budget.grant(Side::Put, TOTAL / 2).is_some(),
+            "one that is larger goes alone"
+        );
     }
 
     #[test]

@@ -363,7 +363,8 @@ async fn make_segment(bytes: u64, shared: &Shared, ids: &SegmentIds) -> Result<S
     let full = || {
         let side = shared.budget.side_bytes_max() >> 20;
         format!(
-            "{bytes} bytes do not fit: the tensors that this pod puts may take {side} MiB together; {MORE_MEMORY}"
+            "{bytes} bytes do not fit: the tensors that this pod puts may take {side} MiB together, and less \
+             beside large ones; {MORE_MEMORY}"
         )
     };
     let size = rounded(bytes).ok_or_else(full)?;

@@ -136,8 +136,9 @@ impl TakeSegments {
     /// Adds a segment of the usual size before a tensor asks for one, unless memory is scarce: others keep what lies idle. Blocks
     /// as [`TakeSegments::grow`].
     pub(super) fn begin(&self) {
-        let grant = self.budget.grant_spare(self.side, limits::SEGMENT_BYTES);
-        let segment = grant.and_then(|grant| self.fill(limits::SEGMENT_BYTES, grant));
+        let usual = self.budget.segment_bytes();
+        let grant = self.budget.grant_spare(self.side, usual);
+        let segment = grant.and_then(|grant| self.fill(usual, grant));
         self.add(segment);
     }
 
@@ -163,7 +164,7 @@ impl TakeSegments {
 
     fn create(&self, bytes: u64) -> Option<Segment> {
         let smallest = rounded(bytes)?;
-        let generous = self.create_generously(smallest.max(limits::SEGMENT_BYTES));
+        let generous = self.create_generously(smallest.max(self.budget.segment_bytes()));
         if generous.is_some() {
             return generous;
         }

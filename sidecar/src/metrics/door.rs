@@ -47,7 +47,7 @@ impl Door {
                 registry,
                 "door_arena_limit",
                 Unit::Bytes,
-                "What all segments of the pod may take together; each side may take three quarters of it",
+                "What all segments of the pod may take together; each side may take up to three quarters of it",
             ),
             arena_full,
             waits: register(

@@ -143,6 +143,13 @@ class Reservation(SlotReference):
     reserved: int
 
 
+def put_limit(most: int, largest: int) -> int:
+    """What a pod may share for putting, at most `most`, while `largest` is the size of the largest segment for it
+    (`DOOR.md`, Limits)."""
+    quarter = most // 3
+    return min(most, max(most + quarter - 2 * largest, largest + quarter))
+
+
 class PutArena:
     """The put segments of one lane on one connection. Callers hold the door's lock."""
 
@@ -238,10 +245,10 @@ class PutArena:
         slot: Optional[Slot] = window.slot if window is not None else None
         return slot if slot is not None and size <= slot.reserved else None
 
-    def lent_bytes(self) -> int:
-        """What the application has, whether something was put from it or not."""
+    def lent_sizes(self) -> list[int]:
+        """Of what the application has, whether something was put from it or not."""
         windows = [reference() for reference in self.lent.values()]
-        return sum(window.slot.reserved for window in windows if window is not None)
+        return [window.slot.reserved for window in windows if window is not None]
 
     def _idle(self) -> list[int]:
         self.collect()
@@ -284,7 +291,7 @@ class PutArena:
         largest = max((extents.size for _, extents in self.parts.values()), default=0)
         limit = max(ARENA_USUAL_BYTES_MAX, TENSORS_HELD_WANTED * max(largest, size))
         # What the application has is its own to bound: nothing gives it back but the application.
-        held = sum(extents.held() for _, extents in self.parts.values()) - self.lent_bytes()
+        held = sum(extents.held() for _, extents in self.parts.values()) - sum(self.lent_sizes())
         if needed <= largest and held + round_up(size, SLOT_ALIGNMENT) > limit:
             return None
         if total + needed > most:

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Optional
 
 from . import _arrays, _runs, _wire
-from ._arena import SEGMENT_STEP_BYTES, Slot, round_up
+from ._arena import SEGMENT_STEP_BYTES, Slot, put_limit, round_up
 from ._arrays import Source
 from ._core import RESUME_SECONDS, WAIT, Core, Expired, Operation, Work
 from ._lanes import AnyLane, Pending, ReceivingLane, SendingLane
@@ -210,12 +210,13 @@ def _grow(core: Core, lane: SendingLane, size: int) -> None:
     if core.put_bytes() + needed > most or arena.refusal is not None:
         # Idle segments, of other lanes or too small for this tensor, may stand in its way.
         core.give_back_idle()
-    kept = arena.lent_bytes()
-    if kept + needed > most and not lane.untaken:
+    lent = arena.lent_sizes()
+    kept, limit = sum(lent), put_limit(most, max(needed, *lent, 0))
+    if kept + needed > limit and not lane.untaken:
         # Nobody but this application can change that.
         raise Refused(
             f"no room for {size} bytes: arrays of `empty` and of rings that this application keeps for `{lane.session}` take "
-            f"{kept} of the {most} that this pod may share for putting; keep less, or {MORE_MEMORY}",
+            f"{kept} of the {limit} bytes that it may share for arrays as large; keep less, or {MORE_MEMORY}",
             "LimitExceeded",
         )
     others = core.put_bytes() - arena.total
