@@ -30,10 +30,10 @@ use crate::world::World;
 const MESSAGE_BYTES: usize = 1 << 20;
 /// UDP payload of a datagram that Ethernet carries.
 const DATAGRAM_BYTES: usize = 1_472;
-/// How much faster than QUIC, with and without segmentation by the kernel, and than our TCP carrier, ours has to be.
-const QUINN_LIMIT: f64 = 1.6;
-const UNSEGMENTED_LIMIT: f64 = 1.3;
-const TCP_LIMIT: f64 = 0.9;
+/// How much faster than QUIC, and than our TCP carrier, ours has to be. The ciphers of TCP work on 64 KiB, those of UDP on what
+/// a datagram holds.
+const QUINN_LIMIT: f64 = 2.0;
+const TCP_LIMIT: f64 = 0.5;
 const QUINN: &str = "quinn 0.11, AES-256-GCM of aws-lc";
 const TCP: &str = "our TCP carrier";
 
@@ -46,9 +46,9 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Ran {
 fn over_udp(bench: &mut Bench<'_>) -> Ran {
     let (one_way, unsegmented) = (RowId::new("P4", DATAGRAM_BYTES), RowId::new("P4-nogso", DATAGRAM_BYTES));
     let rows = [
-        (one_way.beside("quinn"), "against QUIC", QUINN, QUINN_LIMIT),
-        (one_way.beside("tcp"), "against TCP", TCP, TCP_LIMIT),
-        (unsegmented.beside("quinn"), "not cut by the kernel, against QUIC", QUINN, UNSEGMENTED_LIMIT),
+        (one_way.beside("quinn"), "against QUIC", QUINN, Some(QUINN_LIMIT)),
+        (one_way.beside("tcp"), "against TCP", TCP, Some(TCP_LIMIT)),
+        (unsegmented.beside("quinn"), "not cut by the kernel, against QUIC", QUINN, None),
     ];
     if !bench.wants_any(rows.iter().map(|(id, ..)| id)) {
         return Ok(());
@@ -80,7 +80,7 @@ fn over_udp(bench: &mut Bench<'_>) -> Ran {
             unit: Unit::GigabytesPerSecond,
             better: Better::Higher,
             peer: Some(peer.to_owned()),
-            limits: vec![(Subject::Ratio, limit)],
+            limits: limit.map(|limit| (Subject::Ratio, limit)).into_iter().collect(),
             doubt: None,
             note: route.note.clone(),
         };

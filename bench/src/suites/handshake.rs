@@ -22,8 +22,8 @@ use crate::world::World;
 /// Bytes of the message that every finished handshake has to carry: keys that differ would show.
 const PROBE_BYTES: usize = 512;
 /// Our time as a multiple of the peer's may be this much.
-const FRESH_TIMES: f64 = 1.6;
-const HYBRID_TIMES: f64 = 2.1;
+const FRESH_TIMES: f64 = 1.5;
+const HYBRID_TIMES: f64 = 1.9;
 const RESUMED_TIMES: f64 = 0.75;
 
 pub(super) fn run(bench: &mut Bench<'_>) -> Ran {

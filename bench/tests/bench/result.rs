@@ -60,10 +60,10 @@ fn a_result_is_left_and_opens_with_the_public_key() {
     let summary = opened(&path);
     assert!(summary.sound && summary.failures.is_empty());
     assert_eq!((summary.level.as_str(), summary.left_out), ("smoke", 0));
-    assert_eq!(summary.rows.len(), 10);
+    assert_eq!(summary.rows.len(), 11);
     assert!(summary.rows[0].verdict.is_some(), "rows with limits come first");
     assert!(summary.machine.cores > 0 && summary.build.starts_with(env!("CARGO_PKG_VERSION")));
-    assert_eq!(said(&output).lines().count(), 10, "a plain line for each row: {}", said(&output));
+    assert_eq!(said(&output).lines().count(), 11, "a plain line for each row: {}", said(&output));
     assert!(!said(&output).contains('\u{1b}'));
 }
 
@@ -80,7 +80,7 @@ fn a_suite_that_fails_is_told_and_nothing_it_starts_has_the_key() {
     assert_eq!(output.status.code(), Some(1));
     let summary = opened(&path);
     assert!(!summary.sound);
-    assert_eq!(summary.rows.len(), 1);
+    assert_eq!(summary.rows.len(), 2);
     assert!(summary.failures[0].starts_with("pair: "), "{:?}", summary.failures);
     let environment = fs::read_to_string(sidecar.with_extension("environment")).unwrap();
     assert!(environment.contains("SEALANE_BENCH_NODE=node-0"), "{environment}");

@@ -82,7 +82,8 @@ fn frame() {
     let outcome = run(Suite::Frame, &[], PathBuf::new());
     let parts =
         ["W1-W3", "W4-W6"].iter().flat_map(|row| [64, 512, 1_456].map(|bytes| format!("{row}/{bytes}")));
-    let whole = ["W4-W6/round-64", "W4-W6/round-512", "W7/1456", "H1/update"].map(str::to_owned);
+    let whole =
+        ["W4-W6/round-64", "W4-W6/round-512", "W7/1456", "W7/1456@cipher", "H1/update"].map(str::to_owned);
     let expected: Vec<_> = parts.chain(whole).collect();
     assert_rows(&outcome, &expected.iter().map(String::as_str).collect::<Vec<_>>());
 }

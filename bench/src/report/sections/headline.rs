@@ -12,7 +12,7 @@ const ROWS: [&str; 14] = [
     "C3-tcp/1536",
     "C3-tcp/1048576@rustls-buffered",
     "C2-added/1536",
-    "W7/1456",
+    "W7/1456@cipher",
     "C1/hybrid",
     "C1/attested",
     "C1/resumed",
