@@ -20,7 +20,7 @@ use crate::world::World;
 
 /// Bytes of a packet.
 const CASES: [usize; 3] = [64, 512, 1_456];
-/// The one that stands beside the cipher alone, and how much of its time the cipher has to be.
+/// The one that is compared with the cipher alone, and how much of its time the cipher has to be.
 const FULL: usize = 1_456;
 const CIPHER_LIMIT: f64 = 0.71;
 const CIPHER: &str = "AES-256-GCM alone, sealed and opened in place";
@@ -32,15 +32,15 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Ran {
     for bytes in CASES {
         packets(bench, bytes)?;
     }
+    beside_cipher(bench)?;
     window(bench)
 }
 
 fn packets(bench: &mut Bench<'_>, bytes: usize) -> Ran {
     let whole =
         if bytes == FULL { RowId::new("W7", bytes) } else { RowId::new("W4-W6", format!("round-{bytes}")) };
-    let cipher_id = whole.beside("cipher");
     let ids = [RowId::new("W1-W3", bytes), RowId::new("W4-W6", bytes), whole];
-    if !bench.wants_any(ids.iter().chain((bytes == FULL).then_some(&cipher_id))) {
+    if !bench.wants_any(&ids) {
         return Ok(());
     }
     bench.measuring(&ids[0]);
@@ -48,27 +48,37 @@ fn packets(bench: &mut Bench<'_>, bytes: usize) -> Ran {
     let ours = Ours::new(&world, Ciphers::new(KeyExchange::Hybrid, Cipher::Aes256Gcm))?;
     let micro = |part| Micro::new(Packets::new(&ours, Rekey::default(), bytes, part)?, bench.plan.micro);
     let [parse, build, whole] = [micro(PARTS[0])?, micro(PARTS[1])?, micro(PARTS[2])?];
-    let cipher = Micro::new(Aead::new(&AES_256_GCM, bytes, aead::Part::Round)?, bench.plan.micro)?;
-    let Contest { series: [parse, build, whole, cipher], control } =
-        hold(bench, [&parse, &build, &whole, &cipher])?;
+    let contest = hold(bench, [&parse, &build, &whole])?;
     let names = [
         "opened, parsed and put into the receiver's memory",
         "built and sealed",
         "built, sealed, opened, parsed and put into the receiver's memory",
     ];
-    for ((id, name), series) in ids.into_iter().zip(names).zip([&parse, &build, &whole]) {
+    for ((id, name), series) in ids.into_iter().zip(names).zip(&contest.series) {
         let name = format!("a tensor of {bytes} B {name}, one record, one core");
         let note = "AES-256-GCM through two whole connections in one thread, without a carrier; the bound on the age of \
                     a key (H6) is checked in every open";
-        report(bench, (id, &name, None, note), series, &control);
+        report(bench, (id, &name, None, note), series, &contest.control);
     }
-    if bytes == FULL {
-        let name = format!("a tensor of {bytes} B from memory to memory as above, beside its cipher alone");
-        let caption = Caption::reported(cipher_id, Suite::Frame.word(), name, Unit::Nanoseconds, "");
-        let limits = vec![(Subject::Ratio, CIPHER_LIMIT)];
-        let caption = Caption { peer: Some(CIPHER.to_owned()), limits, ..caption };
-        bench.row(caption.row(&whole, Some(&cipher), &control));
+    Ok(())
+}
+
+fn beside_cipher(bench: &mut Bench<'_>) -> Ran {
+    let id = RowId::new("W7", FULL).beside("cipher");
+    if !bench.wants_any([&id]) {
+        return Ok(());
     }
+    bench.measuring(&id);
+    let world = Arc::new(World::new(false)?);
+    let ours = Ours::new(&world, Ciphers::new(KeyExchange::Hybrid, Cipher::Aes256Gcm))?;
+    let whole = Micro::new(Packets::new(&ours, Rekey::default(), FULL, Part::Whole)?, bench.plan.micro)?;
+    let cipher = Micro::new(Aead::new(&AES_256_GCM, FULL, aead::Part::Round)?, bench.plan.micro)?;
+    let Contest { series: [whole, cipher], control } = hold(bench, [&whole, &cipher])?;
+    let name = format!("a tensor of {FULL} B in one record from memory to memory, beside its cipher alone");
+    let caption = Caption::reported(id, Suite::Frame.word(), name, Unit::Nanoseconds, "");
+    let limits = vec![(Subject::Ratio, CIPHER_LIMIT)];
+    let caption = Caption { peer: Some(CIPHER.to_owned()), limits, ..caption };
+    bench.row(caption.row(&whole, Some(&cipher), &control));
     Ok(())
 }
 

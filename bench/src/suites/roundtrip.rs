@@ -18,7 +18,7 @@ use crate::row::{Better, RowId, Unit};
 use crate::samples::Block;
 use crate::world::World;
 
-/// Bytes of a message, and how many microseconds sealing may add to its round trip.
+/// Bytes of a message.
 const CASES: [usize; 3] = [1_536, 4_096, 393_216];
 
 pub(super) fn run(bench: &mut Bench<'_>) -> Ran {

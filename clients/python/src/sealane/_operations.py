@@ -211,7 +211,7 @@ def _grow(core: Core, lane: SendingLane, size: int) -> None:
         # Idle segments, of other lanes or too small for this tensor, may stand in its way.
         core.give_back_idle()
     lent = arena.lent_sizes()
-    kept, limit = sum(lent), put_limit(most, max(needed, *lent, 0))
+    kept, limit = sum(lent), put_limit(most, max([needed, *lent]))
     if kept + needed > limit and not lane.untaken:
         # Nobody but this application can change that.
         raise Refused(
