@@ -37,6 +37,7 @@ pub mod row;
 mod samples;
 pub mod sampling;
 pub mod statistics;
+mod steady;
 pub mod stranger;
 mod suites;
 mod wire;

@@ -2,6 +2,7 @@
 //! must come next.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 
@@ -47,6 +48,8 @@ pub(crate) struct Inbox {
     memory: Vec<u8>,
     /// The message that comes next.
     next: u64,
+    /// Where the number of messages is told of as they come.
+    counter: Option<Arc<AtomicU64>>,
     /// Compare every byte, not only probes.
     thorough: bool,
     wrong: Option<String>,
@@ -55,11 +58,16 @@ pub(crate) struct Inbox {
 impl Inbox {
     pub(crate) fn new(payloads: Payloads) -> Self {
         let memory = vec![0; payloads.length() * PAYLOADS];
-        Self { payloads, memory, next: 0, thorough: true, wrong: None }
+        Self { payloads, memory, next: 0, counter: None, thorough: true, wrong: None }
     }
 
     pub(crate) const fn be_thorough(&mut self, thorough: bool) {
         self.thorough = thorough;
+    }
+
+    /// Tells of every further message there.
+    pub(crate) fn count_into(&mut self, counter: Arc<AtomicU64>) {
+        self.counter = Some(counter);
     }
 
     /// How many messages have come.
@@ -115,6 +123,9 @@ impl Inbox {
     fn note(&mut self, wrong: Option<&'static str>) {
         let number = self.next;
         self.next += 1;
+        if let Some(counter) = &self.counter {
+            counter.store(self.next, Ordering::Relaxed);
+        }
         if let Some(wrong) = wrong {
             self.report(|| format!("message {number}: {wrong}"));
         }

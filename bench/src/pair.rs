@@ -1,10 +1,13 @@
 //! Both ends of a contender, wherever the accepting one is.
 
-use anyhow::{Context as _, Result};
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result, bail};
 
 use crate::carrier::{Path, Plug};
 use crate::message::Payloads;
 use crate::remote::{self, Remote, Server};
+use crate::steady::SteadyFlow;
 use crate::wire::{Done, End, Order, Side, Start};
 
 /// Both ends of a contender.
@@ -77,10 +80,50 @@ impl Pair {
         Ok(Done { wrong: asked.wrong.clone().or(echoed.wrong), ..asked })
     }
 
+    /// Lets messages flow one way from now on. Both ends have to be here.
+    pub(crate) fn flow(self) -> Result<FlowingPair> {
+        let Accepter::Here(accepter) = self.accepter else { bail!("the other end is elsewhere") };
+        let flow = Arc::new(SteadyFlow::new(self.next));
+        accepter.receive(Arc::clone(&flow));
+        self.dialler.send(Arc::clone(&flow), self.next);
+        Ok(FlowingPair { dialler: self.dialler, accepter, flow })
+    }
+
     const fn advance(&mut self, count: u64) -> u64 {
         let first = self.next;
         self.next += count;
         first
+    }
+}
+
+/// A pair over which messages flow without an end.
+#[derive(Debug)]
+pub(crate) struct FlowingPair {
+    dialler: End,
+    accepter: End,
+    flow: Arc<SteadyFlow>,
+}
+
+impl FlowingPair {
+    /// Messages in the receiver's memory so far.
+    pub(crate) fn arrived(&self) -> Result<u64> {
+        self.dialler.is_at_work().context("the sending end")?;
+        self.accepter.is_at_work().context("the receiving end")?;
+        Ok(self.flow.arrived())
+    }
+
+    /// Breaks it off; yields what was wrong with it.
+    pub(crate) fn end(self) -> Result<Option<String>> {
+        self.flow.stop();
+        self.dialler.done()?;
+        Ok(self.accepter.done()?.wrong)
+    }
+}
+
+impl Drop for FlowingPair {
+    /// Threads of ends that nobody stops would never end.
+    fn drop(&mut self) {
+        self.flow.stop();
     }
 }
 

@@ -3,7 +3,8 @@
 //! Each end has a thread and a single-threaded runtime of its own, as the two sidecars of a connection have: nothing
 //! moves between cores because a scheduler felt like it, and all contenders are treated alike.
 
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
@@ -13,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::carrier::{Carrier, Plug};
 use crate::message::{Inbox, Payloads};
+use crate::steady::SteadyFlow;
 
 /// One end of a connection that carries messages.
 pub(crate) trait Wire {
@@ -82,6 +84,20 @@ pub(crate) enum Order {
     Echo { count: u64, thorough: bool },
 }
 
+/// What an end of this process can be told.
+#[derive(Debug)]
+enum Task {
+    Order(Order),
+    /// Messages from number `first` on until the flow is over.
+    Send {
+        flow: Arc<SteadyFlow>,
+        first: u64,
+    },
+    Receive {
+        flow: Arc<SteadyFlow>,
+    },
+}
+
 /// How an order went.
 #[derive(Debug)]
 pub(crate) struct Done {
@@ -95,14 +111,14 @@ pub(crate) struct Done {
 /// A thread with one end.
 #[derive(Debug)]
 pub(crate) struct End {
-    orders: Option<Sender<Order>>,
+    tasks: Option<Sender<Task>>,
     done: Receiver<Result<Done>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl End {
     pub(crate) fn start<S: Start>(starter: S, plug: Plug, side: Side, payloads: Payloads) -> Result<Self> {
-        let (orders, incoming) = mpsc::channel();
+        let (tasks, incoming) = mpsc::channel();
         let (outgoing, done) = mpsc::channel();
         let work = move || {
             let mut runtime = if S::BACKGROUND {
@@ -120,13 +136,35 @@ impl End {
             }
         };
         let thread = std::thread::Builder::new().name(format!("{side:?}")).spawn(work)?;
-        Ok(Self { orders: Some(orders), done, thread: Some(thread) })
+        Ok(Self { tasks: Some(tasks), done, thread: Some(thread) })
     }
 
     pub(crate) fn order(&self, order: Order) {
-        if let Some(orders) = &self.orders {
+        self.tell(Task::Order(order));
+    }
+
+    /// Sends messages from number `first` on until the flow is over.
+    pub(crate) fn send(&self, flow: Arc<SteadyFlow>, first: u64) {
+        self.tell(Task::Send { flow, first });
+    }
+
+    pub(crate) fn receive(&self, flow: Arc<SteadyFlow>) {
+        self.tell(Task::Receive { flow });
+    }
+
+    fn tell(&self, task: Task) {
+        if let Some(tasks) = &self.tasks {
             // An end that is gone has left its reason in `done`.
-            let _ = orders.send(order);
+            let _ = tasks.send(task);
+        }
+    }
+
+    /// Fails where the end is done although nobody stopped it.
+    pub(crate) fn is_at_work(&self) -> Result<()> {
+        match self.done.try_recv() {
+            Err(TryRecvError::Empty) => Ok(()),
+            Ok(Err(error)) => Err(error),
+            Ok(Ok(_)) | Err(TryRecvError::Disconnected) => Err(anyhow!("an end stopped without a reason")),
         }
     }
 
@@ -137,7 +175,7 @@ impl End {
 
 impl Drop for End {
     fn drop(&mut self) {
-        self.orders = None;
+        self.tasks = None;
         if let Some(thread) = self.thread.take() {
             // A panic has been printed already.
             let _ = thread.join();
@@ -145,14 +183,14 @@ impl Drop for End {
     }
 }
 
-/// Opens the end and follows orders until there are no more. Orders are awaited by blocking: the runtime has nothing
-/// else to do then.
+/// Opens the end and does its tasks until there are no more. Tasks are awaited by blocking: the runtime has nothing else to do
+/// then.
 async fn serve<S: Start>(
     starter: &S,
     plug: Plug,
     side: Side,
     payloads: Payloads,
-    orders: &Receiver<Order>,
+    tasks: &Receiver<Task>,
     done: &Sender<Result<Done>>,
 ) -> Result<()> {
     let began = Instant::now();
@@ -160,9 +198,19 @@ async fn serve<S: Start>(
     let mut inbox = Inbox::new(payloads.clone());
     let opened = Done { began, ended: Instant::now(), latencies: Vec::new(), wrong: None };
     done.send(Ok(opened))?;
-    for order in orders {
+    for task in tasks {
         let began = Instant::now();
-        let latencies = follow(&mut wire, order, &payloads, &mut inbox).await?;
+        let latencies = match task {
+            Task::Order(order) => follow(&mut wire, order, &payloads, &mut inbox).await?,
+            Task::Send { flow, first } => {
+                flow.put(&mut wire, &payloads, first).await?;
+                Vec::new()
+            }
+            Task::Receive { flow } => {
+                flow.take(&mut wire, &mut inbox).await?;
+                Vec::new()
+            }
+        };
         let ended = Instant::now();
         done.send(Ok(Done { began, ended, latencies, wrong: inbox.take_wrong() }))?;
     }
