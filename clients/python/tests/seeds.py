@@ -6,13 +6,13 @@ import os
 import random
 from typing import Any
 
+import numpy.random
+
 SEED = int(os.environ.get("SEALANE_SEED", "1"))
 
 
 def generator(*parts: int) -> Any:
     """numpy's generator for this seed and what tells one use of it from another."""
-    import numpy
-
     return numpy.random.default_rng([SEED, *parts])
 
 

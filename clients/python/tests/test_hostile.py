@@ -39,7 +39,7 @@ class Raw:
         while True:
             packet = self.link.receive()
             if packet is None:
-                assert self.link.wait(SECONDS)
+                assert self.link.wait(SECONDS, self.link.poller)
             elif not (isinstance(packet.message, _wire.NoSegment) and packet.message.lane == 0):
                 return packet.message
 

@@ -253,6 +253,31 @@ def test_a_forked_process_cannot_use_the_door(pair: Pair, shared: Loopback, sess
     sender.flush(timeout=SECONDS)
 
 
+class Curious:
+    """What is put, and does not want to be looked at."""
+
+    def __array__(self, *_: object, **__: object) -> numpy.ndarray:
+        raise RuntimeError("looked at")
+
+
+def test_a_forked_process_is_refused_before_its_tensor_is_looked_at(pair: Pair) -> None:
+    """To look may import a module, and the thread of the parent that holds the lock of that is not in the child."""
+    sender, _ = pair
+    child = os.fork()
+    if child == 0:
+        outcome = 1
+        try:
+            for put in (lambda: sender.put(Curious()), lambda: sender.put_many([Curious(), Curious()])):
+                with pytest.raises(sealane.Closed, match="fork"):
+                    put()
+            outcome = 0
+        finally:
+            os._exit(outcome)
+    assert os.waitpid(child, 0)[1] == 0
+    with pytest.raises(RuntimeError, match="looked at"):
+        sender.put(Curious(), timeout=SECONDS)
+
+
 def test_a_client_that_dies_is_an_interruption(shared: Loopback, session: str) -> None:
     with shared.connect() as taking:
         receiver = taking.receiver(session, timeout=SECONDS)

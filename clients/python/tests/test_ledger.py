@@ -18,6 +18,7 @@ from opcodes import Signal
 
 import sealane
 import sealane.aio
+from sealane import _core
 
 ROUNDS = 150
 
@@ -80,6 +81,32 @@ def test_threads_timeouts_and_forks(own: Loopback, session: str) -> None:
             thread.start()
         while any(thread.is_alive() for thread in threads):
             fork_and_meddle(door, sender)
+        sender.close(timeout=SECONDS)
+        taking.join()
+    ledger.check()
+
+
+def test_readers_whose_time_is_over_disturb_nobody(
+    own: Loopback, session: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a machine that stands still for a second, a thread that reads for the others counts as gone, and comes back."""
+    monkeypatch.setattr(_core, "READING_SECONDS", 0.0)
+    ledger = Ledger(5)
+    with own.connect() as taking_door, own.connect() as door:
+        taking = Taking(taking_door, session, ledger)
+        sender = door.sender(session, timeout=SECONDS)
+
+        def put() -> None:
+            for _ in range(ROUNDS):
+                number, array = ledger.next()
+                sender.put(array, str(number), timeout=SECONDS)
+                ledger.promise(number)
+
+        threads = [threading.Thread(target=put) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
         sender.close(timeout=SECONDS)
         taking.join()
     ledger.check()

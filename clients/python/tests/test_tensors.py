@@ -2,7 +2,10 @@
 
 import importlib
 import importlib.util
+import os
+import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -16,6 +19,7 @@ import sealane
 from sealane import _dtypes
 
 Pair = tuple[sealane.Sender, sealane.Receiver]
+SOURCES = Path(sealane.__file__).parent.parent
 NUMPY = [dtype.name for dtype in _dtypes.DTYPES]
 
 
@@ -90,6 +94,20 @@ def test_a_memoryview_is_what_numpy_reads_it_as(pair: Pair) -> None:
 
 def test_a_masked_array_without_masked_elements_is_an_array(pair: Pair) -> None:
     numpy.testing.assert_array_equal(through(pair, numpy.ma.array([1, 2])).numpy(), [1, 2])
+
+
+def test_an_array_is_put_without_the_module_of_masked_arrays() -> None:
+    """Its import takes as long as hundreds of puts, and a thread that forks meanwhile gives its child a held lock."""
+    program = """
+import sys
+import numpy
+from sealane import _arrays
+before = set(sys.modules)
+_arrays.source(numpy.zeros(3))
+late = set(sys.modules) - before
+assert not late, late
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, env={**os.environ, "PYTHONPATH": str(SOURCES)})
 
 
 def test_a_hundred_megabytes(pair: Pair) -> None:

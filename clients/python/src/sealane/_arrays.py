@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any, Callable, NamedTuple, Optional
 
@@ -50,7 +51,7 @@ def _numpy(value: Any) -> Source:
         raise TypeError(
             f"{type(value).__name__} cannot be put without numpy; install it, or put a torch tensor"
         ) from None
-    if isinstance(value, numpy.ma.MaskedArray) and numpy.ma.is_masked(value):
+    if _is_masked(value):
         raise TypeError("a tensor has no mask: put array.filled(value), or array.data and array.mask")
     array = numpy.asarray(value)
     dtype = _dtypes.of_array(array.dtype)
@@ -63,6 +64,12 @@ def _numpy(value: Any) -> Source:
     in_order = array.flags.c_contiguous and array.dtype == native
     address = (lambda: int(array.__array_interface__["data"][0])) if in_order else None
     return Source(dtype, array.shape, array.nbytes, address, copy)
+
+
+def _is_masked(value: Any) -> bool:
+    """Without an import: who has a masked array has imported `numpy.ma`, which numpy leaves to its users."""
+    masked = getattr(sys.modules.get("numpy.ma"), "MaskedArray", None)
+    return masked is not None and isinstance(value, masked) and bool(sys.modules["numpy.ma"].is_masked(value))
 
 
 def _is_bytes(view: memoryview) -> bool:

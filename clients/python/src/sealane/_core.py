@@ -238,26 +238,30 @@ class Core:
             if link is not None:
                 self.tell()
                 if self._reading:
-                    link.forget_waiting()
-                self._reading = now + READING_SECONDS
+                    # Whose time is over may still be at the old one, or on its way there.
+                    link.renew_poller()
+                poller, until = link.poller, now + READING_SECONDS
+                self._reading = until
         if link is None:
             self._sleep_until_news(seconds)
             return
         try:
-            link.wait(seconds)
+            link.wait(seconds, poller)
         except BaseException:
             with self.lock:
-                self._end_reading()
+                self._end_reading(until)
             raise
         with self.lock:
-            self._end_reading()
+            self._end_reading(until)
             # One packet: what it brought may be what was waited for, and to look for another costs as much as it.
             self.drain(1)
 
-    def _end_reading(self) -> None:
-        """Another thread has to read now, whether or not there was news."""
-        self._reading = 0.0
-        self.notify()
+    def _end_reading(self, until: float) -> None:
+        """Another thread has to read now, whether or not there was news, unless one took this thread's place when its
+        time was over."""
+        if self._reading == until:
+            self._reading = 0.0
+            self.notify()
 
     def _sleep_until_news(self, seconds: float) -> None:
         sleeper = _Sleeper()

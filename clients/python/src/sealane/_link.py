@@ -77,7 +77,7 @@ class Link:
         self._flushing = threading.Lock()
         #: Packets as `recvmsg` gives them.
         self.inbox: deque[tuple[bytes, Any, int, Any]] = deque()
-        self.forget_waiting()
+        self.renew_poller()
         self.welcome: _wire.Welcome
         _links.add(self)
 
@@ -113,7 +113,7 @@ class Link:
         while True:
             packet = self.receive()
             if packet is None:
-                if not self.wait(deadline - time.monotonic()):
+                if not self.wait(deadline - time.monotonic(), self.poller):
                     raise LinkLost
                 continue
             message = packet.message
@@ -127,14 +127,14 @@ class Link:
     def fileno(self) -> int:
         return self.connection.fileno()
 
-    def forget_waiting(self) -> None:
-        """Whoever waits does not count any more."""
-        self._readable = select.poll()
-        self._readable.register(self.connection, select.POLLIN)
+    def renew_poller(self) -> None:
+        """Whoever still waits keeps the poller that it has, which no other thread may use."""
+        self.poller = select.poll()
+        self.poller.register(self.connection, select.POLLIN)
 
-    def wait(self, seconds: float) -> bool:
-        """Waits for a packet; an error on the socket counts. One thread at a time."""
-        return not self.alive or bool(self._readable.poll(max(0.0, seconds) * 1000))
+    def wait(self, seconds: float, poller: select.poll) -> bool:
+        """Waits for a packet; an error on the socket counts. One thread at a time with each poller."""
+        return not self.alive or bool(poller.poll(max(0.0, seconds) * 1000))
 
     def send(self, packet: bytes) -> None:
         """Sends one packet. The sidecar always reads, so waiting is short; `LinkLost` when it does not."""

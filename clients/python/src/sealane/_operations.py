@@ -482,6 +482,8 @@ def check_session(session: str) -> str:
 
 def describe_one(core: Core, value: Any, name: str) -> Described:
     """Checks what is put before anything of it is sent."""
+    # First: to look at a value may import a module, and in a forked child that waits for ever for a thread it lacks.
+    core.check_usable()
     source = _arrays.source(value)
     _check_rank(core, source)
     return source, check_name(name)
@@ -489,6 +491,7 @@ def describe_one(core: Core, value: Any, name: str) -> Described:
 
 def describe(core: Core, lane: SendingLane, values: Sequence[Any], names: Optional[Sequence[bytes]]) -> list[Described]:
     """As `describe_one`, and makes runs where nothing speaks against that."""
+    core.check_usable()
     # What lies in lent memory already is put from where it lies.
     alone = len(values) == 1 or lane.shared_out or bool(lane.arena.lent)
     described = list((_runs.describe if alone else _runs.describe_runs)(values, names))
