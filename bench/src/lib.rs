@@ -14,6 +14,7 @@ pub mod build;
 mod carrier;
 pub mod command;
 pub mod contest;
+mod cores;
 mod ends;
 mod fleet;
 pub mod held;

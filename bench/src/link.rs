@@ -5,7 +5,7 @@
 //! not come is loss, and is told.
 
 mod burst;
-mod cores;
+mod done;
 mod echo;
 mod flow;
 mod udp;
@@ -14,7 +14,6 @@ mod xdp;
 use anyhow::Result;
 
 pub(crate) use burst::{Burst, burst};
-pub(crate) use cores::Cores;
 pub(crate) use echo::{Waiting, echo};
 pub(crate) use flow::{BATCH, Flow};
 pub(crate) use udp::Udp;

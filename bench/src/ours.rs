@@ -2,12 +2,14 @@
 //! full or there is nothing more to add, records are opened where they were read, and tensors go straight to the
 //! application's memory.
 
+mod buffers;
 mod clock;
 mod datagrams;
 mod direct;
 mod line;
 mod mover;
 mod party;
+mod replay;
 mod resumed;
 mod tensors;
 
@@ -30,6 +32,7 @@ use mover::{Mover, Stream};
 use party::Party;
 use tensors::Tensors;
 
+pub(crate) use buffers::OverBuffers;
 pub(crate) use datagrams::{OverUdp, OverXdp};
 pub(crate) use direct::{Carry, Direct, Memory, drain};
 pub(crate) use resumed::Resumed;

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use crate::contest::{Contender, Sample};
+use crate::contest::{Contender, Sample, Series};
+use crate::cores::process_time;
 use crate::pair::Pair;
 
 /// Messages of a first, thorough burst or block: every place of the inbox twice.
@@ -20,6 +21,8 @@ pub(crate) struct Burst {
     count: u64,
     /// What the first burst, of which every byte was compared, showed.
     wrong: RefCell<Option<String>>,
+    /// Nanoseconds of all cores that this process used for a byte, of every burst so far.
+    processor: RefCell<Vec<f64>>,
 }
 
 impl Burst {
@@ -35,16 +38,26 @@ impl Burst {
             }
             count *= 4;
         }
-        Ok(Self { pair: RefCell::new(pair), bytes, count, wrong: RefCell::new(wrong) })
+        let (pair, wrong) = (RefCell::new(pair), RefCell::new(wrong));
+        Ok(Self { pair, bytes, count, wrong, processor: RefCell::default() })
     }
 
     pub(crate) fn contender(&self) -> Contender<'_> {
         Box::new(|| {
+            let before = process_time()?;
             let done = self.pair.borrow_mut().burst(self.count, false)?;
+            let used = process_time()?.saturating_sub(before).as_secs_f64();
+            self.processor.borrow_mut().push(used / gigabytes(self.bytes, self.count));
             let seconds = done.ended.duration_since(done.began).as_secs_f64();
             let wrong = self.wrong.borrow_mut().take().or(done.wrong);
             Ok(Sample { value: gigabytes(self.bytes, self.count) / seconds, latencies: Vec::new(), wrong })
         })
+    }
+
+    /// What the last `rounds` bursts used of all cores, in nanoseconds for a byte. Both ends have to be in this process.
+    pub(crate) fn processor_series(&self, rounds: usize) -> Series {
+        let all = self.processor.take();
+        Series { values: all[all.len().saturating_sub(rounds)..].to_vec(), ..Series::default() }
     }
 }
 

@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 
 use super::End;
-use super::cores::{Cores, Done, processor_time};
+use super::done::Done;
 use super::flow::{BATCH, Flow};
+use crate::cores::{Cores, thread_time};
 
 /// What has not come by then, after everything was sent and nothing came, is lost.
 const QUIET: Duration = Duration::from_millis(5);
@@ -42,7 +43,7 @@ pub(crate) fn burst<E: End>(
     let sent_all = &AtomicBool::new(false);
     let send = || {
         let _done = Done(sent_all);
-        let (used, began) = (processor_time()?, Instant::now());
+        let (used, began) = (thread_time()?, Instant::now());
         while began.elapsed() < length {
             let mut packets = outgoing.next(BATCH);
             while !packets.is_empty() {
@@ -51,10 +52,10 @@ pub(crate) fn burst<E: End>(
                 ensure!(left > 0 || began.elapsed() < length + STUCK, "packets do not leave");
             }
         }
-        Ok((began, outgoing.count(), processor_time()? - used))
+        Ok((began, outgoing.count(), thread_time()? - used))
     };
     let receive = || {
-        let used = processor_time()?;
+        let used = thread_time()?;
         let (mut last, mut quiet) = (None, None);
         loop {
             if receiver.receive(BATCH, |packet| incoming.take(packet))? > 0 {
@@ -68,7 +69,7 @@ pub(crate) fn burst<E: End>(
                 spin_loop();
             }
         }
-        Ok((last, processor_time()?.saturating_sub(used + QUIET)))
+        Ok((last, thread_time()?.saturating_sub(used + QUIET)))
     };
     let ((began, sent, sending), (last, receiving)) = cores.run(send, receive)?;
     let last = last.with_context(|| format!("of {} packets none arrived", sent - first))?;

@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail, ensure};
 
 use super::End;
-use super::cores::{Cores, Done};
+use super::done::Done;
 use super::flow::Flow;
+use crate::cores::Cores;
 
 /// An answer that has not come by then is lost, and nobody sends again.
 const PATIENCE: Duration = Duration::from_secs(2);

@@ -1,6 +1,7 @@
 //! W18–W30, P1–P3: the primitives under everything else, through the same calls as the product's.
 
 pub(in crate::suites) mod aead;
+mod hash;
 mod keys;
 mod noise;
 
@@ -12,7 +13,7 @@ use sealane_protocol::record::Rekey;
 use sealane_types::Cipher;
 
 use crate::bench::{Bench, Ran};
-use crate::contest::{Caption, Contest, Series};
+use crate::contest::{Caption, Contest, Series, hold_all};
 use crate::micro::{Micro, Operation};
 use crate::ours::Ours;
 use crate::packets::{Packets, Part};
@@ -26,6 +27,9 @@ use noise::{Agreement, Between, Opening};
 const CASES: [usize; 5] = [64, 1_024, 4_096, 16_384, 65_536];
 /// The same for the published targets.
 const TARGETS: [usize; 3] = [1_024, 65_536, 1_048_576];
+/// Bytes that are hashed, for the published figures and for the published targets.
+const HASHED: [usize; 5] = [64, 1_024, 4_096, 16_384, 65_536];
+const HASH_TARGETS: [usize; 3] = [1_024, 65_536, 1_048_576];
 /// The row of sealing, opening, and both, at several lengths, and the same with the other cipher.
 const AEAD: &str = "W18-W22";
 const AEAD_CHACHA: &str = "W18-W22-chacha";
@@ -38,6 +42,8 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Ran {
         aead(bench, (AEAD_CHACHA, &CHACHA20_POLY1305, "ChaCha20-Poly1305"), bytes)?;
     }
     targets(bench)?;
+    hashes(bench, "W25", HASHED)?;
+    hashes(bench, "P1", HASH_TARGETS)?;
     keys(bench)?;
     handshakes(bench)?;
     update(bench)
@@ -75,6 +81,24 @@ fn targets(bench: &mut Bench<'_>) -> Ran {
     for ((id, bytes), series) in ids.into_iter().zip(TARGETS).zip(&contest.series) {
         let name = format!("{bytes} B sealed in place, AES-256-GCM");
         report(bench, (id, &name, Unit::Nanoseconds, ""), series, &contest.control);
+    }
+    Ok(())
+}
+
+fn hashes<const CASES: usize>(bench: &mut Bench<'_>, row: &str, cases: [usize; CASES]) -> Ran {
+    let ids = cases.map(|bytes| RowId::new(row, bytes));
+    if !bench.wants_any(&ids) {
+        return Ok(());
+    }
+    bench.measuring(&ids[0]);
+    let micros = cases.map(|bytes| Micro::new(hash::Blake3::new(bytes), bench.plan.micro));
+    let micros = micros.into_iter().collect::<anyhow::Result<Vec<_>>>()?;
+    let contenders = micros.iter().map(Micro::contender).collect();
+    let (series, control) = hold_all(bench.plan.warmups, bench.plan.rounds, contenders)?;
+    for ((id, bytes), series) in ids.into_iter().zip(cases).zip(&series) {
+        let name = format!("BLAKE3 of {bytes} B in one thread");
+        let note = "the crate `blake3` by itself: the product hashes with SHA-256 so far";
+        report(bench, (id, &name, Unit::Nanoseconds, note), series, &control);
     }
     Ok(())
 }

@@ -1,7 +1,8 @@
-//! W1–W7, H1: what the record layer costs a packet on one core, with its cipher in it.
+//! W1–W7, W38, H1, H6: what the record layer costs a packet on one core, with its cipher in it.
 
 use std::sync::Arc;
 
+use anyhow::Result;
 use aws_lc_rs::aead::AES_256_GCM;
 use sealane_protocol::handshake::{KeyExchange, Suite as Ciphers};
 use sealane_protocol::record::Rekey;
@@ -26,6 +27,8 @@ const CIPHER_LIMIT: f64 = 0.71;
 const CIPHER: &str = "AES-256-GCM alone, sealed and opened in place";
 /// Nanoseconds that the keys of the next window may take: the published target.
 const WINDOW_LIMIT: f64 = 200_000.0;
+/// How many gaps an end knows of to which a datagram comes again: none, and nearly as many as it keeps in mind.
+const GAPS: [u64; 2] = [0, 60];
 const PARTS: [Part; 3] = [Part::Parse, Part::Build, Part::Whole];
 
 pub(super) fn run(bench: &mut Bench<'_>) -> Ran {
@@ -33,7 +36,12 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Ran {
         packets(bench, bytes)?;
     }
     beside_cipher(bench)?;
+    replays(bench)?;
     window(bench)
+}
+
+fn ours() -> Result<Ours> {
+    Ours::new(&Arc::new(World::new(false)?), Ciphers::new(KeyExchange::Hybrid, Cipher::Aes256Gcm))
 }
 
 fn packets(bench: &mut Bench<'_>, bytes: usize) -> Ran {
@@ -44,8 +52,7 @@ fn packets(bench: &mut Bench<'_>, bytes: usize) -> Ran {
         return Ok(());
     }
     bench.measuring(&ids[0]);
-    let world = Arc::new(World::new(false)?);
-    let ours = Ours::new(&world, Ciphers::new(KeyExchange::Hybrid, Cipher::Aes256Gcm))?;
+    let ours = ours()?;
     let micro = |part| Micro::new(Packets::new(&ours, Rekey::default(), bytes, part)?, bench.plan.micro);
     let [parse, build, whole] = [micro(PARTS[0])?, micro(PARTS[1])?, micro(PARTS[2])?];
     let contest = hold(bench, [&parse, &build, &whole])?;
@@ -69,8 +76,7 @@ fn beside_cipher(bench: &mut Bench<'_>) -> Ran {
         return Ok(());
     }
     bench.measuring(&id);
-    let world = Arc::new(World::new(false)?);
-    let ours = Ours::new(&world, Ciphers::new(KeyExchange::Hybrid, Cipher::Aes256Gcm))?;
+    let ours = ours()?;
     let whole = Micro::new(Packets::new(&ours, Rekey::default(), FULL, Part::Whole)?, bench.plan.micro)?;
     let cipher = Micro::new(Aead::new(&AES_256_GCM, FULL, aead::Part::Round)?, bench.plan.micro)?;
     let Contest { series: [whole, cipher], control } = hold(bench, [&whole, &cipher])?;
@@ -79,6 +85,24 @@ fn beside_cipher(bench: &mut Bench<'_>) -> Ran {
     let limits = vec![(Subject::Ratio, CIPHER_LIMIT)];
     let caption = Caption { peer: Some(CIPHER.to_owned()), limits, ..caption };
     bench.row(caption.row(&whole, Some(&cipher), &control));
+    Ok(())
+}
+
+fn replays(bench: &mut Bench<'_>) -> Ran {
+    let ids = GAPS.map(|gaps| RowId::new("W38", format!("gaps-{gaps}")));
+    if !bench.wants_any(&ids) {
+        return Ok(());
+    }
+    bench.measuring(&ids[0]);
+    let ours = ours()?;
+    let [none, most] = GAPS.map(|gaps| Micro::new(ours.replay(gaps)?, bench.plan.micro));
+    let contest = hold(bench, [&none?, &most?])?;
+    let note =
+        "its header is unmasked and its number looked up; nothing is opened, and nothing is kept of it";
+    for ((id, gaps), series) in ids.into_iter().zip(GAPS).zip(&contest.series) {
+        let name = format!("a datagram that came before comes again, to an end that knows of {gaps} gaps");
+        report(bench, (id, &name, None, note), series, &contest.control);
+    }
     Ok(())
 }
 

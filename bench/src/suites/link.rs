@@ -12,7 +12,8 @@ use anyhow::Result;
 use sealane_xdp::Mode;
 
 use crate::bench::{Bench, Ran};
-use crate::link::{Cores, Xdp};
+use crate::cores::Cores;
+use crate::link::Xdp;
 use crate::programs::Route;
 use crate::row::Missing;
 

@@ -7,9 +7,9 @@ use sealane_types::Cipher;
 
 use crate::bench::{Bench, Ran};
 use crate::carrier::Path;
-use crate::contest::{Caption, Contest};
+use crate::contest::{Caption, Contest, Series};
 use crate::message::Payloads;
-use crate::ours::Ours;
+use crate::ours::{Ours, OverBuffers};
 use crate::pair::Pair;
 use crate::peer::plaintext::{self, Plaintext};
 use crate::peer::tls::{self, Tls, Writes};
@@ -17,13 +17,19 @@ use crate::peer::transport::{self, Transport};
 use crate::plan::Suite;
 use crate::row::{Better, RowId, Subject, Unit};
 use crate::samples::Burst;
+use crate::suites::floor::{self, floor};
 use crate::world::World;
 
 /// Bytes of a message, and how many times faster than the peer ours has to be in memory.
 const CASES: [(usize, f64); 4] = [(1_536, 9.0), (4_096, 7.0), (393_216, 5.0), (LARGEST, 3.5)];
 const LARGEST: usize = 1_048_576;
+/// Bytes of a message that is handed over, and how many times faster than the peer's over its own way in memory.
+const HANDED: [usize; 2] = [393_216, LARGEST];
+const HANDED_LIMIT: f64 = 5.5;
 /// How many times faster than TLS, with plain writes and behind a buffer, ours has to be with messages of [`LARGEST`].
 const TLS_LIMIT: f64 = 1.15;
+/// What share of the cores' time for messages of [`LARGEST`] has to be what is left without sealing, and the cipher.
+const FLOOR_LIMIT: f64 = 0.8;
 const RUSTLS: &str = "rustls 0.23, AES-256-GCM of aws-lc";
 
 pub(super) fn run(bench: &mut Bench<'_>) -> Ran {
@@ -33,6 +39,9 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Ran {
     for (bytes, limit) in CASES {
         memory(bench, (&aes, &chacha), bytes, limit)?;
         tcp(bench, &aes, bytes)?;
+    }
+    for bytes in HANDED {
+        handed(bench, &aes, bytes)?;
     }
     Ok(())
 }
@@ -67,10 +76,33 @@ fn memory(bench: &mut Bench<'_>, (aes, chacha): (&Ours, &Ours), bytes: usize, li
     Ok(())
 }
 
+fn handed(bench: &mut Bench<'_>, aes: &Ours, bytes: usize) -> Ran {
+    let id = RowId::new("C3-handed", bytes);
+    if !bench.wants_any([&id]) {
+        return Ok(());
+    }
+    bench.measuring(&id);
+    let (payloads, target) = (Payloads::new(bytes), bench.plan.sample);
+    let ours = Pair::connect(&OverBuffers(aes.clone()), Path::Handed, &payloads)?;
+    let theirs = Pair::connect(&Transport, Path::Memory, &payloads)?;
+    let (ours, theirs) = (Burst::new(ours, bytes, target)?, Burst::new(theirs, bytes, target)?);
+    let (warmups, rounds) = (bench.plan.warmups, bench.plan.rounds);
+    let contest = Contest::hold(warmups, rounds, [ours.contender(), theirs.contender()])?;
+    let [ours, theirs] = &contest.series;
+    let name = format!(
+        "{bytes} B one way in process, batches handed over as buffers, AES-256-GCM against its default"
+    );
+    let note = "another carrier than the peer's, which writes into a duplex in memory: it has no other";
+    let row = Caption { note: note.to_owned(), ..caption(id, name, transport::NAME, Some(HANDED_LIMIT)) };
+    bench.row(row.row(ours, Some(theirs), &contest.control));
+    Ok(())
+}
+
 fn tcp(bench: &mut Bench<'_>, aes: &Ours, bytes: usize) -> Ran {
     let id = RowId::new("C3-tcp", bytes);
     let beside = [plaintext::NAME, tls::NAME, tls::NAME_BUFFERED].map(|peer| id.beside(peer));
-    if !bench.wants_any(beside.iter().chain([&id])) {
+    let floor_id = RowId::new("C3-tcp-floor", bytes);
+    if !bench.wants_any(beside.iter().chain([&id, &floor_id])) {
         return Ok(());
     }
     bench.measuring(&id);
@@ -84,9 +116,12 @@ fn tcp(bench: &mut Bench<'_>, aes: &Ours, bytes: usize) -> Ran {
         Burst::new(Pair::connect(&plain, path, &payloads)?, bytes, target)?,
         Burst::new(Pair::connect(&buffered, path, &payloads)?, bytes, target)?,
     ];
-    let contenders = bursts.each_ref().map(Burst::contender);
-    let contest = Contest::hold(bench.plan.warmups, bench.plan.rounds, contenders)?;
-    let [ours, theirs, unsealed, plain, buffered] = &contest.series;
+    let cipher = floor::cipher(bench.plan.micro)?;
+    let [first, second, third, fourth, fifth] = bursts.each_ref().map(Burst::contender);
+    let contenders = [first, second, third, fourth, fifth, cipher.contender()];
+    let (warmups, rounds) = (bench.plan.warmups, bench.plan.rounds);
+    let contest = Contest::hold(warmups, rounds, contenders)?;
+    let [ours, theirs, unsealed, plain, buffered, records] = &contest.series;
     let [unsealed_id, plain_id, buffered_id] = beside;
     let tls_limit = (bytes == LARGEST).then_some(TLS_LIMIT);
     let rows = [
@@ -99,6 +134,22 @@ fn tcp(bench: &mut Bench<'_>, aes: &Ours, bytes: usize) -> Ran {
         let row = caption(id, format!("{bytes} B one way over TCP loopback, {what}"), peer, limit);
         bench.row(row.row(ours, Some(theirs), &contest.control));
     }
+    let [ours, unsealed] = [0, 2].map(|place| {
+        let wrong = contest.series[place].wrong.clone();
+        Series { wrong, ..bursts[place].processor_series(rounds) }
+    });
+    let row = Caption {
+        unit: Unit::NanosecondsPerByte,
+        better: Better::Lower,
+        note: "of both ends, which are in one process, with what the network does for them".to_owned(),
+        ..caption(
+            floor_id,
+            format!("{bytes} B one way over TCP loopback: time of all cores for a byte"),
+            "plaintext, and 64 KiB sealed and opened in place beside it",
+            (bytes == LARGEST).then_some(FLOOR_LIMIT),
+        )
+    };
+    bench.row(row.row(&ours, Some(&floor(&unsealed, records)), &contest.control));
     Ok(())
 }
 

@@ -4,25 +4,21 @@ use std::cell::RefCell;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use aws_lc_rs::aead::AES_256_GCM;
 
 use super::rivals::{Rival, lacks_library};
 use crate::bench::{Bench, Programs, Ran};
 use crate::contest::{Caption, Contender, Contest, Sample, Series, hold_all};
 use crate::ends::{Done, Ends};
-use crate::micro::Micro;
 use crate::plan::Suite;
 use crate::programs::{Material, Route, Sidecars, Task};
 use crate::row::{Better, Missing, RowId, Subject, Unit};
 use crate::statistics::median;
-use crate::suites::crypto::aead::{Aead, Part};
+use crate::suites::floor::{self, floor};
 
 /// Bytes of a tensor.
 const CASES: [usize; 2] = [1_048_576, 8_388_608];
 /// Messages of a first burst that is timed, to see how many make a sample.
 const FIRST: u64 = 8;
-/// Bytes of the records that the cipher alone seals and opens.
-const RECORD_BYTES: usize = 65_536;
 const SPEED: &str = "until the last tensor was taken and looked at; all processes share this machine's cores with the network";
 const PROCESSOR: &str = "all clients and what lies between them, in hundredths of a second per burst, and without what the network \
                          does by itself";
@@ -207,8 +203,8 @@ struct Held<'a> {
     lane: Measured,
     in_place: Option<Measured>,
     rivals: Vec<(Rival, Measured)>,
-    /// Nanoseconds that sealing and opening a byte take.
-    cipher: Series,
+    /// Of the cipher alone.
+    records: Series,
     control: Vec<f64>,
 }
 
@@ -230,12 +226,11 @@ impl<'a> Held<'a> {
         let ends =
             [Some(lane), in_place].into_iter().flatten().chain(field.present.iter().map(|(_, ends)| ends));
         let bursts: Vec<_> = ends.map(|ends| Burst::new(ends, bytes, target)).collect::<Result<_>>()?;
-        let cipher = Micro::new(Aead::new(&AES_256_GCM, RECORD_BYTES, Part::Round)?, bench.plan.micro)?;
+        let cipher = floor::cipher(bench.plan.micro)?;
         let mut contenders: Vec<_> = bursts.iter().map(Burst::contender).collect();
         contenders.push(cipher.contender());
         let (mut series, control) = hold_all(warmups, rounds, contenders)?;
-        let mut cipher = series.pop().context("a contender without a series")?;
-        cipher.values.iter_mut().for_each(|record| *record /= RECORD_BYTES as f64);
+        let records = series.pop().context("a contender without a series")?;
         let measured = series.into_iter().zip(&bursts);
         let mut measured = measured.map(|(speed, burst)| {
             let processor = Series { wrong: speed.wrong.clone(), ..burst.processor_series(rounds) };
@@ -244,7 +239,7 @@ impl<'a> Held<'a> {
         let lane = measured.next().context("a lane without a series")?;
         let in_place = in_place.and_then(|_| measured.next());
         let rivals = field.present.iter().map(|(rival, _)| *rival).zip(measured).collect();
-        Ok(Self { bytes, field, lane, in_place, rivals, cipher, control })
+        Ok(Self { bytes, field, lane, in_place, rivals, records, control })
     }
 
     fn row(&self, bench: &mut Bench<'_>, claim: Claim, path: &str) -> Ran {
@@ -264,7 +259,12 @@ impl<'a> Held<'a> {
                 (self.rival(best, Figure::Speed)?.clone(), best.title(), field.words(best))
             }
             Against::Floor => {
-                (self.floor()?, "plain TCP, and 64 KiB sealed and opened in place beside it", "")
+                let plain = self.rival(Rival::Tcp, Figure::Processor)?;
+                (
+                    floor(plain, &self.records),
+                    "plain TCP, and 64 KiB sealed and opened in place beside it",
+                    "",
+                )
             }
         };
         let (ours, unit, better, means) = match claim.figure {
@@ -308,14 +308,6 @@ impl<'a> Held<'a> {
         let sealed = self.rivals.iter().filter(|(rival, _)| Rival::SEALED_PYTHON.contains(rival));
         let middles = sealed.filter_map(|(rival, measured)| Some((*rival, median(&measured.speed.values)?)));
         middles.max_by(|(_, one), (_, other)| one.total_cmp(other)).map(|(rival, _)| rival)
-    }
-
-    /// What plain TCP and the cipher use, round by round.
-    fn floor(&self) -> Result<Series> {
-        let plain = self.rival(Rival::Tcp, Figure::Processor)?;
-        let values = plain.values.iter().zip(&self.cipher.values).map(|(tcp, cipher)| tcp + cipher).collect();
-        let wrong = plain.wrong.clone().or_else(|| self.cipher.wrong.clone());
-        Ok(Series { values, latencies: Vec::new(), wrong })
     }
 }
 

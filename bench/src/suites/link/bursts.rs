@@ -4,7 +4,8 @@ use std::cell::RefCell;
 use std::time::Duration;
 
 use crate::contest::{Contender, Sample, Series};
-use crate::link::{Burst, Cores, End, Flow, burst};
+use crate::cores::Cores;
+use crate::link::{Burst, End, Flow, burst};
 use crate::statistics::median;
 
 /// See the module's documentation.

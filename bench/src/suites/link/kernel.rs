@@ -3,7 +3,8 @@
 use super::bursts::Bursts;
 use crate::bench::{Bench, Ran};
 use crate::contest::{Caption, Contest};
-use crate::link::{BATCH, Burst, Cores, Udp};
+use crate::cores::Cores;
+use crate::link::{BATCH, Burst, Udp};
 use crate::plan::Suite;
 use crate::programs::{JUMBO_MTU, Route};
 use crate::row::{Better, Missing, RowId, Unit};

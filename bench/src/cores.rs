@@ -1,7 +1,6 @@
-//! Two threads, each on a core of its own.
+//! Threads on cores of their own, and what they used of them.
 
 use std::sync::Barrier;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -9,20 +8,34 @@ use anyhow::{Context as _, Result, bail};
 use nix::time::ClockId;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// Two different cores that this process may use.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Cores([usize; 2]);
+/// A core that this process may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Core(usize);
+
+impl Core {
+    /// Keeps the calling thread on this core from now on.
+    pub(crate) fn pin(self) -> Result<()> {
+        let Self(core) = self;
+        let mut cores = CpuSet::new();
+        cores.set(core);
+        sched_setaffinity(None, &cores).with_context(|| format!("taking core {core}"))
+    }
+}
+
+/// Two different cores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Cores(pub(crate) [Core; 2]);
 
 impl Cores {
     /// The first two. None where there is only one.
     pub(crate) fn two() -> Result<Option<Self>> {
         let allowed = sched_getaffinity(None).context("asking for cores")?;
-        let mut cores = (0..CpuSet::MAX_CPU).filter(|core| allowed.is_set(*core));
+        let mut cores = (0..CpuSet::MAX_CPU).filter(|core| allowed.is_set(*core)).map(Core);
         Ok(cores.next().zip(cores.next()).map(|(one, other)| Self([one, other])))
     }
 
-    /// Does both at the same time.
-    pub(super) fn run<A: Send, B: Send>(
+    /// Does both at the same time, each in a thread on a core of its own.
+    pub(crate) fn run<A: Send, B: Send>(
         self,
         one: impl FnOnce() -> Result<A> + Send,
         other: impl FnOnce() -> Result<B> + Send,
@@ -39,27 +52,21 @@ impl Cores {
     }
 }
 
-fn on<T>(core: usize, both: &Barrier, work: impl FnOnce() -> Result<T>) -> Result<T> {
-    let mut cores = CpuSet::new();
-    cores.set(core);
-    let pinned = sched_setaffinity(None, &cores);
+fn on<T>(core: Core, both: &Barrier, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    let pinned = core.pin();
     both.wait();
     // Also an end that is not where it should be does its work: the other one waits for it.
     let done = work();
-    pinned.with_context(|| format!("taking core {core}"))?;
+    pinned?;
     done
 }
 
-/// What this thread has used of a core, the kernel's work for it included.
-pub(super) fn processor_time() -> Result<Duration> {
+/// What the calling thread has used of a core, the kernel's work for it included.
+pub(crate) fn thread_time() -> Result<Duration> {
     Ok(ClockId::CLOCK_THREAD_CPUTIME_ID.now().context("reading a thread's clock")?.into())
 }
 
-/// Says that its end is done, also where that fails.
-pub(super) struct Done<'a>(pub(super) &'a AtomicBool);
-
-impl Drop for Done<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Release);
-    }
+/// The same of all threads of this process.
+pub(crate) fn process_time() -> Result<Duration> {
+    Ok(ClockId::CLOCK_PROCESS_CPUTIME_ID.now().context("reading a process's clock")?.into())
 }
