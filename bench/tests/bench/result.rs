@@ -60,10 +60,10 @@ fn a_result_is_left_and_opens_with_the_public_key() {
     let summary = opened(&path);
     assert!(summary.sound && summary.failures.is_empty());
     assert_eq!((summary.level.as_str(), summary.left_out), ("smoke", 0));
-    assert_eq!(summary.rows.len(), 11);
+    assert_eq!(summary.rows.len(), 13);
     assert!(summary.rows[0].verdict.is_some(), "rows with limits come first");
     assert!(summary.machine.cores > 0 && summary.build.starts_with(env!("CARGO_PKG_VERSION")));
-    assert_eq!(said(&output).lines().count(), 11, "a plain line for each row: {}", said(&output));
+    assert_eq!(said(&output).lines().count(), 13, "a plain line for each row: {}", said(&output));
     assert!(!said(&output).contains('\u{1b}'));
 }
 

@@ -68,8 +68,12 @@ def _numpy(value: Any) -> Source:
 
 def _is_masked(value: Any) -> bool:
     """Without an import: who has a masked array has imported `numpy.ma`, which numpy leaves to its users."""
-    masked = getattr(sys.modules.get("numpy.ma"), "MaskedArray", None)
-    return masked is not None and isinstance(value, masked) and bool(sys.modules["numpy.ma"].is_masked(value))
+    masked = sys.modules.get("numpy.ma")
+    try:
+        return masked is not None and isinstance(value, masked.MaskedArray) and bool(masked.is_masked(value))
+    except AttributeError:
+        # It is being imported by another thread, so that nobody has such an array yet.
+        return False
 
 
 def _is_bytes(view: memoryview) -> bool:
