@@ -46,37 +46,37 @@ pub(crate) struct Done {
 impl<'a> Ends<'a> {
     /// One puts tensors, the other takes them.
     pub(crate) fn lane(programs: &Programs, route: &Route, sidecars: &'a Sidecars) -> Result<Self> {
-        Self::through(programs, route, sidecars, ["put", "take"], &[Session::Measured])
+        Self::through(programs, route, sidecars, ("lane", ["put", "take"]), &[Session::Measured])
     }
 
     /// One puts what lies in the lane's memory already, in a session of its own.
     pub(crate) fn in_place(programs: &Programs, route: &Route, sidecars: &'a Sidecars) -> Result<Self> {
-        Self::through(programs, route, sidecars, ["empty", "take"], &[Session::InPlace])
+        Self::through(programs, route, sidecars, ("lane", ["empty", "take"]), &[Session::InPlace])
     }
 
     /// One puts a tensor and takes the answer, again and again.
     pub(crate) fn asking_lane(programs: &Programs, route: &Route, sidecars: &'a Sidecars) -> Result<Self> {
         let sessions = [Session::Asked, Session::Answered];
-        Self::through(programs, route, sidecars, ["ask", "echo"], &sessions)
+        Self::through(programs, route, sidecars, ("lane", ["ask", "echo"]), &sessions)
     }
 
     /// One opens a lane for every tensor, the other takes them all.
     pub(crate) fn streams(programs: &Programs, route: &Route, sidecars: &'a Sidecars) -> Result<Self> {
-        Self::through(programs, route, sidecars, ["streams", "take"], &[Session::Measured])
+        Self::through(programs, route, sidecars, ("lane", ["streams", "take"]), &[Session::Measured])
     }
 
     fn through(
         programs: &Programs,
         route: &Route,
         sidecars: &'a Sidecars,
-        [first, second]: [&str; 2],
+        (module, [first, second]): (&str, [&str; 2]),
         sessions: &[Session],
     ) -> Result<Self> {
         let [from, to] = &route.hosts;
         let names: Vec<_> = sessions.iter().map(|session| session.name()).collect();
         let start = |host, role, door: &Path| {
             let door = door.to_string_lossy();
-            Script::start(programs, host, &[&["lane", role, &*door], &names[..]].concat())
+            Script::start(programs, host, &[&[module, role, &*door], &names[..]].concat())
         };
         let mut second = start(to, second, &sidecars.receiver.door)?;
         let mut first = start(from, first, &sidecars.sender.door)?;
@@ -93,6 +93,17 @@ impl<'a> Ends<'a> {
     /// See [`Self::plain`].
     pub(crate) fn asking_plain(programs: &Programs, route: &Route) -> Result<Self> {
         Self::over_tcp(programs, route, ("tcp", ["ask", "echo"]), &[])
+    }
+
+    /// One runs the first half of a model, the other the rest.
+    pub(crate) fn inferring_lane(programs: &Programs, route: &Route, sidecars: &'a Sidecars) -> Result<Self> {
+        let sessions = [Session::Asked, Session::Answered];
+        Self::through(programs, route, sidecars, ("minilm", ["lane_ask", "lane_answer"]), &sessions)
+    }
+
+    /// See [`Self::inferring_lane`].
+    pub(crate) fn inferring_plain(programs: &Programs, route: &Route) -> Result<Self> {
+        Self::over_tcp(programs, route, ("minilm", ["tcp_ask", "tcp_answer"]), &[])
     }
 
     /// Over a connection that a Python library seals.

@@ -71,7 +71,7 @@ const TRANSPORT: &[Published] = &[
         "Sealing cost 82 to 87 % of the speed. The same crate runs beside us here; the ratio of our rows is of this run.",
         &["C3", "C3-chacha", "C3-handed", "C3-tcp", "C3-tcp-floor"],
     ),
-    of("C4", "overhead in an inference request", "0.25 % of a 100 ms request", "", &[]),
+    of("C4", "overhead in an inference request", "0.25 % of a 100 ms request", "", &["C4"]),
 ];
 
 const PROTOCOL: &[Published] = &[

@@ -47,7 +47,6 @@ pub(crate) fn run(suite: Suite, bench: &mut Bench<'_>) -> Ran {
 pub(crate) fn not_measured(selection: &Selection) -> Vec<Missing> {
     const NOT_BUILT: &str = "the product does not have it yet";
     let of_none = [
-        ("C4", "needs real inference beside the lane"),
         ("W8-W17", NOT_BUILT),
         ("W31-W36", NOT_BUILT),
         ("W39-W55", NOT_BUILT),

@@ -11,7 +11,8 @@ use aws_lc_rs::digest::{SHA256, digest};
 
 use crate::{cluster, process};
 
-/// The interpreter of a virtual environment with exactly the packages of `requirements`, a file of the tree.
+/// The interpreter of a virtual environment with exactly the packages of `requirements`, a file of the tree that also names what they
+/// depend on.
 ///
 /// # Errors
 /// There is no Python of a version that they are pinned for, or no way to get them.
@@ -33,7 +34,16 @@ pub(crate) fn environment(root: &Path, requirements: &str) -> Result<PathBuf> {
     process::check(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder))?;
     process::check(
         Command::new(&python)
-            .args(["-m", "pip", "install", "--quiet", "--require-hashes", "--only-binary=:all:", "-r"])
+            .args([
+                "-m",
+                "pip",
+                "install",
+                "--quiet",
+                "--require-hashes",
+                "--no-deps",
+                "--only-binary=:all:",
+                "-r",
+            ])
             .arg(root.join(requirements)),
     )?;
     std::fs::write(&ready, "").context("marking the Python environment ready")?;

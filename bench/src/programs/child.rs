@@ -4,15 +4,11 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io::ErrorKind;
 use std::process::{self, Command, ExitStatus};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow};
-
-/// Fields of `/proc/PID/stat`, numbered as in proc_pid_stat(5).
-const STATE_PLACE: usize = 3;
-const USER_PLACE: usize = 14;
-const SYSTEM_PLACE: usize = 15;
-/// In which those are counted for all programs, whatever the kernel's own clock does.
-const TICKS_PER_SECOND: f64 = 100.0;
+use nix::time::{ClockId, clock_getcpuclockid};
+use nix::unistd::Pid;
 
 /// The variable that holds the key of the run, for this program alone.
 pub(crate) const KEY: &str = "SEALANE_BENCH_KEY";
@@ -58,7 +54,8 @@ impl Child {
     }
 
     fn status(&self, name: &str) -> Result<f64> {
-        let status = self.read("status")?;
+        let path = format!("/proc/{}/status", self.0.id());
+        let status = fs::read_to_string(&path).with_context(|| format!("reading {path}"))?;
         let line = status.lines().find_map(|line| line.strip_prefix(name));
         let kibibytes =
             line.and_then(|line| line.split_whitespace().next()).with_context(|| format!("no {name}"))?;
@@ -67,19 +64,10 @@ impl Child {
 
     /// Seconds that its threads have used of all cores so far, in their own code and in the kernel's for them.
     pub(crate) fn processor_seconds(&self) -> Result<f64> {
-        let stat = self.read("stat")?;
-        // The name may hold anything; fields are counted from behind it. See proc_pid_stat(5).
-        let (_, fields) = stat.rsplit_once(')').context("a process without a name")?;
-        let ticks = |place: usize| -> Result<f64> {
-            let field = fields.split_whitespace().nth(place - STATE_PLACE);
-            Ok(field.context("a process without times")?.parse()?)
-        };
-        Ok((ticks(USER_PLACE)? + ticks(SYSTEM_PLACE)?) / TICKS_PER_SECOND)
-    }
-
-    fn read(&self, name: &str) -> Result<String> {
-        let path = format!("/proc/{}/{name}", self.0.id());
-        fs::read_to_string(&path).with_context(|| format!("reading {path}"))
+        // Not `/proc/PID/stat`, which counts hundredths of a second.
+        let clock = clock_getcpuclockid(Pid::from_raw(self.0.id().cast_signed()));
+        let used: Duration = clock.and_then(ClockId::now).context("reading a process's clock")?.into();
+        Ok(used.as_secs_f64())
     }
 }
 
@@ -100,6 +88,7 @@ mod tests {
         let child = Child::start(Command::new("sleep").arg("60")).unwrap();
         let (now, most) = (child.resident_mebibytes().unwrap(), child.peak_mebibytes().unwrap());
         assert!(most > 0.0 && now <= most, "{now} {most}");
-        assert!(child.processor_seconds().unwrap() >= 0.0);
+        let used = child.processor_seconds().unwrap();
+        assert!((1e-6..60.0).contains(&used), "{used} s until it sleeps");
     }
 }

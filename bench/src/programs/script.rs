@@ -11,11 +11,12 @@ use super::dialogue::Dialogue;
 use crate::bench::Programs;
 use crate::programs::Host;
 
-const SOURCES: [(&str, &str); 9] = [
+const SOURCES: [(&str, &str); 10] = [
     ("ends.py", include_str!("script/ends.py")),
     ("common.py", include_str!("script/common.py")),
     ("arrivals.py", include_str!("script/arrivals.py")),
     ("lane.py", include_str!("script/lane.py")),
+    ("minilm.py", include_str!("script/minilm.py")),
     ("tcp.py", include_str!("script/tcp.py")),
     ("tls.py", include_str!("script/tls.py")),
     ("curve.py", include_str!("script/curve.py")),

@@ -1,6 +1,8 @@
 //! Python client to Python client through two sidecars, against what a user could take in its place on the same path.
 
 mod bulk;
+mod idle;
+mod inference;
 mod rivals;
 mod small;
 
@@ -19,7 +21,8 @@ const GIGABYTE: u64 = 1 << 30;
 const PART_BYTES: usize = 8_388_608;
 
 pub(super) fn run(bench: &mut Bench<'_>) -> Ran {
-    let ids: Vec<_> = bulk::ids().into_iter().chain(small::ids()).chain([gigabyte_id()]).collect();
+    let ids: Vec<_> =
+        bulk::ids().into_iter().chain(small::ids()).chain([gigabyte_id(), idle::id()]).collect();
     if bench.wants_any(&ids) {
         bench.measuring(&ids[0]);
         let route = Route::best();
@@ -28,6 +31,7 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Ran {
         let mut sidecars = Sidecars::start(&bench.programs.sidecar, &world, &route)?;
         measure(bench, &route, &sidecars).map_err(|error| sidecars.explain(error))?;
     }
+    inference::run(bench)?;
     under_the_default(bench)
 }
 
@@ -35,7 +39,8 @@ fn measure(bench: &mut Bench<'_>, route: &Route, sidecars: &Sidecars) -> Ran {
     let lane = Ends::lane(&bench.programs, route, sidecars)?;
     bulk::run(bench, route, sidecars, &lane)?;
     gigabyte(bench, &route.note, &lane, sidecars)?;
-    small::run(bench, route, &lane, sidecars)
+    small::run(bench, route, &lane, sidecars)?;
+    idle::run(bench, &lane, sidecars)
 }
 
 /// The same under the congestion control that the node has, which no row of a fair comparison uses.

@@ -211,7 +211,11 @@ fn a_selected_row_comes_alone() {
 #[test]
 fn lane() {
     let small = ["lane/1536-put", "lane/1536-put_many", "lane/idle", "lane/idle-added", "H5/p50", "H5/p95"];
-    let mut expected: Vec<String> = small.into_iter().chain(["P7/1GB"]).map(str::to_owned).collect();
+    let mut expected: Vec<String> = small
+        .into_iter()
+        .chain(["P7/1GB", "idle-cpu/lane", "C4/minilm@tcp", "C4/minilm-added"])
+        .map(str::to_owned)
+        .collect();
     for bytes in [1_048_576, 8_388_608] {
         expected.push(format!("lane/{bytes}-cpu"));
         expected.extend(["lane-floor", "lane-empty-floor"].map(|family| format!("{family}/{bytes}")));
@@ -226,7 +230,7 @@ fn lane() {
     let outcome = run(Suite::Lane, &[], sidecar());
     // What is not installed is said so. Without namespaces there is no other congestion control.
     let optional =
-        ["@curve", "@grpc-tls", "@flight-tls", "@haproxy", "@stunnel", "lane-empty", "lane-default/"];
+        ["@curve", "@grpc-tls", "@flight-tls", "@haproxy", "@stunnel", "lane-empty", "lane-default/", "C4/"];
     let is_optional = |id: &str| optional.iter().any(|part| id.contains(part));
     for missing in &outcome.missing {
         assert!(is_optional(&missing.id.0), "{}: {}", missing.id, missing.why);

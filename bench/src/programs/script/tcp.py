@@ -6,9 +6,27 @@ import time
 from common import PAYLOADS, SECONDS, Payloads, asking, differs, putting, told
 
 
-def ask(host, port):
+def connect(host, port):
     stream = socket.create_connection((host, int(port)), timeout=SECONDS)
     stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return stream
+
+
+def listen(host):
+    listener = socket.create_server((host, 0))
+    listener.settimeout(SECONDS)
+    return listener
+
+
+def accept(listener):
+    stream, _ = listener.accept()
+    stream.settimeout(SECONDS)
+    stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return stream
+
+
+def ask(host, port):
+    stream = connect(host, port)
 
     def exchange(message):
         stream.sendall(message)
@@ -21,12 +39,9 @@ def ask(host, port):
 
 
 def echo(host):
-    listener = socket.create_server((host, 0))
-    listener.settimeout(SECONDS)
+    listener = listen(host)
     yield str(listener.getsockname()[1])
-    stream, _ = listener.accept()
-    stream.settimeout(SECONDS)
-    stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    stream = accept(listener)
     task = yield
     while True:
         memory = memoryview(bytearray(task["bytes"]))
@@ -47,20 +62,15 @@ def fill(stream, memory):
 
 
 def put(host, port, around=lambda stream: (stream, "")):
-    stream = socket.create_connection((host, int(port)), timeout=SECONDS)
-    stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    stream, words = around(stream)
+    stream, words = around(connect(host, port))
     yield words
     yield from putting(stream.sendall, lambda messages: list(map(memoryview, messages)))
 
 
 def take(host, around=lambda stream: stream):
-    listener = socket.create_server((host, 0))
-    listener.settimeout(SECONDS)
+    listener = listen(host)
     yield str(listener.getsockname()[1])
-    stream, _ = listener.accept()
-    stream.settimeout(SECONDS)
-    stream = around(stream)
+    stream = around(accept(listener))
     task = yield
     payloads = Payloads()
     memory = bytearray()

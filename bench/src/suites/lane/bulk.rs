@@ -20,8 +20,7 @@ const CASES: [usize; 2] = [1_048_576, 8_388_608];
 /// Messages of a first burst that is timed, to see how many make a sample.
 const FIRST: u64 = 8;
 const SPEED: &str = "until the last tensor was taken and looked at; all processes share this machine's cores with the network";
-const PROCESSOR: &str = "all clients and what lies between them, in hundredths of a second per burst, and without what the network \
-                         does by itself";
+const PROCESSOR: &str = "all clients and what lies between them, without what the network does by itself";
 
 /// How tensors come into a lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
