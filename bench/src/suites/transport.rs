@@ -1,6 +1,8 @@
 //! What a lane's bytes cost from one end to the other with each cipher over TCP and over UDP, over loopback or to a server
 //! elsewhere: what a session is recommended by.
 
+mod congestion;
+
 use std::sync::Arc;
 
 use anyhow::Result;
@@ -34,6 +36,7 @@ const NOTE_REMOTE: &str =
 pub(super) fn run(bench: &mut Bench<'_>) -> Ran {
     let world = Arc::new(World::new(true)?);
     goodput(bench, &world)?;
+    congestion::run(bench, &world)?;
     round_trip(bench, &world)
 }
 

@@ -1,5 +1,6 @@
 //! Every suite once with tiny counts: it runs, and every result is right. Figures are not looked at.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -158,6 +159,20 @@ fn transport() {
     expected.extend(["transport/Udp+Aes256Gcm", "transport/Udp+Aes128Gcm", "transport/Udp+ChaCha20Poly1305"]);
     expected.extend(beside.iter().map(String::as_str));
     assert_rows(&outcome, &expected);
+}
+
+#[test]
+fn transport_under_each_congestion_control() {
+    let outcome = run(Suite::Transport, &["transport-congestion"], PathBuf::new());
+    let allowed = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_allowed_congestion_control").unwrap();
+    let own = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control").unwrap();
+    let own = own.trim();
+    let controls: BTreeSet<_> = allowed.split_whitespace().chain([own]).collect();
+    let expected: Vec<_> = controls.iter().map(|control| format!("transport-congestion/{control}")).collect();
+    assert_rows(&outcome, &expected.iter().map(String::as_str).collect::<Vec<_>>());
+    for row in &outcome.rows {
+        assert_eq!(row.theirs.is_none(), row.id.0.ends_with(&format!("/{own}")), "{}", row.id);
+    }
 }
 
 #[test]
