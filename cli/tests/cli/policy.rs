@@ -136,6 +136,18 @@ fn an_edited_draft_is_signed_in_its_signed_form() {
 }
 
 #[test]
+fn a_congestion_control_that_is_left_out_is_told_in_words() {
+    let desk = desk();
+    desk.draft_simulated("policy.json", &OWNERS);
+    let told = || {
+        desk.good(&["policy", "show", "policy.json"]).contains("shares paths over Udp and AfXdp by Cubic\n")
+    };
+    assert!(!told(), "both are permitted, which nobody has to read");
+    desk.edit("policy.json", |draft| draft["floors"]["congestion"] = json!(["Cubic"]));
+    assert!(told());
+}
+
+#[test]
 fn a_wrong_draft_is_not_signed_and_says_where() {
     let desk = desk();
     desk.draft_simulated("policy.json", &OWNERS);

@@ -2,7 +2,7 @@
 
 mod entry;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use sealane_types::{Carrier, Cipher, CongestionControl, CrlIssuer, PeerName, PublicKey, RootSource};
 
@@ -190,27 +190,36 @@ fn floors_of(field: Field<'_>) -> Result<Floors, FieldError> {
     let mut object = field.object()?;
     let post_quantum = flag(&mut object, "postQuantum", r#""postQuantum": true"#, default.post_quantum)?;
     let ciphers = object.optional("ciphers", r#""ciphers": ["Aes256Gcm", "ChaCha20Poly1305"]"#);
-    let ciphers = ciphers.map(|field| field.set(CIPHERS_MAX, cipher)).transpose()?;
+    let ciphers = permitted(ciphers, CIPHERS_MAX, cipher, default.ciphers)?;
     let carriers = object.optional("carriers", r#""carriers": ["Tcp"]"#);
-    let carriers = carriers
-        .map(|field| field.set(Carrier::ALL.len(), |carrier| carrier.word(Carrier::ALL)))
-        .transpose()?;
+    let carrier = |field: &Field<'_>| field.word(Carrier::ALL);
+    let carriers = permitted(carriers, Carrier::ALL.len(), carrier, default.carriers)?;
     let complete = flag(&mut object, "complete", r#""complete": false"#, default.complete)?;
     let congestion = object.optional("congestion", r#""congestion": ["Cubic"]"#);
-    let congestion = congestion
-        .map(|field| field.set(CongestionControl::ALL.len(), |one| one.word(CongestionControl::ALL)))
-        .transpose()?;
+    let control = |field: &Field<'_>| field.word(CongestionControl::ALL);
+    let congestion = permitted(congestion, CongestionControl::ALL.len(), control, default.congestion)?;
     let root_source = object.optional("rootSource", r#""rootSource": "File""#);
     let root_source = root_source.map(|field| field.word(RootSource::ALL)).transpose()?;
     object.close()?;
     Ok(Floors {
         post_quantum,
-        ciphers: ciphers.filter(|listed| !listed.is_empty()).unwrap_or(default.ciphers),
-        carriers: carriers.filter(|listed| !listed.is_empty()).unwrap_or(default.carriers),
-        congestion: congestion.filter(|listed| !listed.is_empty()).unwrap_or(default.congestion),
+        ciphers,
+        carriers,
+        congestion,
         complete,
         root_source: root_source.unwrap_or(default.root_source),
     })
+}
+
+/// What a list permits; `default` where it is absent or empty.
+fn permitted<T: Ord>(
+    list: Option<Field<'_>>,
+    most: usize,
+    read: impl Fn(&Field<'_>) -> Result<T, FieldError>,
+    default: BTreeSet<T>,
+) -> Result<BTreeSet<T>, FieldError> {
+    let listed = list.map(|field| field.set(most, read)).transpose()?;
+    Ok(listed.filter(|listed| !listed.is_empty()).unwrap_or(default))
 }
 
 /// One more than there are: that of a later release is refused by its name.

@@ -7,6 +7,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use sealane_sidecar::config::{Config, ConfigError, file};
 use sealane_sidecar::desired::Kind;
 use sealane_sidecar::node::Node;
+use sealane_types::{Carrier, CongestionChoice};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::process::Command;
@@ -134,7 +135,8 @@ async fn the_binary_can_be_stopped_while_it_starts() {
     assert!(!door.exists(), "its door stayed behind");
 }
 
-async fn get(port: u16, path: &str) -> String {
+/// The answer of the port for probes and metrics.
+pub(crate) async fn get(port: u16, path: &str) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
     let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await.unwrap();
@@ -219,6 +221,29 @@ fn a_file_can_declare_a_forward() {
         let error = declared(lines).unwrap_err().to_string();
         assert!(error.contains(field) && error.contains("listen: 18001, target: 8001"), "{lines}: {error}");
     }
+}
+
+#[test]
+fn a_file_can_choose_a_congestion_control() {
+    let directory = examples();
+    let path = directory.path().join("embedder.yaml");
+    let good = std::fs::read_to_string(&path).unwrap();
+    let declared = |line: &str| {
+        std::fs::write(&path, format!("{good}  carrier: Udp\n  {line}\n")).unwrap();
+        file::load(&path)
+    };
+    for (line, expected) in [
+        ("", CongestionChoice::Cubic),
+        ("congestion: Cubic", CongestionChoice::Cubic),
+        ("congestion: Bbr", CongestionChoice::Bbr),
+        ("congestion: Auto", CongestionChoice::Auto),
+    ] {
+        let session = &declared(line).unwrap().fixed.unwrap().sessions[0];
+        assert_eq!((session.carrier, session.congestion), (Some(Carrier::Udp), expected), "{line}");
+    }
+    // The kernel's words are for TCP, which the kernel looks after.
+    let error = declared("congestion: reno").unwrap_err().to_string();
+    assert!(error.contains("reno") && error.contains("Bbr"), "{error}");
 }
 
 #[tokio::test]

@@ -174,8 +174,8 @@ fn degradation(reason: Reason, pod: &PodView, report: &SessionReport) -> Problem
     Problem::new(reason, if explained { format!("{place}: {}", report.carrier_message) } else { place })
 }
 
-/// Congestion controls in use. The kernel's words are its own: of so many bytes (TCP_CA_NAME_MAX in include/net/tcp.h is one more, for its end), and no more
-/// of them than the status has room for.
+/// Congestion controls in use, as many as the status has room for. The kernel has its own words for them, of
+/// `WORD_BYTES_MAX` at most: TCP_CA_NAME_MAX in include/net/tcp.h is one more, for the end of the string.
 fn congestion<'a>(reports: impl Iterator<Item = &'a SessionReport>) -> Option<String> {
     const WORD_BYTES_MAX: usize = 15;
     const WORDS_MAX: usize = 4;
