@@ -110,3 +110,14 @@ def test_bytes_follow_from_the_page(message):
 
 def test_every_kind_has_an_example():
     assert {message["kind"] for message in DOOR["client"] + DOOR["sidecar"]} == set(ENCODERS)
+
+
+@pytest.mark.parametrize("case", DOOR["limits"], ids=lambda case: case["example"])
+def test_limits_follow_from_the_page(case):
+    memory, largest = case["arenaBytes"], case["largest"]
+    three_quarters = memory * 3 // 4
+    assert case["putBytesMax"] == three_quarters
+    # Two of that size for the other side, or that one and a quarter.
+    leaves_two, goes_alone = memory - 2 * largest, largest + memory // 4
+    assert case["limit"] == min(three_quarters, max(leaves_two, goes_alone))
+    assert largest > memory // 8 or case["limit"] == three_quarters

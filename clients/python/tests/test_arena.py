@@ -1,17 +1,21 @@
 """The client's memory map, without a sidecar."""
 
+import json
 import os
 from collections import deque
 from collections.abc import Iterator
+from typing import Any
 
 import numpy
 import pytest
+from loopback import REPOSITORY
 from opcodes import interrupted_at
 from seeds import python_random
 
-from sealane._arena import ARENA_USUAL_BYTES_MAX, Extents, PutArena, Segment, Slot, round_up
+from sealane._arena import ARENA_USUAL_BYTES_MAX, Extents, PutArena, Segment, Slot, put_limit, round_up
 
 MIB = 1 << 20
+LIMITS = json.loads((REPOSITORY / "tests/vectors/door.json").read_text())["limits"]
 
 
 def segment(number: int = 1, size: int = MIB) -> Segment:
@@ -25,6 +29,11 @@ def arena() -> Iterator[PutArena]:
     arena = PutArena()
     arena.add(segment())
     yield arena
+
+
+@pytest.mark.parametrize("case", LIMITS, ids=lambda case: case["example"])
+def test_a_pod_shares_for_putting_what_the_sidecar_lets_it(case: dict[str, Any]) -> None:
+    assert put_limit(case["putBytesMax"], case["largest"]) == case["limit"]
 
 
 def test_slots_are_disjoint_and_join_again() -> None:

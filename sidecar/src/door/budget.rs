@@ -302,6 +302,19 @@ mod tests {
         );
     }
 
+    /// As the client does, so that neither asks for what the other refuses.
+    #[test]
+    fn limits_are_those_of_the_vectors() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/vectors/door.json");
+        let vectors: serde_json::Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+        for case in vectors["limits"].as_array().unwrap() {
+            let number = |name: &str| case[name].as_u64().unwrap();
+            let budget = Budget::new(number("arenaBytes"), Metrics::default());
+            let limits = (budget.side_bytes_max(), budget.side_limit(number("largest")));
+            assert_eq!(limits, (number("putBytesMax"), number("limit")), "{}", case["example"]);
+        }
+    }
+
     #[test]
     fn generous_grants_leave_an_eighth_to_those_who_need_little() {
         let budget = Budget::new(512, Metrics::default());
