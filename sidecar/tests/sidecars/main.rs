@@ -3,6 +3,7 @@
 //! Waits are bounded by [`support::LIMIT`] and end as soon as what they wait for is there.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod admin;
 mod client;
 mod collateral;
 mod control;

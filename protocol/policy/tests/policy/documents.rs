@@ -160,6 +160,8 @@ fn floors_default_to_the_safe_side() {
     // These and no others, whatever carriers there are by now: whoever signed an empty list did not know of them.
     let first = [Carrier::Tcp, Carrier::Udp, Carrier::AfXdp].into();
     assert_eq!(floors.carriers, first, "an empty list permits those of the first release");
+    let absent = read(&with("/floors", json!({"complete": true}))).unwrap().floors;
+    assert!(absent.complete && absent.carriers == first, "as does none");
     let both = [CongestionControl::Cubic, CongestionControl::Bbr].into();
     assert_eq!(floors.congestion, both, "likewise");
     let cubic = read(&with("/floors", json!({"congestion": ["Cubic"]}))).unwrap();
