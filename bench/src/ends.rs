@@ -40,6 +40,8 @@ pub(crate) struct Done {
     pub(crate) processor_seconds: f64,
     /// Microseconds, for tasks that measure single messages.
     pub(crate) latencies: Vec<f64>,
+    /// Percent of each request that was no inference, for tasks that run a model.
+    pub(crate) shares: Vec<f64>,
     pub(crate) wrong: Option<String>,
 }
 
@@ -161,6 +163,7 @@ impl<'a> Ends<'a> {
             seconds: took.as_secs_f64(),
             processor_seconds: self.processor_seconds()? - before,
             latencies,
+            shares: first.shares,
             wrong: first.wrong.or(second.wrong),
         })
     }

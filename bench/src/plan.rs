@@ -36,15 +36,15 @@ impl Level {
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Suite {
-    /// W18–W30, P2, P3: sealing, keys and handshakes by themselves
+    /// W18–W30, P1–P3: sealing, hashing, keys and handshakes by themselves
     Crypto,
-    /// W1–W7, H1: what the record layer costs a packet
+    /// W1–W7, W38, H1, H6: what the record layer costs a packet
     Frame,
     /// C1: from the first byte to two verdicts
     Handshake,
     /// One verification of each platform's evidence, and many peers that prove themselves at once
     Evidence,
-    /// C2: there and back, and what sealing adds to it
+    /// C2: there and back, in process and over TCP
     Roundtrip,
     /// C3: one way, in process and over TCP
     Stream,
@@ -56,7 +56,7 @@ pub enum Suite {
     Datagram,
     /// P5, P6, P12, P13: packets by themselves, over UDP sockets and over AF_XDP
     Link,
-    /// Python client to Python client through two sidecars
+    /// C4 and lanes: Python client to Python client through two sidecars, busy and idle
     Lane,
     /// A TCP connection that two sidecars carry
     Pair,

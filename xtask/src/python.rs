@@ -11,8 +11,8 @@ use aws_lc_rs::digest::{SHA256, digest};
 
 use crate::{cluster, process};
 
-/// The interpreter of a virtual environment with exactly the packages of `requirements`, a file of the tree that also names what they
-/// depend on.
+/// The interpreter of a virtual environment with exactly the packages of `requirements`, a file of the tree that also
+/// names what they depend on.
 ///
 /// # Errors
 /// There is no Python of a version that they are pinned for, or no way to get them.

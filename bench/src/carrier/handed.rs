@@ -1,4 +1,5 @@
-//! Memory that one end fills and the other takes over: no bytes are copied on their way, and no system call moves them.
+//! Buffers that change hands: a batch is copied once, into a buffer that the other end then opens records in. No system call
+//! moves bytes.
 
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
@@ -18,7 +19,7 @@ pub(crate) struct Handed {
 impl Handed {
     pub(super) fn pair() -> (Self, Self) {
         let [(to_other, of_one), (to_one, of_other)] = [channel(UNDER_WAY), channel(UNDER_WAY)];
-        // One more than can be under way is in the hands of an end that reads it, and one in those of an end that fills it.
+        // At most `UNDER_WAY` buffers wait, one is being read and one is being filled.
         let [(back_to_one, of_one_again), (back_to_other, of_other_again)] =
             [channel(UNDER_WAY + 2), channel(UNDER_WAY + 2)];
         let one =

@@ -8,7 +8,8 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// It looks until there is something and does not return before: its thread has a core of its own and nothing else to do.
+/// It looks until there is something and does not return before: its thread has a core of its own and nothing else to
+/// do.
 #[derive(Debug)]
 pub(crate) struct Spinning(pub(super) TcpStream);
 

@@ -11,12 +11,13 @@ use super::dialogue::Dialogue;
 use crate::bench::Programs;
 use crate::programs::Host;
 
-const SOURCES: [(&str, &str); 10] = [
+const SOURCES: [(&str, &str); 11] = [
     ("ends.py", include_str!("script/ends.py")),
     ("common.py", include_str!("script/common.py")),
     ("arrivals.py", include_str!("script/arrivals.py")),
     ("lane.py", include_str!("script/lane.py")),
     ("minilm.py", include_str!("script/minilm.py")),
+    ("model.py", include_str!("../../../examples/demo/model.py")),
     ("tcp.py", include_str!("script/tcp.py")),
     ("tls.py", include_str!("script/tls.py")),
     ("curve.py", include_str!("script/curve.py")),
@@ -35,6 +36,8 @@ pub(crate) struct Task {
     pub(crate) rate: Option<u32>,
     /// Messages that are put by one call; none: each by its own.
     pub(crate) batch: Option<u32>,
+    /// How often each sentence stands in a request, for ends that run a model.
+    pub(crate) repeated: Option<u32>,
 }
 
 /// What an end says of a task. Times are readings of the machine's monotonic clock.
@@ -46,6 +49,8 @@ pub(crate) struct Told {
     pub(crate) wrong: Option<String>,
     /// Microseconds from put to taken, for tasks with a rate; of each round trip, for an end that asks.
     pub(crate) latencies: Vec<f64>,
+    /// Percent of each request that was no inference, for an end that runs a model.
+    pub(crate) shares: Vec<f64>,
 }
 
 #[derive(Debug)]

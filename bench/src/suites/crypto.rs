@@ -23,13 +23,10 @@ use crate::world::World;
 use aead::Aead;
 use noise::{Agreement, Between, Opening};
 
-/// Bytes that are sealed and opened.
+/// Bytes that are sealed and opened, and hashed.
 const CASES: [usize; 5] = [64, 1_024, 4_096, 16_384, 65_536];
 /// The same for the published targets.
 const TARGETS: [usize; 3] = [1_024, 65_536, 1_048_576];
-/// Bytes that are hashed, for the published figures and for the published targets.
-const HASHED: [usize; 5] = [64, 1_024, 4_096, 16_384, 65_536];
-const HASH_TARGETS: [usize; 3] = [1_024, 65_536, 1_048_576];
 /// The row of sealing, opening, and both, at several lengths, and the same with the other cipher.
 const AEAD: &str = "W18-W22";
 const AEAD_CHACHA: &str = "W18-W22-chacha";
@@ -42,8 +39,8 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Ran {
         aead(bench, (AEAD_CHACHA, &CHACHA20_POLY1305, "ChaCha20-Poly1305"), bytes)?;
     }
     targets(bench)?;
-    hashes(bench, "W25", HASHED)?;
-    hashes(bench, "P1", HASH_TARGETS)?;
+    hashes(bench, "W25", CASES)?;
+    hashes(bench, "P1", TARGETS)?;
     keys(bench)?;
     handshakes(bench)?;
     update(bench)

@@ -19,7 +19,7 @@ use crate::row::{Better, Missing, RowId, Subject, Unit};
 use crate::samples::Block;
 use crate::world::World;
 
-/// Bytes of a message, and what share of our time over TCP the same framing unsealed has to take.
+/// Bytes of a message, and the time that the same framing takes unsealed over TCP, over ours, at least.
 const CASES: [(usize, f64); 3] = [(1_536, 0.91), (4_096, 0.87), (393_216, 0.625)];
 
 pub(super) fn run(bench: &mut Bench<'_>) -> Ran {

@@ -28,7 +28,7 @@ const HANDED: [usize; 2] = [393_216, LARGEST];
 const HANDED_LIMIT: f64 = 5.5;
 /// How many times faster than TLS, with plain writes and behind a buffer, ours has to be with messages of [`LARGEST`].
 const TLS_LIMIT: f64 = 1.15;
-/// What share of the cores' time for messages of [`LARGEST`] has to be what is left without sealing, and the cipher.
+/// The floor's time over ours for messages of [`LARGEST`], at least.
 const FLOOR_LIMIT: f64 = 0.8;
 const RUSTLS: &str = "rustls 0.23, AES-256-GCM of aws-lc";
 

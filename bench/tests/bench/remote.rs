@@ -54,8 +54,7 @@ fn every_contender_is_measured_against_a_server_which_ends_with_the_run() {
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let rows = report["rows"].as_array().unwrap().iter().map(|row| row["id"].as_str().unwrap());
     // Of the kernel's congestion controls each machine has its own.
-    let (congestion, rows): (Vec<_>, Vec<_>) = rows.partition(|id| id.starts_with("transport-congestion/"));
-    assert!(!congestion.is_empty());
+    let rows: Vec<_> = rows.filter(|id| !id.starts_with("transport-congestion/")).collect();
     let expected = [
         "transport/Tcp+Aes256Gcm",
         "transport/Tcp+ChaCha20Poly1305",

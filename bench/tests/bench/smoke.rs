@@ -164,6 +164,9 @@ fn transport() {
 #[test]
 fn transport_under_each_congestion_control() {
     let outcome = run(Suite::Transport, &["transport-congestion"], PathBuf::new());
+    if is_missing(&outcome, "transport-congestion") {
+        return assert_rows(&outcome, &[]);
+    }
     let allowed = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_allowed_congestion_control").unwrap();
     let own = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control").unwrap();
     let own = own.trim();

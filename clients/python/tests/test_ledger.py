@@ -89,7 +89,7 @@ def test_threads_timeouts_and_forks(own: Loopback, session: str) -> None:
 def test_readers_whose_time_is_over_disturb_nobody(
     own: Loopback, session: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a machine that stands still for a second, a thread that reads for the others counts as gone, and comes back."""
+    """Whoever reads for the others counts as gone when the machine stands still for a second, and comes back."""
     monkeypatch.setattr(_core, "READING_SECONDS", 0.0)
     ledger = Ledger(5)
     with own.connect() as taking_door, own.connect() as door:
@@ -110,6 +110,17 @@ def test_readers_whose_time_is_over_disturb_nobody(
         sender.close(timeout=SECONDS)
         taking.join()
     ledger.check()
+
+
+def test_a_reading_ends_itself_alone(own: Loopback) -> None:
+    with own.connect() as door:
+        core = door._core
+        news: list[bool] = []
+        with core.lock:
+            core.listeners.add(lambda: news.append(True))
+            core._reading = 2.0
+            assert not core._end_reading(1.0) and core._reading == 2.0 and not news
+            assert core._end_reading(2.0) and core._reading == 0.0 and news
 
 
 def fork_and_meddle(door: sealane.Door, sender: sealane.Sender) -> None:

@@ -36,11 +36,15 @@ enum Hostile {
 const KINDS: [Hostile; 5] =
     [Hostile::Nothing, Hostile::Endless, Hostile::Trickle, Hostile::Bodiless, Hostile::Idle];
 
-/// Holds a connection from one of the sources until the sidecar ends it.
-async fn hold(port: u16, source: usize, kind: Hostile) -> std::io::Result<()> {
-    let socket = TcpSocket::new_v4()?;
-    socket.bind((Ipv4Addr::from(0x7f01_0001 + u32::try_from(source).unwrap()), 0).into())?;
-    let mut stream: TcpStream = socket.connect((Ipv4Addr::LOCALHOST, port).into()).await?;
+/// A connection from one of the sources.
+async fn connect(port: u16, source: usize) -> TcpStream {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind((Ipv4Addr::from(0x7f01_0001 + u32::try_from(source).unwrap()), 0).into()).unwrap();
+    within("a connection", socket.connect((Ipv4Addr::LOCALHOST, port).into())).await.unwrap()
+}
+
+/// Holds a connection until the sidecar ends it.
+async fn hold(mut stream: TcpStream, kind: Hostile) -> std::io::Result<()> {
     let begin = b"GET /healthz HTTP/1.1\r\nhost: sealane.test\r\n";
     match kind {
         Hostile::Nothing => {}
@@ -88,6 +92,7 @@ async fn is_healthy(port: u16) {
 async fn two_thousand_hostile_connections_keep_no_probe_out_and_take_little_memory() {
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).unwrap();
+    assert!(limit.maximum.is_none_or(|most| most > CONNECTIONS as u64 + 500), "{limit:?}");
     let directory = examples();
     let path = directory.path().join("embedder.yaml");
     let port = free_port();
@@ -105,7 +110,8 @@ async fn two_thousand_hostile_connections_keep_no_probe_out_and_take_little_memo
     std::fs::write(format!("/proc/{}/clear_refs", sidecar.id().unwrap()), "5").unwrap();
     let mut open = JoinSet::new();
     for number in 0..CONNECTIONS {
-        open.spawn(hold(port, number % SOURCES, KINDS[number / SOURCES % KINDS.len()]));
+        let stream = connect(port, number % SOURCES).await;
+        open.spawn(hold(stream, KINDS[number / SOURCES % KINDS.len()]));
         if number % 100 == 99 {
             is_healthy(port).await;
         }

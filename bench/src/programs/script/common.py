@@ -71,5 +71,6 @@ def material(folder):
     return [pathlib.Path(folder, name).read_bytes() for name in ("cert.pem", "key.pem")]
 
 
-def told(began, wrong=None, latencies=()):
-    return json.dumps({"began": began, "ended": time.monotonic_ns(), "wrong": wrong, "latencies": list(latencies)})
+def told(began, wrong=None, latencies=(), shares=()):
+    ended, lists = time.monotonic_ns(), {"latencies": list(latencies), "shares": list(shares)}
+    return json.dumps({"began": began, "ended": ended, "wrong": wrong, **lists})

@@ -1,5 +1,5 @@
-//! C4: what a lane adds to requests of a real model that runs in two pods: all-MiniLM-L6-v2, whose first layers one process
-//! runs and the rest another, with hidden states between them and embeddings on the way back.
+//! C4: what a lane adds to requests of a real model that runs in two pods: all-MiniLM-L6-v2, whose first layers one
+//! process runs and the rest another, with hidden states between them and embeddings on the way back.
 
 use std::cell::RefCell;
 
@@ -7,7 +7,7 @@ use anyhow::Result;
 
 use super::rivals::lacks_library;
 use crate::bench::{Bench, Ran};
-use crate::contest::{Caption, Contest, Sample, Series};
+use crate::contest::{Caption, Contender, Contest, Sample, Series};
 use crate::ends::{Done, Ends};
 use crate::plan::{Level, Suite};
 use crate::programs::{Route, Sidecars, Task};
@@ -49,20 +49,20 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Ran {
 struct Requests<'a> {
     ends: Ends<'a>,
     task: Task,
-    /// Hundredths of a request that were no inference, in the middle of each block.
+    /// Percent of a request that was no inference: the median of each block.
     shares: RefCell<Vec<f64>>,
 }
 
 impl Requests<'_> {
     fn new<'a>(ends: Ends<'a>, count: u64) -> Requests<'a> {
-        let task = Task { count, batch: Some(REPEATED), ..Task::default() };
+        let task = Task { count, repeated: Some(REPEATED), ..Task::default() };
         Requests { ends, task, shares: RefCell::default() }
     }
 
     /// Microseconds of one.
     fn block(&self) -> Result<Sample> {
-        let Done { seconds, latencies, wrong, .. } = self.ends.follow(self.task)?;
-        self.shares.borrow_mut().push(median(&latencies).unwrap_or_default());
+        let Done { seconds, shares, wrong, .. } = self.ends.follow(self.task)?;
+        self.shares.borrow_mut().push(median(&shares).unwrap_or_default());
         Ok(Sample { value: seconds * 1e6 / self.task.count as f64, latencies: Vec::new(), wrong })
     }
 
@@ -80,8 +80,7 @@ fn measure(bench: &mut Bench<'_>, route: &Route, sidecars: &Sidecars) -> Ran {
     };
     let lane = Requests::new(Ends::inferring_lane(&bench.programs, route, sidecars)?, count);
     let plain = Requests::new(Ends::inferring_plain(&bench.programs, route)?, count);
-    let contenders: [crate::contest::Contender<'_>; 2] =
-        [Box::new(|| lane.block()), Box::new(|| plain.block())];
+    let contenders: [Contender<'_>; 2] = [Box::new(|| lane.block()), Box::new(|| plain.block())];
     let contest = Contest::hold(bench.plan.warmups, rounds, contenders)?;
     let [ours, theirs] = &contest.series;
     let [whole_id, added_id] = ids();
@@ -91,11 +90,12 @@ fn measure(bench: &mut Bench<'_>, route: &Route, sidecars: &Sidecars) -> Ran {
     let row = Caption::reported(whole_id, Suite::Lane.word(), name, Unit::Microseconds, &note);
     let row = Caption { better: Better::Lower, peer: Some(PEER.to_owned()), ..row };
     bench.row(row.row(ours, Some(theirs), &contest.control));
-    let added = Series { wrong: ours.wrong.clone(), ..lane.shares(rounds).beyond(&plain.shares(rounds)) };
+    let wrong = ours.wrong.clone().or_else(|| theirs.wrong.clone());
+    let added = Series { wrong, ..lane.shares(rounds).beyond(&plain.shares(rounds)) };
     let name = "what a lane adds to such a request, of the whole".to_owned();
     let note = format!(
-        "{}; of each request the share that is no inference, as both ends' clocks tell; less the same over plain TCP, round \
-         by round",
+        "{}; the part of each request that is no inference, as both ends' clocks tell, less the same over plain TCP, \
+         round by round",
         route.note
     );
     let row = Caption::reported(added_id, Suite::Lane.word(), name, Unit::Percent, &note);

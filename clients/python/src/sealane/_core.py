@@ -252,16 +252,20 @@ class Core:
                 self._end_reading(until)
             raise
         with self.lock:
-            self._end_reading(until)
-            # One packet: what it brought may be what was waited for, and to look for another costs as much as it.
-            self.drain(1)
+            if self._end_reading(until):
+                # One packet: what it brought may be what was waited for, and to look for another costs as much as it.
+                self.drain(1)
+            else:
+                self.look()
 
-    def _end_reading(self, until: float) -> None:
-        """Another thread has to read now, whether or not there was news, unless one took this thread's place when its
-        time was over."""
-        if self._reading == until:
-            self._reading = 0.0
-            self.notify()
+    def _end_reading(self, until: float) -> bool:
+        """Another thread has to read now, whether or not there was news. False: one took this thread's place already,
+        when its time was over."""
+        if self._reading != until:
+            return False
+        self._reading = 0.0
+        self.notify()
+        return True
 
     def _sleep_until_news(self, seconds: float) -> None:
         sleeper = _Sleeper()

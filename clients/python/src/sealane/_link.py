@@ -129,8 +129,10 @@ class Link:
 
     def renew_poller(self) -> None:
         """Whoever still waits keeps the poller that it has, which no other thread may use."""
-        self.poller = select.poll()
-        self.poller.register(self.connection, select.POLLIN)
+        # In this order: a signal may come between the two.
+        poller = select.poll()
+        poller.register(self.connection, select.POLLIN)
+        self.poller = poller
 
     def wait(self, seconds: float, poller: select.poll) -> bool:
         """Waits for a packet; an error on the socket counts. One thread at a time with each poller."""
