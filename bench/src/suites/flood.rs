@@ -176,7 +176,8 @@ impl Lane {
     }
 
     fn begin(&self, count: u64, thorough: bool) -> Result<()> {
-        let task = Task { bytes: BYTES, count, thorough, rate: Some(TENSORS_PER_SECOND), batch: None };
+        let rate = Some(TENSORS_PER_SECOND);
+        let task = Task { bytes: BYTES, count, thorough, rate, ..Task::default() };
         self.take.borrow_mut().order(task)?;
         self.put.borrow_mut().order(task)
     }
