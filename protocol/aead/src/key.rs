@@ -1,12 +1,11 @@
-//! AES-GCM and ChaCha20-Poly1305 of AWS-LC, by address.
+//! Authenticated ciphers by address.
+
+mod aegis;
+mod evp;
 
 use std::fmt;
-use std::ptr::{NonNull, null};
 
-use aws_lc_sys::{
-    EVP_AEAD, EVP_AEAD_CTX, EVP_AEAD_CTX_free, EVP_AEAD_CTX_new, EVP_AEAD_CTX_open_gather,
-    EVP_AEAD_CTX_seal_scatter, EVP_aead_aes_128_gcm, EVP_aead_aes_256_gcm, EVP_aead_chacha20_poly1305,
-};
+use aws_lc_sys::{EVP_AEAD, EVP_aead_aes_128_gcm, EVP_aead_aes_256_gcm, EVP_aead_chacha20_poly1305};
 
 use crate::{Plaintext, VolatileSlice};
 
@@ -29,6 +28,8 @@ pub enum Algorithm {
     Aes128Gcm,
     Aes256Gcm,
     ChaCha20Poly1305,
+    /// A draft, and no algorithm of FIPS.
+    Aegis256X4,
 }
 
 impl Algorithm {
@@ -37,30 +38,19 @@ impl Algorithm {
         match self {
             Self::Aes128Gcm => 16,
             Self::Aes256Gcm | Self::ChaCha20Poly1305 => 32,
+            Self::Aegis256X4 => aegis::KEY_BYTES,
         }
     }
-
-    fn method(self) -> *const EVP_AEAD {
-        let constant = match self {
-            Self::Aes128Gcm => EVP_aead_aes_128_gcm,
-            Self::Aes256Gcm => EVP_aead_aes_256_gcm,
-            Self::ChaCha20Poly1305 => EVP_aead_chacha20_poly1305,
-        };
-        // SAFETY: each gives the address of a constant.
-        unsafe { constant() }
-    }
 }
 
-/// A key with the cipher's context, which costs as much to set up as sealing 2 KiB. The caller never seals twice under one
-/// nonce. AWS-LC wipes the context as it frees it.
-pub struct Key {
-    context: NonNull<EVP_AEAD_CTX>,
-}
+/// A key with the cipher's context, which of AES-GCM costs as much to set up as sealing 2 KiB. The caller never seals twice under
+/// one nonce. It is wiped as it is dropped.
+pub struct Key(Context);
 
-// SAFETY: the context belongs to no thread.
-unsafe impl Send for Key {}
-// SAFETY: sealing and opening only read it ("may be called concurrently with itself or any other call to seal or open", aead.h).
-unsafe impl Sync for Key {}
+enum Context {
+    Evp(evp::Context),
+    Aegis(aegis::Context),
+}
 
 /// Where a call reads, and where it writes as many bytes: the same place, or places that do not overlap.
 #[derive(Clone, Copy)]
@@ -89,9 +79,17 @@ impl Key {
         if key.len() != algorithm.key_bytes() {
             return Err(AeadError::Length);
         }
-        // SAFETY: the key is that long, and is copied.
-        let context = unsafe { EVP_AEAD_CTX_new(algorithm.method(), key.as_ptr(), key.len(), TAG_BYTES) };
-        NonNull::new(context).map(|context| Self { context }).ok_or(AeadError::Length)
+        let evp = |method: unsafe extern "C" fn() -> *const EVP_AEAD| {
+            evp::Context::new(method, key).map(Context::Evp).ok_or(AeadError::Length)
+        };
+        Ok(Self(match algorithm {
+            Algorithm::Aes128Gcm => evp(EVP_aead_aes_128_gcm)?,
+            Algorithm::Aes256Gcm => evp(EVP_aead_aes_256_gcm)?,
+            Algorithm::ChaCha20Poly1305 => evp(EVP_aead_chacha20_poly1305)?,
+            Algorithm::Aegis256X4 => {
+                Context::Aegis(aegis::Context::new(key.try_into().map_err(|_| AeadError::Length)?))
+            }
+        }))
     }
 
     /// Turns `bytes` into their ciphertext, and gives their tag.
@@ -168,27 +166,13 @@ impl Key {
         additional: &[u8],
         places: Places,
     ) -> Result<[u8; TAG_BYTES], AeadError> {
-        let mut tag = [0; TAG_BYTES];
-        let mut tag_bytes = 0;
-        // SAFETY: the caller's promise for the places; the rest is borrowed here, with its lengths.
-        let sealed = unsafe {
-            EVP_AEAD_CTX_seal_scatter(
-                self.context.as_ptr(),
-                places.into,
-                tag.as_mut_ptr(),
-                &raw mut tag_bytes,
-                TAG_BYTES,
-                nonce.as_ptr(),
-                NONCE_BYTES,
-                places.from,
-                places.length,
-                null(),
-                0,
-                additional.as_ptr(),
-                additional.len(),
-            )
+        let tag = match &self.0 {
+            // SAFETY: the caller's promise.
+            Context::Evp(context) => unsafe { context.seal(&nonce, additional, places) },
+            // SAFETY: likewise.
+            Context::Aegis(context) => unsafe { context.seal(&nonce, additional, places) },
         };
-        if sealed == 1 && tag_bytes == TAG_BYTES { Ok(tag) } else { Err(AeadError::Length) }
+        tag.ok_or(AeadError::Length)
     }
 
     /// # Safety
@@ -200,29 +184,13 @@ impl Key {
         tag: &[u8; TAG_BYTES],
         places: Places,
     ) -> Result<(), AeadError> {
-        // SAFETY: as in `seal`.
-        let opened = unsafe {
-            EVP_AEAD_CTX_open_gather(
-                self.context.as_ptr(),
-                places.into,
-                nonce.as_ptr(),
-                NONCE_BYTES,
-                places.from,
-                places.length,
-                tag.as_ptr(),
-                TAG_BYTES,
-                additional.as_ptr(),
-                additional.len(),
-            )
+        let opened = match &self.0 {
+            // SAFETY: the caller's promise.
+            Context::Evp(context) => unsafe { context.open(&nonce, additional, tag, places) },
+            // SAFETY: likewise.
+            Context::Aegis(context) => unsafe { context.open(&nonce, additional, tag, places) },
         };
-        if opened == 1 { Ok(()) } else { Err(AeadError::Tag) }
-    }
-}
-
-impl Drop for Key {
-    fn drop(&mut self) {
-        // SAFETY: it was made here, and nobody uses it any more.
-        unsafe { EVP_AEAD_CTX_free(self.context.as_ptr()) };
+        if opened { Ok(()) } else { Err(AeadError::Tag) }
     }
 }
 
