@@ -260,13 +260,18 @@ pub(crate) mod tests {
         listing(1, json!(["Aes256Gcm", "ChaCha20Poly1305"]));
         let own = offered(Wish::default());
         assert_eq!(own.len(), 2);
-        assert_eq!(offered(first(Cipher::Aes128Gcm)), own, "the policy does not list it");
+        for unlisted in [Cipher::Aes128Gcm, Cipher::Aegis256X4] {
+            assert_eq!(offered(first(unlisted)), own, "the policy does not list it");
+        }
         for cipher in own.clone() {
             let offered = offered(first(cipher));
             assert_eq!((offered[0], offered.len()), (cipher, 2), "the other one is offered all the same");
         }
         listing(2, json!(["Aes256Gcm", "ChaCha20Poly1305", "Aes128Gcm"]));
         assert_eq!(offered(first(Cipher::Aes128Gcm))[0], Cipher::Aes128Gcm);
+        listing(3, json!(["Aes256Gcm", "Aegis256X4"]));
+        assert_eq!(offered(Wish::default())[0], Cipher::Aes256Gcm, "a draft is for those who ask for it");
+        assert_eq!(offered(first(Cipher::Aegis256X4))[0], Cipher::Aegis256X4);
         // What the session names counts more than what is preferred.
         let named = Wish { only: Some(Cipher::Aes256Gcm), first: Some(Cipher::Aes128Gcm) };
         assert_eq!(offered(named), [Cipher::Aes256Gcm]);

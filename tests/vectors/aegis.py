@@ -1,5 +1,7 @@
 """AEGIS-256X4 from the text of draft-irtf-cfrg-aegis-aead: slow, and after no implementation."""
 
+from primitives import SBOX
+
 LANES = 4
 BLOCK = 16
 RATE = LANES * BLOCK
@@ -10,23 +12,6 @@ C1 = bytes.fromhex("db3d18556dc22ff12011314273b528dd")
 def doubled(value):
     """In GF(2^8) of AES."""
     return (value << 1 ^ (0x11B if value & 0x80 else 0)) & 0xFF
-
-
-def substitution():
-    """The S-box of AES (FIPS 197, 5.1.1)."""
-    power, log, value = [0] * 256, [0] * 256, 1
-    for exponent in range(255):
-        power[exponent], log[value] = value, exponent
-        value ^= doubled(value)
-    box = []
-    for number in range(256):
-        inverse = power[-log[number] % 255] if number else 0
-        bits = inverse * 0x101
-        box.append((inverse ^ bits >> 4 ^ bits >> 5 ^ bits >> 6 ^ bits >> 7) & 0xFF ^ 0x63)
-    return box
-
-
-BOX = substitution()
 
 
 def xor(*blocks):
@@ -42,7 +27,7 @@ def both(one, other):
 
 def aes_round(block, key):
     """SubBytes, ShiftRows, MixColumns, AddRoundKey: columns of four bytes, one after the other."""
-    shifted = [BOX[block[(place + 4 * (place % 4)) % BLOCK]] for place in range(BLOCK)]
+    shifted = [SBOX[block[(place + 4 * (place % 4)) % BLOCK]] for place in range(BLOCK)]
     made = []
     for column in (shifted[place : place + 4] for place in range(0, BLOCK, 4)):
         for row in range(4):

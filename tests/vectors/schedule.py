@@ -4,6 +4,7 @@ import hashlib
 import struct
 from collections.abc import Iterator
 
+import aegis
 from primitives import aes_gcm_seal, chacha20_poly1305_seal, hkdf_expand, hmac_sha256
 
 unhex = bytes.fromhex
@@ -64,6 +65,8 @@ def aead(suite: int, phase: tuple[bytes, bytes], sequence: int, aad: bytes, plai
             return chacha20_poly1305_seal(key, nonce, aad, plaintext)
         case 3:
             return aes_gcm_seal(key[:16], nonce, aad, plaintext)
+        case 4:
+            return aegis.seal(key, nonce + bytes(20), plaintext, aad)
     raise AssertionError(suite)
 
 

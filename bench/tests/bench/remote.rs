@@ -59,9 +59,11 @@ fn every_contender_is_measured_against_a_server_which_ends_with_the_run() {
         "transport/Tcp+Aes256Gcm",
         "transport/Tcp+ChaCha20Poly1305",
         "transport/Tcp+Aes128Gcm",
+        "transport/Tcp+Aegis256X4",
         "transport/Udp+Aes256Gcm",
         "transport/Udp+ChaCha20Poly1305",
         "transport/Udp+Aes128Gcm",
+        "transport/Udp+Aegis256X4",
         "transport/Tcp+Aes256Gcm@plaintext",
         "transport/Tcp+Aes256Gcm@rustls-buffered",
         "transport/Tcp+Aes256Gcm@quinn",
@@ -105,7 +107,8 @@ fn a_server_that_is_not_reached_over_udp_costs_those_rows_alone() {
             .collect()
     };
     let of = |carrier: &str| {
-        ["Aes256Gcm", "ChaCha20Poly1305", "Aes128Gcm"].map(|cipher| format!("transport/{carrier}+{cipher}"))
+        ["Aes256Gcm", "ChaCha20Poly1305", "Aes128Gcm", "Aegis256X4"]
+            .map(|cipher| format!("transport/{carrier}+{cipher}"))
     };
     assert_eq!((ids("rows"), ids("missing")), (of("Tcp").to_vec(), of("Udp").to_vec()));
     let why = report["missing"][0]["why"].as_str().unwrap();

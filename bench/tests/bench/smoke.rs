@@ -157,6 +157,7 @@ fn transport() {
     let mut expected =
         vec!["transport/Tcp+Aes256Gcm", "transport/Tcp+Aes128Gcm", "transport/Tcp+ChaCha20Poly1305"];
     expected.extend(["transport/Udp+Aes256Gcm", "transport/Udp+Aes128Gcm", "transport/Udp+ChaCha20Poly1305"]);
+    expected.extend(["transport/Tcp+Aegis256X4", "transport/Udp+Aegis256X4"]);
     expected.extend(beside.iter().map(String::as_str));
     assert_rows(&outcome, &expected);
 }

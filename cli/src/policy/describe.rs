@@ -8,7 +8,7 @@ use std::fmt::{Display, Write as _};
 use sealane_policy::{
     CollateralRules, Document, Entry, Floors, PolicyPeer, SessionKind, SessionRule, Timestamp, key_id,
 };
-use sealane_types::{KeyId, RootSource};
+use sealane_types::{Cipher, KeyId, RootSource};
 
 use crate::lifetime::Lifetime;
 
@@ -191,6 +191,9 @@ fn describe_floors(lines: &mut Lines, floors: &Floors) {
         },
     );
     lines.at(1, format!("is sealed with {}", list(&floors.ciphers)));
+    if floors.ciphers.contains(&Cipher::Aegis256X4) {
+        lines.at(2, "Aegis256X4 is a DRAFT of the CFRG and no algorithm of FIPS: for those who know that they may use it");
+    }
     lines.at(1, format!("is carried by {}", list(&floors.carriers)));
     if floors.congestion != Floors::default().congestion {
         lines.at(1, format!("shares paths over Udp and AfXdp by {}", list(&floors.congestion)));

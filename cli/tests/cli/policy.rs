@@ -136,6 +136,16 @@ fn an_edited_draft_is_signed_in_its_signed_form() {
 }
 
 #[test]
+fn a_cipher_that_is_a_draft_is_said_to_be_one() {
+    let desk = desk();
+    desk.draft_simulated("policy.json", &OWNERS);
+    let told = || desk.good(&["policy", "show", "policy.json"]).contains("Aegis256X4 is a DRAFT");
+    assert!(!told());
+    desk.edit("policy.json", |draft| draft["floors"]["ciphers"] = json!(["Aes256Gcm", "Aegis256X4"]));
+    assert!(told());
+}
+
+#[test]
 fn a_congestion_control_that_is_left_out_is_told_in_words() {
     let desk = desk();
     desk.draft_simulated("policy.json", &OWNERS);

@@ -190,6 +190,7 @@ pub enum CipherChoice {
     Aes256Gcm,
     Aes128Gcm,
     ChaCha20Poly1305,
+    Aegis256X4,
 }
 
 impl CipherChoice {
@@ -201,6 +202,7 @@ impl CipherChoice {
             Self::Aes256Gcm => "Aes256Gcm",
             Self::Aes128Gcm => "Aes128Gcm",
             Self::ChaCha20Poly1305 => "ChaCha20Poly1305",
+            Self::Aegis256X4 => "Aegis256X4",
         }
     }
 
@@ -212,6 +214,7 @@ impl CipherChoice {
             Self::Aes256Gcm => Some(Cipher::Aes256Gcm),
             Self::Aes128Gcm => Some(Cipher::Aes128Gcm),
             Self::ChaCha20Poly1305 => Some(Cipher::ChaCha20Poly1305),
+            Self::Aegis256X4 => Some(Cipher::Aegis256X4),
         }
     }
 }

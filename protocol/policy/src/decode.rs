@@ -190,7 +190,8 @@ fn floors_of(field: Field<'_>) -> Result<Floors, FieldError> {
     let mut object = field.object()?;
     let post_quantum = flag(&mut object, "postQuantum", r#""postQuantum": true"#, default.post_quantum)?;
     let ciphers = object.optional("ciphers", r#""ciphers": ["Aes256Gcm", "ChaCha20Poly1305"]"#);
-    let ciphers = permitted(ciphers, CIPHERS_MAX, cipher, default.ciphers)?;
+    let cipher = |field: &Field<'_>| field.word(Cipher::ALL);
+    let ciphers = permitted(ciphers, Cipher::ALL.len(), cipher, default.ciphers)?;
     let carriers = object.optional("carriers", r#""carriers": ["Tcp"]"#);
     let carrier = |field: &Field<'_>| field.word(Carrier::ALL);
     let carriers = permitted(carriers, Carrier::ALL.len(), carrier, default.carriers)?;
@@ -220,17 +221,6 @@ fn permitted<T: Ord>(
 ) -> Result<BTreeSet<T>, FieldError> {
     let listed = list.map(|field| field.set(most, read)).transpose()?;
     Ok(listed.filter(|listed| !listed.is_empty()).unwrap_or(default))
-}
-
-/// One more than there are: that of a later release is refused by its name.
-const CIPHERS_MAX: usize = Cipher::ALL.len() + 1;
-
-fn cipher(field: &Field<'_>) -> Result<Cipher, FieldError> {
-    const LATER: &str = "Aegis256X4";
-    if field.text()? == LATER {
-        return Err(field.refuse(Problem::NotInThisRelease { word: LATER }));
-    }
-    field.word(Cipher::ALL)
 }
 
 fn limits_of(field: Field<'_>) -> Result<Limits, FieldError> {

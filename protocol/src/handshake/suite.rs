@@ -51,6 +51,7 @@ impl Suite {
             Cipher::Aes256Gcm => 1,
             Cipher::ChaCha20Poly1305 => 2,
             Cipher::Aes128Gcm => 3,
+            Cipher::Aegis256X4 => 4,
         };
         exchange | cipher
     }
@@ -84,7 +85,7 @@ mod tests {
     #[test]
     fn codes_read_back_and_differ() {
         let all = Suite::offer(Cipher::ALL, true);
-        assert_eq!(all.len(), 6);
+        assert_eq!(all.len(), 8);
         for suite in &all {
             assert_eq!(Suite::from_code(suite.code()), Some(*suite));
         }

@@ -47,6 +47,7 @@ const fn algorithm(cipher: Cipher) -> Algorithm {
         Cipher::Aes256Gcm => Algorithm::Aes256Gcm,
         Cipher::ChaCha20Poly1305 => Algorithm::ChaCha20Poly1305,
         Cipher::Aes128Gcm => Algorithm::Aes128Gcm,
+        Cipher::Aegis256X4 => Algorithm::Aegis256X4,
     }
 }
 

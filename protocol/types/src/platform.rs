@@ -207,6 +207,8 @@ words!(
         ChaCha20Poly1305,
         /// Half the key size: used only where the policy lists it.
         Aes128Gcm,
+        /// draft-irtf-cfrg-aegis-aead, several times as fast and no algorithm of FIPS: used only where the policy lists it.
+        Aegis256X4,
     }
 );
 

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod admin;
+mod ciphers;
 mod client;
 mod collateral;
 mod control;

@@ -25,7 +25,7 @@ use sealane_sidecar::link::xdp::Device;
 use sealane_sidecar::node::{Node, NodeError};
 use sealane_simulated::{Guest, Installation, MEASUREMENT, Material, Request, host_data};
 use sealane_types::{
-    Carrier, CongestionChoice, Delivery, PodIdentity, Provider as ProviderWord, RootSource, Roots,
+    Carrier, Cipher, CongestionChoice, Delivery, PodIdentity, Provider as ProviderWord, RootSource, Roots,
     SignedChain, SimulatedForm, UnixSeconds,
 };
 use serde_json::{Value, json};
@@ -247,6 +247,8 @@ pub(crate) struct Plan {
     /// What carries its sessions.
     pub(crate) carrier: Option<Carrier>,
     pub(crate) congestion: CongestionChoice,
+    /// What its sessions name.
+    pub(crate) cipher: Option<Cipher>,
     /// The network device that it passes the kernel by with.
     pub(crate) device: Option<Device>,
     pub(crate) platforms: Platforms,
@@ -295,6 +297,7 @@ impl Plan {
             remotes: vec![],
             carrier: carrier(),
             congestion: CongestionChoice::default(),
+            cipher: None,
             device: None,
             traces: None,
             collateral: None,
@@ -350,7 +353,7 @@ impl Plan {
             },
             carrier: self.carrier,
             congestion: self.congestion,
-            cipher: None,
+            cipher: self.cipher,
             preferred: Preferred::default(),
             rekey: Rekey::default(),
             suspend: false,

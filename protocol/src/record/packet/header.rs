@@ -130,7 +130,8 @@ impl std::fmt::Debug for Mask {
 
 const fn algorithm(cipher: Cipher) -> &'static Algorithm {
     match cipher {
-        Cipher::Aes256Gcm => &AES_256,
+        // AEGIS masks nothing by itself, and is built from AES.
+        Cipher::Aes256Gcm | Cipher::Aegis256X4 => &AES_256,
         Cipher::ChaCha20Poly1305 => &CHACHA20,
         Cipher::Aes128Gcm => &AES_128,
     }

@@ -41,7 +41,7 @@ impl Packets {
     fn new(link: &Direction, to: [u8; 8]) -> Self {
         let (direction, key) = link.over_datagrams();
         let algorithm = match direction.cipher() {
-            Cipher::Aes256Gcm => &AES_256,
+            Cipher::Aes256Gcm | Cipher::Aegis256X4 => &AES_256,
             Cipher::ChaCha20Poly1305 => &CHACHA20,
             Cipher::Aes128Gcm => &AES_128,
         };

@@ -142,6 +142,7 @@ impl Direction {
             Cipher::Aes256Gcm => &AES_256_GCM,
             Cipher::ChaCha20Poly1305 => &CHACHA20_POLY1305,
             Cipher::Aes128Gcm => &AES_128_GCM,
+            Cipher::Aegis256X4 => panic!("the library of the rogue has no AEGIS"),
         };
         let key = self.scope.derive(&self.secret, "key", &[]);
         LessSafeKey::new(UnboundKey::new(algorithm, &key[..algorithm.key_len()]).unwrap())
