@@ -53,6 +53,13 @@ impl Series {
         self.wrong = self.wrong.take().or(wrong);
     }
 
+    /// A second figure of the same rounds, of which `values` has warm-ups too, before all others.
+    #[must_use]
+    pub fn of_last(rounds: usize, mut values: Vec<f64>) -> Self {
+        values.drain(..values.len().saturating_sub(rounds));
+        Self { values, ..Self::default() }
+    }
+
     /// What a series has beyond another, round by round.
     #[must_use]
     pub fn beyond(&self, other: &Self) -> Self {

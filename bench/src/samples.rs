@@ -57,8 +57,7 @@ impl Burst {
     /// What the last `rounds` bursts used of all cores, in nanoseconds for a byte. Both ends have to be in this
     /// process.
     pub(crate) fn processor_series(&self, rounds: usize) -> Series {
-        let all = self.processor.take();
-        Series { values: all[all.len().saturating_sub(rounds)..].to_vec(), ..Series::default() }
+        Series::of_last(rounds, self.processor.take())
     }
 }
 

@@ -9,6 +9,7 @@ import time
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+import lane  # noqa: E402
 import model  # noqa: E402
 import numpy  # noqa: E402
 import sealane  # noqa: E402
@@ -70,11 +71,11 @@ def mask_of(task):
 
 def lane_ask(path, there, back):
     door = sealane.connect(path, timeout=SECONDS)
-    lane = door.sender(there, timeout=SECONDS)
+    sender = door.sender(there, timeout=SECONDS)
     tensors = iter(door.receiver(back, timeout=SECONDS))
 
     def exchange(hidden, _):
-        lane.put(hidden, timeout=SECONDS)
+        sender.put(hidden, timeout=SECONDS)
         return next(tensors).buffer()
 
     yield "ready"
@@ -82,16 +83,11 @@ def lane_ask(path, there, back):
 
 
 def lane_answer(path, there, back):
-    door = sealane.connect(path, timeout=SECONDS)
-    tensors = iter(door.receiver(there, timeout=SECONDS))
-    lane = door.sender(back, timeout=SECONDS)
-    yield "ready"
-    task = yield
-    while True:
-        mask, began = mask_of(task), time.monotonic_ns()
-        for _ in range(task["count"]):
-            lane.put(answer(next(tensors).numpy(), mask), timeout=SECONDS)
-        task = yield told(began)
+    def embed(task):
+        mask = mask_of(task)
+        return lambda tensor: answer(tensor.numpy(), mask)
+
+    yield from lane.answering(path, there, back, embed)
 
 
 def tcp_ask(host, port):

@@ -371,7 +371,6 @@ impl<'a> Burst<'a> {
 
     /// What the last `rounds` bursts used.
     fn processor_series(&self, rounds: usize) -> Series {
-        let all = self.processor.take();
-        Series { values: all[all.len().saturating_sub(rounds)..].to_vec(), ..Series::default() }
+        Series::of_last(rounds, self.processor.take())
     }
 }

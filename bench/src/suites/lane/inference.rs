@@ -67,8 +67,7 @@ impl Requests<'_> {
     }
 
     fn shares(&self, rounds: usize) -> Series {
-        let all = self.shares.take();
-        Series { values: all[all.len().saturating_sub(rounds)..].to_vec(), ..Series::default() }
+        Series::of_last(rounds, self.shares.take())
     }
 }
 
