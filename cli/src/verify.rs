@@ -193,6 +193,7 @@ impl Plan<'_> {
             rekey: Rekey::default(),
             timing: Timing::default(),
             kem: Arc::new(MlKem768),
+            links: false,
             places: Places::new(1),
         };
         Ok(Setup {

@@ -8,6 +8,7 @@ mod fail;
 mod flight;
 mod keyed;
 mod lane;
+mod links;
 mod opening;
 mod outbox;
 mod packets;
@@ -18,6 +19,8 @@ mod renewal;
 mod resumption;
 mod setup;
 mod stage;
+
+use std::sync::Arc;
 
 use sealane_attestation::VerifiedPeer;
 use sealane_attestation::binding::Role;
@@ -37,6 +40,7 @@ pub use bulk::{BulkError, BulkOpened, BulkRecord};
 pub use event::{ClosedBy, Event, EvidenceReceived, EvidenceWanted, Introduction};
 pub use fail::{ApiMisuse, Fail, FillError, IssueError, SendError, StartError};
 pub(crate) use flight::HandshakeFlight;
+pub use links::{JoinRequest, Joiner, LINK_GREETING_BYTES, LinkReceiver, LinkSender, LinkTerms, joins};
 pub use places::Places;
 pub use renewal::RenewError;
 pub use setup::{AcceptSetup, Local, PolicyView, Setup, Timing};
@@ -418,6 +422,16 @@ impl Connection {
     pub fn public_id(&self) -> Option<[u8; 32]> {
         match &self.state {
             State::Keyed(keyed) => Some(keyed.public_id()),
+            _ => None,
+        }
+    }
+
+    /// What further links of this connection begin with, where it carries tensors over a stream and both sides have such
+    /// links. After a renewal it is another: links of the one before are to end.
+    #[must_use]
+    pub fn link_terms(&self) -> Option<Arc<LinkTerms>> {
+        match &self.state {
+            State::Keyed(keyed) => keyed.link_terms(),
             _ => None,
         }
     }

@@ -56,6 +56,14 @@ pub enum Frame<'a> {
     Abort(StreamId),
     /// The receiving application is gone, and whether it took these tensors cannot be known.
     Lost(Taken<'a>),
+    /// As [`Frame::Tensor`] for one tensor whose bytes come over a further link of the connection, once
+    /// [`Frame::Placed`] asks for them.
+    Striped(TensorHeader<'a>),
+    /// The receiver has a place for a striped tensor.
+    Placed {
+        stream: StreamId,
+        sequence: Sequence,
+    },
     /// A TCP connection to carry: two byte sequences, one each way. Only the initiator opens pipes.
     PipeOpen(PipeId),
     /// The next bytes of this direction: at least one.
@@ -102,7 +110,8 @@ impl Frame<'_> {
     pub const fn subject(&self) -> Subject {
         match self {
             Self::Open(open) => Subject::Stream(open.stream),
-            Self::Tensor(header) => Subject::Stream(header.stream),
+            Self::Tensor(header) | Self::Striped(header) => Subject::Stream(header.stream),
+            Self::Placed { stream, .. } => Subject::Stream(*stream),
             Self::Chunk(chunk) => Subject::Stream(chunk.stream),
             Self::Credit(credit) => Subject::Stream(credit.stream),
             Self::Taken(taken) | Self::Lost(taken) => Subject::Stream(taken.stream),

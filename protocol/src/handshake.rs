@@ -31,8 +31,13 @@ pub const VERSIONS: &[u16] = &[1];
 pub(crate) mod capability {
     /// Frames that hand over tickets are understood.
     pub(crate) const TICKETS: u32 = 1;
-    /// All that this build has.
-    pub(crate) const ALL: u32 = TICKETS;
+    /// Further links are joined, or admitted.
+    pub(crate) const LINKS: u32 = 2;
+
+    /// What a side has, which may do without further links.
+    pub(crate) const fn of(links: bool) -> u32 {
+        if links { TICKETS | LINKS } else { TICKETS }
+    }
 }
 
 /// What an initiator wants of the connection. The value is the byte in the hello.
@@ -43,7 +48,7 @@ pub enum Kind {
     Full = 0,
     /// A new connection that carries tensors, between the two ends of an earlier one, without new evidence.
     Resume = 1,
-    // 2, join, is reserved: this version refuses it.
+    // 2 begins a further link of a connection (`connection::links`), which is no connection.
     /// Asks for the responder's evidence and carries no data frame, ever.
     Audit = 3,
 }

@@ -17,5 +17,5 @@ pub use ticket::TicketId;
 
 pub(crate) use label::Label;
 pub(crate) use public::public_id;
-pub(crate) use schedule::{LinkSecret, Resumption, Root, Split};
+pub(crate) use schedule::{Joining, LinkSecret, Resumption, Root, Split};
 pub(crate) use ticket::EvidenceDigests;

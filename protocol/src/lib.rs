@@ -40,8 +40,10 @@
 //! stream on top: [`transfer::Outbound`] and [`transfer::Inbound`]. Over a carrier that keeps no order a
 //! [`datagram::Engine`] takes the place of the carrier's bytes.
 //!
-//! Deliberately absent: I/O, time, an RNG, policy verification and evidence appraisal (their results are handed
-//! in), and joins, which have their seams in [`handshake::Kind`] and the label table alone.
+//! Where both sides have them, [`connection::LinkTerms`] begin further links, which bring bytes of large tensors beside the
+//! connection's own.
+//!
+//! Deliberately absent: I/O, time, an RNG, policy verification and evidence appraisal: their results are handed in.
 #![cfg_attr(
     not(test),
     deny(clippy::indexing_slicing, clippy::arithmetic_side_effects, clippy::cast_possible_truncation)

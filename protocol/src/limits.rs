@@ -124,6 +124,8 @@ pub const PROBE_MICROS_MAX: u64 = 2_000_000;
 
 /// Streams that one connection carries at once.
 pub const STREAMS_MAX: usize = 256;
+/// Links of one connection, the first included.
+pub const LINKS_MAX: u8 = 4;
 /// Pipes that one connection carries at once.
 pub const PIPES_MAX: usize = 1_024;
 /// Bytes of a pipe that each side may send before the other has granted any.

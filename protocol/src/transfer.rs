@@ -9,7 +9,7 @@ mod memory;
 mod outbound;
 pub mod pipe;
 
-pub use inbound::{Announced, Inbound, InboundError, Place, Reply};
+pub use inbound::{Announced, Inbound, InboundError, Place, Reply, Stripe};
 pub use outbound::{Outbound, OutboundError, Step};
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use sealane_collateral::Sources;
+use sealane_protocol::limits::LINKS_MAX;
 use sealane_types::{InvalidName, InvalidPort, PodIdentity, RootSource, Roots};
 
 use crate::desired::Desired;
@@ -30,6 +31,23 @@ pub const GRPC: &str = "/run/sealane/grpc.sock";
 pub const ARENA_BYTES: u64 = 512 << 20;
 /// How long draining may take: the default grace period of pods less five seconds.
 pub const DRAIN: Duration = Duration::from_secs(25);
+
+/// Threads that move bytes, at most: half of the cores, since more would fight the application for its own, and pass
+/// tensors from thread to thread.
+const WORKERS_MAX: usize = 4;
+
+/// Threads that move bytes.
+#[must_use]
+pub fn workers() -> usize {
+    std::thread::available_parallelism().map_or(1, |cores| (cores.get() / 2).clamp(1, WORKERS_MAX))
+}
+
+/// Links of a connection where nothing else is said: one for each of these threads, so that there are further ones from four
+/// cores on.
+#[must_use]
+pub fn default_links() -> u8 {
+    u8::try_from(workers()).unwrap_or(LINKS_MAX).min(LINKS_MAX)
+}
 
 /// Everything that a sidecar is told when it starts.
 #[derive(Debug, Clone)]
@@ -53,6 +71,9 @@ pub struct Config {
     pub host_network: bool,
     /// The network device past which datagrams go by the kernel; none unless it is asked for.
     pub device: Option<Device>,
+    /// Links of a connection that carries tensors over TCP, its own included. None is dialled but that one unless both sides
+    /// have more.
+    pub links: u8,
     /// None outside a cluster.
     pub control: Option<Control>,
     pub roots: Anchors,

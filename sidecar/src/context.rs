@@ -23,6 +23,7 @@ use crate::session::audits::Audits;
 use crate::session::clock::Clock;
 use crate::session::externals::Externals;
 use crate::session::forward::premises::Premises;
+use crate::session::joins::Joins;
 use crate::session::silences::Silences;
 use crate::session::tickets::Tickets;
 use crate::throttling::Throttling;
@@ -82,6 +83,10 @@ pub(crate) struct Context {
     pub(crate) silences: Silences,
     /// How often auditors get evidence.
     pub(crate) audits: Audits,
+    /// Links of a connection that carries tensors over TCP, its own included.
+    pub(crate) links: u8,
+    /// Connections that further links can be joined to.
+    pub(crate) joins: Arc<Joins>,
     /// The data port for datagrams.
     pub(crate) endpoint: Arc<Endpoint>,
     /// What forwards share.
@@ -128,6 +133,7 @@ impl Context {
             rekey: rekey.into(),
             timing: Timing::default(),
             kem: Arc::clone(&self.kem),
+            links: self.links > 1,
             places: self.places.clone(),
         }
     }
@@ -338,6 +344,8 @@ pub(crate) mod tests {
             tickets: Arc::default(),
             silences: Silences::default(),
             audits: Audits::default(),
+            links: 2,
+            joins: Arc::default(),
             endpoint: Arc::new(endpoint()),
             forward: Arc::new(Premises::new(vec![], None, 0)),
             externals: Arc::new(Externals::new(Arc::default())),

@@ -183,6 +183,8 @@ impl Node {
             tickets: Arc::default(),
             silences: Silences::default(),
             audits: Audits::default(),
+            links: config.links,
+            joins: Arc::default(),
             endpoint: Arc::clone(&endpoint),
             forward: Arc::new(premises(config, address)),
             externals: Arc::new(Externals::new(Arc::clone(&changed))),

@@ -19,6 +19,7 @@ pub(crate) mod externals;
 pub(crate) mod forward;
 pub(crate) mod inbound;
 pub(crate) mod incoming;
+pub(crate) mod joins;
 pub(crate) mod life;
 mod offers;
 pub(crate) mod outgoing;

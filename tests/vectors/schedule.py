@@ -36,9 +36,22 @@ class Schedule:
         context = unhex(ticket["id"]) + b"".join(hashlib.sha256(message).digest() for message in evidence)
         return self.expand(self.expand(self.root, "resume"), "ticket", context)
 
-    def phases(self, direction: str, link: int = 0, join_nonces: bytes = bytes(64)) -> Iterator[tuple[bytes, bytes]]:
-        """Key and nonce mask of each phase of a link."""
-        secret = self.expand(self.expand(self.root, direction), "link", struct.pack(">I", link) + join_nonces)
+    def phases(self, direction: str) -> Iterator[tuple[bytes, bytes]]:
+        """Key and nonce mask of each phase of link 0."""
+        return self.phases_of(self.expand(self.expand(self.root, direction), "link", bytes(4 + 64)))
+
+    def joined(self, link: int, nonces: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Key and nonce mask of each phase of a further link."""
+        joined = self.expand(self.expand(self.root, "initiator"), "joined")
+        return self.phases_of(self.expand(joined, "link", struct.pack(">I", link) + nonces))
+
+    def join_name(self) -> bytes:
+        return self.expand(self.expand(self.root, "join"), "join name", length=16)
+
+    def join_proof(self, side: str, link: int, nonces: bytes) -> bytes:
+        return self.expand(self.expand(self.root, "join"), side, struct.pack(">I", link) + nonces)
+
+    def phases_of(self, secret: bytes) -> Iterator[tuple[bytes, bytes]]:
         while True:
             yield self.phase(secret)
             secret = self.expand(secret, "update")

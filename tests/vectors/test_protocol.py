@@ -67,12 +67,29 @@ def test_keys(case):
     assert schedule.binding_key().hex() == case["bindingKey"]
     assert schedule.ticket(case["ticket"]).hex() == case["ticket"]["secret"]
     for link in case["links"]:
-        phases = schedule.phases(link["direction"], link["link"], unhex(link["joinNonces"]))
-        for phase, (key, mask) in zip(link["phases"], phases):
-            assert (key.hex(), mask.hex()) == (phase["key"], phase["nonceMask"])
+        check_phases(link, schedule.phases(link["direction"]))
+    check_join(schedule, case["join"])
     assert [way["direction"] for way in case["datagrams"]] == ["initiator", "responder"]
     for way in case["datagrams"]:
         check_datagrams(schedule, way)
+
+
+def check_phases(link, phases):
+    for phase, (key, mask) in zip(link["phases"], phases):
+        assert (key.hex(), mask.hex()) == (phase["key"], phase["nonceMask"])
+
+
+def check_join(schedule, join):
+    link, name = join["link"], schedule.join_name()
+    own, theirs = unhex(join["initiatorNonce"]), unhex(join["responderNonce"])
+    assert name.hex() == join["name"]
+    # One version, no suites, no capabilities.
+    body = bytes([2, 1, 0, 1, 0]) + bytes(4) + name + struct.pack(">I", link) + own
+    body += schedule.join_proof("initiator", link, own)
+    assert (b"SEALANE\0" + struct.pack(">H", len(body)) + body).hex() == join["greeting"]
+    answer = theirs + schedule.join_proof("responder", link, own + theirs)
+    assert (bytes([HANDSHAKE, 0, 0, len(answer)]) + answer).hex() == join["answer"]
+    check_phases(join, schedule.joined(link, own + theirs))
 
 
 @pytest.mark.parametrize("case", RECORDS["cases"], ids=lambda case: f"{case['suite']:#06x}")
@@ -125,9 +142,9 @@ def body(frame: dict) -> tuple[int, bytes]:
             return 0x0A, unhex(frame["id"]) + numbers("I", frame, "seconds")
         case "open":
             return 0x10, numbers("I", frame, "stream") + unhex(frame["incarnation"]) + numbers("Q", frame, "base")
-        case "tensor" | "run":
+        case "tensor" | "run" | "striped" as name:
             shape = frame["shape"]
-            return 0x19 if frame["type"] == "run" else 0x11, (
+            return {"tensor": 0x11, "run": 0x19, "striped": 0x1B}[name], (
                 numbers("IQQB", frame, "stream", "sequence", "length", "dtype")
                 + struct.pack(f">B{len(shape)}Q", len(shape), *shape)
                 + text(frame["name"])
@@ -137,6 +154,8 @@ def body(frame: dict) -> tuple[int, bytes]:
         case "bulk":
             length = struct.pack(">I", frame["length"])[1:]
             return 0x1A, numbers("IQQ", frame, "stream", "sequence", "offset") + length
+        case "placed":
+            return 0x1C, numbers("IQ", frame, "stream", "sequence")
         case "credit":
             return 0x13, numbers("IQQ", frame, "stream", "bytesThrough", "tensorsThrough")
         case "taken" | "lost" as name:
@@ -169,7 +188,7 @@ def test_frames(case):
 
 def test_every_type_has_a_vector():
     types = {unhex(case["encoded"])[0] for case in FRAMES["cases"]}
-    assert types == {*range(0x01, 0x0B), *range(0x10, 0x1B), *range(0x20, 0x25)}
+    assert types == {*range(0x01, 0x0B), *range(0x10, 0x1D), *range(0x20, 0x25)}
     assert FRAMES["malformed"]
 
 

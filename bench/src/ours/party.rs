@@ -62,6 +62,7 @@ impl Party {
             rekey: Rekey::default(),
             timing: Timing::default(),
             kem: Arc::new(MlKem768),
+            links: false,
             places: Places::new(1),
         };
         let guest = Simulation::new(world.material.clone(), Some(&who.initdata()))?;

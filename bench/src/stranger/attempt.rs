@@ -103,6 +103,7 @@ impl Plan {
             rekey: Rekey::default(),
             timing: Timing::default(),
             kem: Arc::new(MlKem768),
+            links: false,
             places: Places::new(0),
         };
         Ok(Self { local, policy: digest })

@@ -2,12 +2,15 @@
 
 mod tickets;
 
+use std::sync::Arc;
+
 use sealane_attestation::binding::{Purpose, Role};
 use sealane_types::Reason;
 
 use super::bulk::{BulkArrival, BulkRecord};
 use super::core::Core;
 use super::lane;
+use super::links::LinkTerms;
 use super::opening::direction;
 use super::outbox::{Item, Outbox};
 use super::renewal::{RenewError, Renewal};
@@ -44,6 +47,8 @@ pub(super) struct Keyed {
     /// What tickets are made from, and how many there were since the connection was attested.
     resumption: Resumption,
     tickets: u32,
+    /// What further links begin with, where both sides have them.
+    links: Option<Arc<LinkTerms>>,
 }
 
 /// What a connection that is over still has.
@@ -102,6 +107,7 @@ impl Keyed {
             began,
             resumption: root.resumption(),
             tickets: 0,
+            links: LinkTerms::of(&root, kind, capabilities, level),
         };
         if let Some(intent) = &core.intent {
             let (expected, session) = (intent.expected.clone(), intent.session.clone());
@@ -314,12 +320,17 @@ impl Keyed {
     /// The remote's next record is under the new keys.
     fn renewed(&mut self, core: &mut Core) -> Result<(), Fail> {
         let renewal = self.renewal.take().ok_or(Fail::Order("keys were replaced without a renewal"))?;
-        let (secret, resumption, facts) = renewal.finish(core)?;
+        let (secret, resumption, links, facts) = renewal.finish(core)?;
         self.opener.replace(secret, core.now)?;
-        (self.facts, self.resumption, self.tickets) = (facts, resumption, 0);
+        (self.facts, self.resumption, self.tickets, self.links) = (facts, resumption, 0, links);
         (self.attested, self.renewal_deadline) = (core.now, None);
         core.emit(Event::Reattested);
         Ok(())
+    }
+
+    /// What further links begin with, once the connection carries data.
+    pub(super) fn link_terms(&self) -> Option<Arc<LinkTerms>> {
+        self.links.clone().filter(|_| self.carries_data())
     }
 
     pub(super) const fn is_resumed(&self) -> bool {

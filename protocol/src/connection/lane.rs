@@ -10,10 +10,12 @@ pub(super) const fn of(frame: &Frame<'_>) -> Lane {
         | Frame::Taken(_)
         | Frame::Ended(_)
         | Frame::Lost(_)
+        | Frame::Placed { .. }
         | Frame::PipeCredit { .. }
         | Frame::PipeReset { .. } => Lane::Control,
         Frame::Open(_)
         | Frame::Tensor(_)
+        | Frame::Striped(_)
         | Frame::Chunk(_)
         | Frame::End(_)
         | Frame::Abort(_)

@@ -10,11 +10,11 @@ use super::{Event, Fail, StartError};
 use crate::codec::CodecError;
 use crate::handshake::{
     BeginError, HandshakeError, Hello, Initiator, Kind, Opening as Offer, Responder, ResponderWaiting,
-    Resuming, Suite, answer_ticket,
+    Resuming, Suite, answer_ticket, capability,
 };
 use crate::keys::{Random, Secret};
 use crate::limits::RECORD_HEADER_BYTES;
-use crate::record::{Header, OutputError, RecordError, RecordKind};
+use crate::record::{Header, Level, OutputError, RecordError, RecordKind};
 use crate::ticket::{Past, Ticket};
 
 /// Which handshake message comes next.
@@ -55,7 +55,8 @@ impl Opening {
     ) -> Result<Self, StartError> {
         let suites = permitted(core)?;
         let (static_key, kem) = (core.local.static_key.clone(), core.local.kem.clone());
-        let (initiator, opening) = Initiator::begin(kind, suites, &static_key, &*kem, random)?;
+        let (initiator, opening) =
+            Initiator::begin(kind, suites, capability::of(core.local.links), &static_key, &*kem, random)?;
         put_offer(core, &opening)?;
         Ok(Self::Initiator(initiator))
     }
@@ -70,7 +71,7 @@ impl Opening {
         if !suites.iter().any(|suite| suite.exchange == ticket.exchange) {
             return Err(StartError::Ticket);
         }
-        let (resuming, opening) = Resuming::begin(ticket, suites, random)?;
+        let (resuming, opening) = Resuming::begin(ticket, suites, capability::of(core.local.links), random)?;
         put_offer(core, &opening)?;
         Ok(Self::Resuming(resuming, past))
     }
@@ -82,6 +83,7 @@ impl Opening {
             kem: core.local.kem.clone(),
             suites: permitted(core)?,
             audit,
+            capabilities: capability::of(core.local.links),
             ephemeral,
         }))
     }
@@ -114,7 +116,7 @@ impl Opening {
         match self {
             Self::Responder(responder) => on_hello(responder, core, input),
             Self::Initiator(initiator) => {
-                let Some((message, used)) = handshake_message(core, input)? else {
+                let Some((message, used)) = handshake_message(core.level, input)? else {
                     return Ok(Progress::Incomplete(Self::Initiator(initiator)));
                 };
                 let (finished, reply) = initiator.on_message2(message)?;
@@ -122,7 +124,7 @@ impl Opening {
                 Ok(Progress::Keyed(Box::new(Keyed::new(finished, None, core)), used))
             }
             Self::Resuming(resuming, past) => {
-                let Some((message, used)) = handshake_message(core, input)? else {
+                let Some((message, used)) = handshake_message(core.level, input)? else {
                     return Ok(Progress::Incomplete(Self::Resuming(resuming, past)));
                 };
                 let finished = resuming.on_message2(message)?;
@@ -131,7 +133,7 @@ impl Opening {
             // Nobody has reason to say more before message 2.
             waiting @ Self::TicketWanted(_) => Ok(Progress::Incomplete(waiting)),
             Self::ResponderWaiting(responder) => {
-                let Some((message, used)) = handshake_message(core, input)? else {
+                let Some((message, used)) = handshake_message(core.level, input)? else {
                     return Ok(Progress::Incomplete(Self::ResponderWaiting(responder)));
                 };
                 let finished = responder.on_message3(message)?;
@@ -148,7 +150,7 @@ fn on_hello(responder: Responder, core: &mut Core, input: &[u8]) -> Result<Progr
     // A hello that leads nowhere is refused before anything is computed for it.
     responder.choose(&hello)?;
     let (hello_bytes, rest) = input.split_at_checked(hello_length).ok_or(Fail::Order("hello length"))?;
-    let Some((message, used)) = handshake_message(core, rest)? else {
+    let Some((message, used)) = handshake_message(core.level, rest)? else {
         return Ok(Progress::Incomplete(Opening::Responder(responder)));
     };
     let used = hello_length.saturating_add(used);
@@ -165,9 +167,9 @@ fn on_hello(responder: Responder, core: &mut Core, input: &[u8]) -> Result<Progr
 
 /// The handshake message at the front of `input`, and its length with header; a refusal in its place is an
 /// error.
-fn handshake_message<'a>(core: &Core, input: &'a [u8]) -> Result<Option<(&'a [u8], usize)>, Fail> {
+pub(super) fn handshake_message(level: Level, input: &[u8]) -> Result<Option<(&[u8], usize)>, Fail> {
     let Some((head, rest)) = input.split_first_chunk::<RECORD_HEADER_BYTES>() else { return Ok(None) };
-    let header = Header::parse(*head, core.level)?;
+    let header = Header::parse(*head, level)?;
     let Some(body) = rest.get(..header.length) else { return Ok(None) };
     match header.kind {
         RecordKind::Handshake => Ok(Some((body, header.length.saturating_add(RECORD_HEADER_BYTES)))),

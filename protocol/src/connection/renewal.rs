@@ -16,11 +16,14 @@
 //! this connection and no other; nothing is negotiated, so nothing can be talked down. Whatever goes wrong ends the
 //! connection.
 
+use std::sync::Arc;
+
 use sealane_attestation::EvidenceMessage;
 use sealane_attestation::binding::{Purpose, Role};
 
 use super::assembly::Assembly;
 use super::core::Core;
+use super::links::LinkTerms;
 use super::opening::direction;
 use super::outbox::{Item, Outbox};
 use super::stage::{Facts, assembled, leaf_of};
@@ -42,6 +45,9 @@ pub(super) enum Renewal {
     /// Our key is replaced, or about to be; the remote's is not yet.
     Switching(Box<Fresh>),
 }
+
+/// What opens the remote's records from now on, what tickets and further links are made from, and what the connection rests on.
+pub(super) type Renewed = (LinkSecret, Resumption, Option<Arc<LinkTerms>>, Facts);
 
 /// What the new handshake left behind.
 pub(super) struct Fresh {
@@ -180,11 +186,13 @@ impl Renewal {
         }
     }
 
-    /// The remote replaced its key: what opens its records from now on, and what the connection rests on.
-    pub(super) fn finish(self, core: &Core) -> Result<(LinkSecret, Resumption, Facts), Fail> {
+    /// The remote replaced its key.
+    pub(super) fn finish(self, core: &Core) -> Result<Renewed, Fail> {
         match self {
             Self::Switching(fresh) => {
-                Ok((fresh.secret(core, core.role.peer()), fresh.root.resumption(), fresh.facts))
+                let Facts { kind, capabilities, .. } = fresh.facts;
+                let links = LinkTerms::of(&fresh.root, kind, capabilities, core.level);
+                Ok((fresh.secret(core, core.role.peer()), fresh.root.resumption(), links, fresh.facts))
             }
             _ => Err(Fail::Order("the keys were replaced out of turn")),
         }

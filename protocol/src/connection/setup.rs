@@ -48,6 +48,8 @@ pub struct Local {
     pub rekey: Rekey,
     pub timing: Timing,
     pub kem: Arc<dyn Kem>,
+    /// Whether further links are joined, or admitted: where there are processors to run them.
+    pub links: bool,
     /// For policies of remotes that have proved nothing yet; shared by the connections of a process.
     pub places: Places,
 }

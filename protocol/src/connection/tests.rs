@@ -55,6 +55,7 @@ fn local(own: &str, byte: u8, epoch: u64) -> Local {
         rekey: Rekey::default(),
         timing: Timing::default(),
         kem: Arc::new(MlKem768),
+        links: false,
         places: Places::new(1),
     }
 }
@@ -119,15 +120,22 @@ impl Rogue {
         let setup = AcceptSetup { local, audit: true };
         let mut honest = Connection::accept(setup, &mut Fixed(4), NOW).unwrap();
         let suites = Suite::offer(&[Cipher::Aes256Gcm], false);
-        let (rogue, opening) =
-            Initiator::begin(Kind::Full, suites, &key(1), &MlKem768, &mut Fixed(3)).unwrap();
+        let (rogue, opening) = Initiator::begin(
+            Kind::Full,
+            suites,
+            crate::handshake::capability::of(false),
+            &key(1),
+            &MlKem768,
+            &mut Fixed(3),
+        )
+        .unwrap();
         let mut first = [opening.hello, framed(RecordKind::Handshake, &opening.message)].concat();
         let mut seen = Count(0);
         honest.handle_input(NOW, &mut first, &mut seen).unwrap();
         let reply = drain(&mut honest);
         let (finished, third) = rogue.on_message2(&reply[RECORD_HEADER_BYTES..]).unwrap();
         honest.handle_input(NOW, &mut framed(RecordKind::Handshake, &third), &mut seen).unwrap();
-        let sealer = Sealer::new(finished.root.link(Label::Initiator, 0, &[0; 64]), Rekey::default(), NOW);
+        let sealer = Sealer::new(finished.root.link(Label::Initiator), Rekey::default(), NOW);
         Self { honest, sealer, finished, seen }
     }
 
@@ -147,6 +155,7 @@ impl Rogue {
             kem: Arc::new(MlKem768),
             suites: Suite::offer(&[Cipher::Aes256Gcm], false),
             audit: false,
+            capabilities: crate::handshake::capability::of(false),
             ephemeral: Secret::take(&mut [4; 32]),
         };
         let message = &first[length + RECORD_HEADER_BYTES..];
@@ -156,7 +165,7 @@ impl Rogue {
         let flight = drain(&mut honest);
         let third = usize::from(flight[2]) * 256 + usize::from(flight[3]);
         let finished = rogue.on_message3(&flight[RECORD_HEADER_BYTES..][..third]).unwrap();
-        let sealer = Sealer::new(finished.root.link(Label::Responder, 0, &[0; 64]), Rekey::default(), NOW);
+        let sealer = Sealer::new(finished.root.link(Label::Responder), Rekey::default(), NOW);
         Self { honest, sealer, finished, seen }
     }
 

@@ -38,6 +38,8 @@ pub(crate) mod kind {
     pub(crate) const LOST: u8 = 0x18;
     pub(crate) const RUN: u8 = 0x19;
     pub(crate) const BULK: u8 = 0x1a;
+    pub(crate) const STRIPED: u8 = 0x1b;
+    pub(crate) const PLACED: u8 = 0x1c;
     pub(crate) const PIPE_OPEN: u8 = 0x20;
     pub(crate) const PIPE_DATA: u8 = 0x21;
     pub(crate) const PIPE_CREDIT: u8 = 0x22;
@@ -77,8 +79,8 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<(Decoded<'_>, &[u8]), FrameError> {
     }
     let mut body = Reader::new(reader.take(length)?);
     let frame = match kind {
-        kind::OPEN..=kind::RUN => Decoded::Data(stream(kind, &mut body)?),
         kind::BULK => Decoded::Bulk(bulk(&mut body)?),
+        kind::OPEN..=kind::PLACED => Decoded::Data(stream(kind, &mut body)?),
         kind::PIPE_OPEN..=kind::PIPE_RESET => Decoded::Data(pipe(kind, &mut body)?),
         _ => Decoded::Control(control(kind, &mut body)?),
     };
@@ -96,6 +98,11 @@ fn stream<'a>(kind: u8, body: &mut Reader<'a>) -> Result<Frame<'a>, FrameError> 
         }),
         kind::TENSOR => Frame::Tensor(tensor(stream, false, body)?),
         kind::RUN => Frame::Tensor(tensor(stream, true, body)?),
+        kind::STRIPED => match tensor(stream, false, body)? {
+            TensorHeader { length: 0, .. } => return Err(CodecError::Value.into()),
+            header => Frame::Striped(header),
+        },
+        kind::PLACED => Frame::Placed { stream, sequence: Sequence(body.u64()?) },
         kind::CHUNK => {
             let (sequence, offset) = (Sequence(body.u64()?), body.u64()?);
             Frame::Chunk(Chunk { stream, sequence, offset, bytes: data(body)? })

@@ -2,7 +2,7 @@
 
 use super::control::{Control, Fragment};
 use super::decode::kind;
-use super::{ByteRange, Frame, PipeId, Sequence, Sequences, StreamId};
+use super::{ByteRange, Frame, PipeId, Sequence, Sequences, StreamId, TensorHeader};
 use crate::codec::{CodecError, Writer};
 use crate::limits::{BULK_BYTES_MAX, FRAME_BODY_BYTES_MAX, FRAME_HEADER_BYTES};
 
@@ -111,14 +111,19 @@ fn data(frame: &Frame<'_>, writer: &mut Writer<'_>) -> Result<u8, CodecError> {
             Ok(kind::OPEN)
         }
         Frame::Tensor(header) => {
-            header.check().map_err(|_| CodecError::Value)?;
-            writer.u64(header.sequence.0)?;
-            writer.u64(header.length)?;
-            writer.u8(header.dtype.code())?;
-            writer.u8(u8::try_from(header.shape.rank()).map_err(|_| CodecError::TooLong)?)?;
-            header.shape.dimensions().try_for_each(|dimension| writer.u64(dimension))?;
-            writer.text(header.name)?;
+            tensor(header, writer)?;
             Ok(if header.run { kind::RUN } else { kind::TENSOR })
+        }
+        Frame::Striped(header) => {
+            if header.run || header.length == 0 {
+                return Err(CodecError::Value);
+            }
+            tensor(header, writer)?;
+            Ok(kind::STRIPED)
+        }
+        Frame::Placed { sequence, .. } => {
+            writer.u64(sequence.0)?;
+            Ok(kind::PLACED)
         }
         Frame::Chunk(chunk) => {
             writer.u64(chunk.sequence.0)?;
@@ -164,6 +169,16 @@ fn data(frame: &Frame<'_>, writer: &mut Writer<'_>) -> Result<u8, CodecError> {
             Ok(kind::PIPE_RESET)
         }
     }
+}
+
+fn tensor(header: &TensorHeader<'_>, writer: &mut Writer<'_>) -> Result<(), CodecError> {
+    header.check().map_err(|_| CodecError::Value)?;
+    writer.u64(header.sequence.0)?;
+    writer.u64(header.length)?;
+    writer.u8(header.dtype.code())?;
+    writer.u8(u8::try_from(header.shape.rank()).map_err(|_| CodecError::TooLong)?)?;
+    header.shape.dimensions().try_for_each(|dimension| writer.u64(dimension))?;
+    writer.text(header.name)
 }
 
 fn bulk(range: ByteRange, writer: &mut Writer<'_>) -> Result<u8, CodecError> {

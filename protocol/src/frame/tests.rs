@@ -117,6 +117,7 @@ fn fixed_frames_read_back() {
         Frame::End(End { stream, tensors: 3, bytes: 4 }),
         Frame::Ended(stream),
         Frame::Abort(stream),
+        Frame::Placed { stream, sequence: Sequence(5) },
         Frame::Lost(taken),
     ] {
         assert_eq!(frame.subject(), Subject::Stream(stream));
@@ -209,7 +210,7 @@ fn a_ticket_lasts() {
 
 #[test]
 fn unknown_kinds_are_refused() {
-    for unknown in [0x00, 0x0b, 0x0f, 0x1b, 0x1f, 0x25, 0xff] {
+    for unknown in [0x00, 0x0b, 0x0f, 0x1d, 0x1f, 0x25, 0xff] {
         let refused = decode(&[unknown, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0]).unwrap_err();
         assert_eq!(refused, FrameError::UnknownKind(unknown));
     }

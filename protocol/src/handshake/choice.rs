@@ -1,6 +1,6 @@
 //! What a responder chose of the offer: the beginning of message 2's payload.
 
-use super::{HandshakeError, Hello, Suite, capability};
+use super::{HandshakeError, Hello, Suite};
 use crate::codec::{CodecError, Reader, Writer};
 
 /// Version, suite and capabilities of a connection.
@@ -14,9 +14,9 @@ impl Choice {
     /// On the wire.
     pub(super) const BYTES: usize = 8;
 
-    /// The capabilities that both sides have.
-    pub(super) const fn new(version: u16, suite: Suite, offer: &Hello) -> Self {
-        Self { version, suite, capabilities: offer.capabilities & capability::ALL }
+    /// The capabilities are those that both sides have.
+    pub(super) const fn new(version: u16, suite: Suite, offer: &Hello, own_capabilities: u32) -> Self {
+        Self { version, suite, capabilities: offer.capabilities & own_capabilities }
     }
 
     pub(super) fn write(&self, writer: &mut Writer<'_>) -> Result<(), CodecError> {

@@ -2,7 +2,7 @@
 
 use super::choice::Choice;
 use super::noise::{Noise, Side};
-use super::{BeginError, Finished, HandshakeError, Hello, Kind, Suite, VERSIONS, capability};
+use super::{BeginError, Finished, HandshakeError, Hello, Kind, Suite, VERSIONS};
 use crate::codec::Reader;
 use crate::keys::{Decapsulate, Kem, Random, Root, Secret, StaticKey};
 
@@ -25,12 +25,13 @@ impl Initiator {
     pub(crate) fn begin(
         kind: Kind,
         suites: Vec<Suite>,
+        capabilities: u32,
         static_key: &StaticKey,
         kem: &dyn Kem,
         random: &mut dyn Random,
     ) -> Result<(Self, Opening), BeginError> {
         // What carries nothing has nothing to resume.
-        let capabilities = if kind == Kind::Audit { 0 } else { capability::ALL };
+        let capabilities = if kind == Kind::Audit { 0 } else { capabilities };
         let versions = VERSIONS.to_vec();
         let hello = Hello { kind: Some(kind), versions, suites, capabilities, ticket: None };
         let bytes = hello.encode().map_err(|_| BeginError::Crypto)?;

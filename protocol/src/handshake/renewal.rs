@@ -54,6 +54,7 @@ pub(crate) fn answer_renewal(
     random: &mut dyn Random,
 ) -> Result<(ResponderWaiting, Vec<u8>), HandshakeError> {
     let ephemeral = Secret::random(random).map_err(|_| HandshakeError::Crypto)?;
-    let responder = Responder { static_key, kem, suites: vec![terms.suite], audit: false, ephemeral };
+    let (suites, capabilities) = (vec![terms.suite], terms.capabilities);
+    let responder = Responder { static_key, kem, suites, audit: false, capabilities, ephemeral };
     responder.on_message1(&terms.hello(), &terms.prologue(), message)
 }

@@ -16,6 +16,7 @@ pub(crate) struct Responder {
     /// Suites that may be chosen: only what the floor permits.
     pub(crate) suites: Vec<Suite>,
     pub(crate) audit: bool,
+    pub(crate) capabilities: u32,
     /// Drawn when the connection began, since no source of randomness is at hand later.
     pub(crate) ephemeral: Secret<32>,
 }
@@ -69,7 +70,7 @@ impl Responder {
         };
         let mut payload = [0; Choice::BYTES + KEM_CIPHERTEXT_BYTES];
         let mut writer = Writer::new(&mut payload);
-        let choice = Choice::new(version, suite, hello);
+        let choice = Choice::new(version, suite, hello, self.capabilities);
         choice.write(&mut writer)?;
         if let Some(ciphertext) = &ciphertext {
             writer.put(ciphertext)?;

@@ -6,9 +6,7 @@
 use super::choice::Choice;
 use super::initiator::Opening;
 use super::noise::{Noise, Side};
-use super::{
-    BeginError, Finished, HandshakeError, Hello, KeyExchange, Kind, Responder, Suite, VERSIONS, capability,
-};
+use super::{BeginError, Finished, HandshakeError, Hello, KeyExchange, Kind, Responder, Suite, VERSIONS};
 use crate::codec::{CodecError, Reader, Writer};
 use crate::keys::{Random, Root, Secret, TicketId};
 
@@ -34,11 +32,12 @@ impl Resuming {
     pub(crate) fn begin(
         ticket: Presented,
         mut suites: Vec<Suite>,
+        capabilities: u32,
         random: &mut dyn Random,
     ) -> Result<(Self, Opening), BeginError> {
         let Presented { id, secret, exchange, remote_static } = ticket;
         suites.retain(|suite| suite.exchange == exchange);
-        let (versions, capabilities) = (VERSIONS.to_vec(), capability::ALL);
+        let versions = VERSIONS.to_vec();
         let hello = Hello { kind: Some(Kind::Resume), versions, suites, capabilities, ticket: Some(id) };
         let bytes = hello.encode().map_err(|_| BeginError::Crypto)?;
         let ephemeral = Secret::random(random)?;
@@ -75,7 +74,7 @@ pub(crate) fn answer_ticket(
     if !noise.read(message)?.is_empty() {
         return Err(CodecError::Trailing.into());
     }
-    let choice = Choice::new(version, suite, hello);
+    let choice = Choice::new(version, suite, hello, responder.capabilities);
     let mut payload = [0; Choice::BYTES];
     choice.write(&mut Writer::new(&mut payload))?;
     let reply = noise.write(&payload)?;
@@ -100,6 +99,7 @@ mod tests {
 
     use sealane_types::Cipher;
 
+    use super::super::capability;
     use super::*;
     use crate::keys::{MlKem768, RandomFailed, StaticKey};
 
@@ -121,13 +121,14 @@ mod tests {
     /// it came of `pretended`.
     fn answered(from: KeyExchange, pretended: KeyExchange) -> Option<HandshakeError> {
         let suites = Suite::offer(&[Cipher::Aes256Gcm], true);
-        let begun = Resuming::begin(presented(pretended), suites.clone(), &mut Fixed(3));
+        let begun =
+            Resuming::begin(presented(pretended), suites.clone(), capability::of(false), &mut Fixed(3));
         let Ok((_, opening)) = begun else { panic!("it begins") };
         let hello = Hello {
             kind: Some(Kind::Resume),
             versions: VERSIONS.to_vec(),
             suites: suites.iter().copied().filter(|suite| suite.exchange == pretended).collect(),
-            capabilities: capability::ALL,
+            capabilities: capability::of(false),
             ticket: Some(TicketId([1; 16])),
         };
         let responder = Responder {
@@ -135,6 +136,7 @@ mod tests {
             kem: Arc::new(MlKem768),
             suites,
             audit: false,
+            capabilities: capability::of(false),
             ephemeral: Secret::random(&mut Fixed(5)).unwrap(),
         };
         answer_ticket(responder, &presented(from), &hello, &opening.hello, &opening.message).err()

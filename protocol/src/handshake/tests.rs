@@ -28,8 +28,15 @@ fn key(byte: u8) -> Arc<StaticKey> {
 
 /// What an honest initiator makes of a message 2 with the payload that `lie` composes from the key it sent.
 fn answered(suites: &[Suite], lie: impl FnOnce(&[u8]) -> Vec<u8>) -> Result<Suite, HandshakeError> {
-    let (initiator, opening) =
-        Initiator::begin(Kind::Full, suites.to_vec(), &key(1), &MlKem768, &mut Fixed(3)).unwrap();
+    let (initiator, opening) = Initiator::begin(
+        Kind::Full,
+        suites.to_vec(),
+        capability::of(false),
+        &key(1),
+        &MlKem768,
+        &mut Fixed(3),
+    )
+    .unwrap();
     let mut rogue = Noise::new(Side::Responder, &opening.hello, &key(2), Secret::take(&mut [4; 32])).unwrap();
     let sent = rogue.read(&opening.message).unwrap();
     let reply = rogue.write(&lie(&sent)).unwrap();
@@ -84,6 +91,7 @@ fn responder(static_byte: u8) -> Responder {
         kem: Arc::new(MlKem768),
         suites: vec![HYBRID],
         audit: false,
+        capabilities: capability::of(false),
         ephemeral: Secret::take(&mut [4; 32]),
     }
 }
@@ -200,7 +208,9 @@ fn a_renewal_belongs_to_the_handshake_before_it() {
 
 #[test]
 fn a_first_handshake_is_no_renewal() {
-    let (_, opening) = Initiator::begin(Kind::Full, vec![HYBRID], &key(1), &MlKem768, &mut Fixed(3)).unwrap();
+    let (_, opening) =
+        Initiator::begin(Kind::Full, vec![HYBRID], capability::of(false), &key(1), &MlKem768, &mut Fixed(3))
+            .unwrap();
     let (terms, initiator, _) = renewal(7);
     let (_, reply) =
         answer_renewal(&terms, key(2), Arc::new(MlKem768), &opening.message, &mut Fixed(4)).unwrap();

@@ -13,8 +13,14 @@ pub(crate) enum Label {
     Resume,
     /// From that secret: secret of one ticket.
     Ticket,
-    /// From a direction's secret: secret of one link.
+    /// From a direction's secret, or for further links from what is made of it for them: secret of one link.
     Link,
+    /// Secret that further links of the connection are named and proved by.
+    Join,
+    /// From that secret: their name on the wire.
+    JoinName,
+    /// From a direction's secret: secret that those of further links are made from.
+    Joined,
     /// From a direction's secret: secret of its datagrams, where they take the place of links.
     Datagrams,
     /// From the secret of datagrams: key that hides their headers.
@@ -36,6 +42,9 @@ impl Label {
             Self::Resume => b"resume",
             Self::Ticket => b"ticket",
             Self::Link => b"link",
+            Self::Join => b"join",
+            Self::JoinName => b"join name",
+            Self::Joined => b"joined",
             Self::Datagrams => b"datagrams",
             Self::Header => b"header",
             Self::Key => b"key",

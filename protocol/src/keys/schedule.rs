@@ -40,6 +40,14 @@ pub(crate) struct LinkSecret {
     scope: Scope,
 }
 
+/// What further links are named, proved and sealed by, between one handshake of a connection and the next.
+pub(crate) struct Joining {
+    join: Prk,
+    /// From the secret of everything that the initiator sends: it alone sends over such links.
+    joined: Prk,
+    scope: Scope,
+}
+
 /// What the tickets of one handshake are made from, as long as its connection lives.
 pub(crate) struct Resumption {
     secret: Secret<32>,
@@ -94,11 +102,18 @@ impl Root {
         Resumption { secret: self.scope.expand(&self.prk, Label::Resume, &[]), scope: self.scope }
     }
 
-    /// The secret of one link of the direction `from`. Link 0 is the connection's first and has no join
-    /// nonces: zeros.
-    pub(crate) fn link(&self, from: Label, link: u32, join_nonces: &[u8; 64]) -> LinkSecret {
+    /// What further links begin with.
+    pub(crate) fn joining(&self) -> Joining {
+        let join: Secret<32> = self.scope.expand(&self.prk, Label::Join, &[]);
+        let joined = self.of_direction(Label::Initiator, Label::Joined, &[]);
+        let prk = |secret: &Secret<32>| Prk::new_less_safe(HKDF_SHA256, secret.expose());
+        Joining { join: prk(&join), joined: prk(&joined.secret), scope: self.scope }
+    }
+
+    /// The secret of the direction `from` of link 0, the connection's own, which has no nonces: zeros.
+    pub(crate) fn link(&self, from: Label) -> LinkSecret {
         debug_assert!(matches!(from, Label::Initiator | Label::Responder));
-        self.of_direction(from, Label::Link, &[&link.to_be_bytes(), join_nonces])
+        self.of_direction(from, Label::Link, &[&[0; 4], &[0; 64]])
     }
 
     /// The secret of the datagrams of the direction `from`. It differs from that of every link, so that a handshake which
@@ -111,6 +126,25 @@ impl Root {
         let direction: Secret<32> = self.scope.expand(&self.prk, from, &[]);
         let direction = Prk::new_less_safe(HKDF_SHA256, direction.expose());
         LinkSecret { secret: self.scope.expand(&direction, label, context), scope: self.scope }
+    }
+}
+
+impl Joining {
+    /// What such links are known by on the wire.
+    pub(crate) fn name(&self) -> [u8; 16] {
+        *self.scope.expand(&self.join, Label::JoinName, &[]).expose()
+    }
+
+    /// The proof of `by` that it knows the connection: of the initiator for its nonce, of the responder for both.
+    pub(crate) fn proof(&self, by: Label, link: u8, nonces: &[u8]) -> Secret<32> {
+        debug_assert!(matches!(by, Label::Initiator | Label::Responder));
+        self.scope.expand(&self.join, by, &[&u32::from(link).to_be_bytes(), nonces])
+    }
+
+    /// The secret of one such link.
+    pub(crate) fn link(&self, link: u8, nonces: &[u8; 64]) -> LinkSecret {
+        let secret = self.scope.expand(&self.joined, Label::Link, &[&u32::from(link).to_be_bytes(), nonces]);
+        LinkSecret { secret, scope: self.scope }
     }
 }
 
@@ -171,6 +205,12 @@ impl Scope {
         #[expect(clippy::expect_used, reason = "RFC 5869 §2.3: only lengths above 255 hashes fail")]
         prk.expand(&info, Length(N)).and_then(|okm| okm.fill(secret.bytes_mut())).expect("N is at most 32");
         secret
+    }
+}
+
+impl fmt::Debug for Joining {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Joining(redacted)")
     }
 }
 

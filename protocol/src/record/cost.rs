@@ -26,11 +26,8 @@ const TENSORS: u64 = 400;
 fn secret() -> LinkSecret {
     let part = |byte| Secret::take(&mut [byte; 32]);
     let split = Split { initiator: part(1), responder: part(2) };
-    Root::new(&split, None, Suite::new(KeyExchange::Classical, Cipher::Aes256Gcm), [4; 32]).link(
-        Label::Initiator,
-        0,
-        &[0; 64],
-    )
+    Root::new(&split, None, Suite::new(KeyExchange::Classical, Cipher::Aes256Gcm), [4; 32])
+        .link(Label::Initiator)
 }
 
 /// Both ends of a link in one place.

@@ -170,7 +170,7 @@ mod tests {
         let part = |byte| Secret::take(&mut [byte; 32]);
         let split = Split { initiator: part(1), responder: part(2) };
         let suite = Suite::new(KeyExchange::Classical, Cipher::ChaCha20Poly1305);
-        let secret = Root::new(&split, None, suite, [4; 32]).link(Label::Initiator, 0, &[0; 64]);
+        let secret = Root::new(&split, None, suite, [4; 32]).link(Label::Initiator);
         let key = Keyed::new(&secret);
         let sequences = (0..64).map(|bit| 1_u64 << bit).chain([0, u64::MAX - 1]);
         let nonces: std::collections::BTreeSet<_> =

@@ -12,9 +12,6 @@ use crate::Moment;
 use crate::keys::{Label, LinkSecret, Root};
 use crate::limits::{RECORD_HEADER_BYTES, TAG_BYTES};
 
-/// The first link has no join nonces.
-const FIRST_LINK: (u32, [u8; 64]) = (0, [0; 64]);
-
 /// See the module's documentation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Level {
@@ -34,7 +31,7 @@ impl Level {
     /// The secret under which the direction `from` begins.
     pub(crate) fn secret(self, root: &Root, from: Label) -> LinkSecret {
         match self {
-            Self::Records => root.link(from, FIRST_LINK.0, &FIRST_LINK.1),
+            Self::Records => root.link(from),
             Self::Packets => root.datagrams(from),
         }
     }

@@ -20,6 +20,8 @@ pub(crate) struct Opener {
     since: Moment,
     /// An idle sender replaces its key when it next has something to say, and pings see to that.
     age_micros_max: u64,
+    /// A key's age counts from its first record: nothing makes its sender use it.
+    rests: bool,
     updates: u64,
 }
 
@@ -38,8 +40,14 @@ impl Opener {
             records: 0,
             since: now,
             age_micros_max: Rekey::default().age_micros_max(),
+            rests: false,
             updates: 0,
         }
+    }
+
+    /// For a sender that may say nothing for any time, and replaces no key meanwhile.
+    pub(crate) fn resting(secret: LinkSecret, now: Moment) -> Self {
+        Self { rests: true, ..Self::new(secret, now) }
     }
 
     /// Opens the body behind `header` in place. After an error the link must not be used any more.
@@ -83,6 +91,9 @@ impl Opener {
     }
 
     fn count(&mut self, bytes: usize, now: Moment) -> Result<(), RecordError> {
+        if self.rests && self.records == 0 {
+            self.since = now;
+        }
         self.records = self.records.saturating_add(1);
         self.bytes = self.bytes.saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX));
         let overdue = self.bytes > BYTES_MAX
@@ -136,7 +147,7 @@ mod tests {
         let part = |byte| Secret::take(&mut [byte; 32]);
         let split = Split { initiator: part(1), responder: part(2) };
         let suite = Suite::new(KeyExchange::Classical, Cipher::Aes256Gcm);
-        Root::new(&split, None, suite, [4; 32]).link(Label::Initiator, 0, &[0; 64])
+        Root::new(&split, None, suite, [4; 32]).link(Label::Initiator)
     }
 
     fn ends() -> (Sealer, Opener) {

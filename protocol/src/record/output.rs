@@ -363,7 +363,7 @@ mod tests {
         let suite = Suite::new(KeyExchange::Classical, Cipher::Aes256Gcm);
         LevelSealer::new(
             Level::Records,
-            Root::new(&split, None, suite, [4; 32]).link(Label::Initiator, 0, &[0; 64]),
+            Root::new(&split, None, suite, [4; 32]).link(Label::Initiator),
             Rekey::default(),
             NOW,
         )

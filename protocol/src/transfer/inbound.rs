@@ -1,6 +1,6 @@
 //! The receiving end of a stream.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::memory::Memory;
 use crate::frame::{ByteRange, Chunk, Credit, End, Incarnation, Open, Sequence, StreamId, TensorHeader};
@@ -36,6 +36,10 @@ pub enum Announced {
     Repeat,
 }
 
+/// One further link of a connection, by a number that no other one ever had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stripe(pub u64);
+
 /// Where bytes of a chunk belong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
@@ -51,6 +55,7 @@ pub enum Reply {
     Credit(Credit),
     Taken(Vec<Sequence>),
     Ended(StreamId),
+    Placed(StreamId, Sequence),
 }
 
 /// The receiving end of one stream. Keep it when a connection is lost: it knows what arrived.
@@ -71,7 +76,11 @@ struct Attachment {
     last: Option<Sequence>,
     /// Announced, with bytes still to come. The first one is arriving.
     arriving: VecDeque<Arriving>,
-    /// Those of them that are no repeats.
+    /// Announced, with bytes that come over further links.
+    striped: BTreeMap<Sequence, Striped>,
+    /// Of these, those for which a place was found just now.
+    placed_due: VecDeque<Sequence>,
+    /// All of both that are no repeats.
     incoming: u32,
     /// Bytes that have arrived of the first one.
     offset: u64,
@@ -81,6 +90,8 @@ struct Attachment {
     open: BTreeSet<Sequence>,
     tensors: u64,
     bytes: u64,
+    /// Over further links, which credit does not count.
+    bytes_striped: u64,
     granted_bytes: u64,
     granted_tensors: u64,
     credit_due: bool,
@@ -94,6 +105,17 @@ struct Arriving {
     sequence: Sequence,
     length: u64,
     repeat: bool,
+}
+
+#[derive(Debug)]
+struct Striped {
+    /// The link that brings it, once one has begun to: no other may, so that nobody writes where somebody else has read.
+    carrier: Option<Stripe>,
+    length: u64,
+    repeat: bool,
+    placed: bool,
+    /// Bytes that have arrived.
+    offset: u64,
 }
 
 #[derive(Debug)]
@@ -132,12 +154,15 @@ impl Inbound {
             base: open.base_sequence,
             last: None,
             arriving: VecDeque::new(),
+            striped: BTreeMap::new(),
+            placed_due: VecDeque::new(),
             incoming: 0,
             offset: 0,
             unreserved: VecDeque::new(),
             open: BTreeSet::new(),
             tensors: 0,
             bytes: 0,
+            bytes_striped: 0,
             granted_bytes: self.staging,
             granted_tensors: WINDOW_TENSORS.saturating_sub(left),
             credit_due: true,
@@ -151,13 +176,33 @@ impl Inbound {
     /// The connection is gone. Returns the tensors whose arrival was cut off: their places are to be released,
     /// and they come again if the sender does.
     pub fn detach(&mut self) -> Vec<Sequence> {
-        let arriving = self.attachment.take().map(|attachment| attachment.arriving).unwrap_or_default();
-        arriving.into_iter().filter(|tensor| !tensor.repeat).map(|tensor| tensor.sequence).collect()
+        let Some(Attachment { arriving, striped, .. }) = self.attachment.take() else { return Vec::new() };
+        let striped = striped.into_iter().filter(|(_, tensor)| !tensor.repeat).map(|(sequence, _)| sequence);
+        let arriving = arriving.into_iter().filter(|tensor| !tensor.repeat).map(|tensor| tensor.sequence);
+        let mut cut_off: Vec<_> = arriving.chain(striped).collect();
+        cut_off.sort_unstable();
+        cut_off
     }
 
     /// # Errors
     /// [`InboundError`] when it is out of order or beyond the window.
     pub fn on_tensor(&mut self, header: &TensorHeader<'_>) -> Result<Announced, InboundError> {
+        self.on_announced(header, false)
+    }
+
+    /// As [`Self::on_tensor`] for one whose bytes come over a further link, which is not [`Announced::Complete`].
+    ///
+    /// # Errors
+    /// As [`Self::on_tensor`].
+    pub fn on_striped(&mut self, header: &TensorHeader<'_>) -> Result<Announced, InboundError> {
+        self.on_announced(header, true)
+    }
+
+    fn on_announced(
+        &mut self,
+        header: &TensorHeader<'_>,
+        is_striped: bool,
+    ) -> Result<Announced, InboundError> {
         let TensorHeader { sequence, length, .. } = *header;
         let attachment = self.attachment.as_mut().ok_or(InboundError::NotOpen)?;
         if attachment.ended {
@@ -181,7 +226,14 @@ impl Inbound {
         attachment.last = Some(header.last());
         attachment.tensors = attachment.tensors.saturating_add(1);
         attachment.open.insert(sequence);
-        if length > 0 {
+        if is_striped {
+            // Bytes of a repeat are dropped as they come, so they need no place.
+            let striped = Striped { carrier: None, length, repeat, placed: repeat, offset: 0 };
+            attachment.striped.insert(sequence, striped);
+            attachment.bytes_striped = attachment.bytes_striped.saturating_add(length);
+            attachment.incoming = attachment.incoming.saturating_add(u32::from(!repeat));
+            attachment.placed_due.extend(repeat.then_some(sequence));
+        } else if length > 0 {
             attachment.arriving.push_back(Arriving { sequence, length, repeat });
             attachment.incoming = attachment.incoming.saturating_add(u32::from(!repeat));
             // Bytes of a repeat are dropped as they come, so they need no place.
@@ -202,7 +254,12 @@ impl Inbound {
     /// A place for the announced tensor was reserved: its bytes may be sent.
     pub fn reserved(&mut self, sequence: Sequence) {
         let Some(attachment) = &mut self.attachment else { return };
-        if let Some(tensor) = attachment.unreserved.iter_mut().find(|tensor| tensor.sequence == sequence) {
+        if let Some(tensor) = attachment.striped.get_mut(&sequence).filter(|tensor| !tensor.placed) {
+            tensor.placed = true;
+            attachment.placed_due.push_back(sequence);
+        } else if let Some(tensor) =
+            attachment.unreserved.iter_mut().find(|tensor| tensor.sequence == sequence)
+        {
             tensor.reserved = true;
             attachment.grant();
         }
@@ -256,6 +313,53 @@ impl Inbound {
         Ok(place)
     }
 
+    /// As [`Self::place_of`] for bytes that come over a further link. From the first of them on no other one brings bytes of
+    /// the same tensor.
+    ///
+    /// # Errors
+    /// As [`Self::place_of`].
+    pub fn stripe_place_of(&mut self, by: Stripe, range: ByteRange) -> Result<Place, InboundError> {
+        let attachment = self.attachment.as_mut().ok_or(InboundError::NotOpen)?;
+        let length = u64::try_from(range.length).map_err(|_| InboundError::ChunkOutOfPlace)?;
+        let tensor = attachment.striped.get_mut(&range.sequence).ok_or(InboundError::ChunkOutOfPlace)?;
+        let rest = tensor.length.saturating_sub(tensor.offset);
+        if *tensor.carrier.get_or_insert(by) != by || tensor.offset != range.offset || length > rest {
+            return Err(InboundError::ChunkOutOfPlace);
+        }
+        if !tensor.placed {
+            return Err(InboundError::CreditExceeded);
+        }
+        Ok(if tensor.repeat { Place::Drop } else { Place::Write { complete: length == rest } })
+    }
+
+    /// Whether bytes of a striped tensor are still to come.
+    #[must_use]
+    pub fn awaits_stripe(&self, sequence: Sequence) -> bool {
+        self.attachment.as_ref().is_some_and(|attachment| attachment.striped.contains_key(&sequence))
+    }
+
+    /// As [`Self::on_bytes`] for bytes that came over a further link.
+    ///
+    /// # Errors
+    /// As [`Self::on_chunk`].
+    pub fn on_stripe(&mut self, by: Stripe, range: ByteRange) -> Result<Place, InboundError> {
+        let place = self.stripe_place_of(by, range)?;
+        let attachment = self.attachment.as_mut().ok_or(InboundError::NotOpen)?;
+        let length = range.length as u64;
+        let Some(tensor) = attachment.striped.get_mut(&range.sequence) else { return Ok(place) };
+        tensor.offset = tensor.offset.saturating_add(length);
+        if tensor.offset == tensor.length {
+            attachment.striped.remove(&range.sequence);
+            if place == Place::Drop {
+                attachment.repeated(range.sequence, &self.memory);
+            } else {
+                attachment.incoming = attachment.incoming.saturating_sub(1);
+                self.memory.arrived(range.sequence);
+            }
+        }
+        Ok(place)
+    }
+
     /// The tensor arrived and was dropped before anyone had it: it comes again if the sender does.
     pub fn forget(&mut self, sequence: Sequence) {
         self.memory.forget(sequence);
@@ -284,8 +388,10 @@ impl Inbound {
             return Err(InboundError::AfterEnd);
         }
         let complete = attachment.arriving.is_empty()
+            // Bytes of repeats, which are dropped, may come late.
+            && attachment.striped.values().all(|tensor| tensor.repeat)
             && attachment.tensors == end.tensors
-            && attachment.bytes == end.bytes;
+            && attachment.bytes.saturating_add(attachment.bytes_striped) == end.bytes;
         if !complete {
             return Err(InboundError::TotalsDiffer);
         }
@@ -312,6 +418,9 @@ impl Inbound {
         if !attachment.taken_due.is_empty() {
             let count = attachment.taken_due.len().min(TAKEN_SEQUENCES_MAX);
             return Some(Reply::Taken(attachment.taken_due.drain(..count).collect()));
+        }
+        if let Some(sequence) = attachment.placed_due.pop_front() {
+            return Some(Reply::Placed(attachment.stream, sequence));
         }
         if std::mem::take(&mut attachment.credit_due) {
             return Some(Reply::Credit(Credit {

@@ -1,6 +1,6 @@
 //! The sending end of a stream.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::frame::{Credit, End, Incarnation, Open, Sequence, StreamId, Taken};
 use crate::limits::{ANNOUNCE_AHEAD_BYTES, ANNOUNCE_AHEAD_TENSORS};
@@ -16,12 +16,15 @@ pub enum OutboundError {
     TakenUnsent,
     #[error("the peer ended a stream that had not ended")]
     EndedEarly,
+    #[error("the peer has a place for a tensor that waits for none")]
+    PlacedOutOfTurn,
 }
 
 /// What to put on the connection next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// Send the tensor's header, then call [`Outbound::announced`].
+    /// Send the tensor's header, then call [`Outbound::announced`], or [`Outbound::striped`] if its bytes go over a further
+    /// link.
     Announce { sequence: Sequence },
     /// Send up to `length_max` bytes from `offset`, then call [`Outbound::sent`] with how many went.
     Data { sequence: Sequence, offset: u64, length_max: u64 },
@@ -65,12 +68,22 @@ struct Attachment {
     waiting: VecDeque<Sequence>,
     /// Announced, with bytes still to send. The first one is being sent.
     announced: VecDeque<(Sequence, u64)>,
+    /// Announced, with bytes that go over further links once the receiver has a place; until all of them were sealed.
+    striped: BTreeMap<Sequence, u64>,
+    /// Of these, those that have a place and were not given to a link.
+    placed: VecDeque<Sequence>,
+    /// Of these, those that were.
+    given: BTreeSet<Sequence>,
+    /// Striped and not taken: the end waits for them, so that it overtakes no byte.
+    stripes: BTreeSet<Sequence>,
     /// Bytes of the announced tensors that have not been sent.
     ahead_bytes: u64,
     /// Bytes sent of the first announced tensor.
     offset: u64,
     tensors: u64,
     bytes: u64,
+    /// Over further links, which credit does not count.
+    bytes_striped: u64,
     bytes_through: u64,
     tensors_through: u64,
     end_sent: bool,
@@ -154,11 +167,13 @@ impl Outbound {
             let step = Step::Data { sequence: *sequence, offset: attachment.offset, length_max };
             return (length_max > 0).then_some(step);
         }
-        let over = self.finished && attachment.waiting.is_empty() && !attachment.end_sent;
+        let Attachment { waiting, striped, stripes, .. } = attachment;
+        let is_sent = waiting.is_empty() && striped.is_empty() && stripes.is_empty();
+        let over = self.finished && is_sent && !attachment.end_sent;
         over.then_some(Step::End(End {
             stream: self.stream,
             tensors: attachment.tensors,
-            bytes: attachment.bytes,
+            bytes: attachment.bytes.saturating_add(attachment.bytes_striped),
         }))
     }
 
@@ -166,8 +181,8 @@ impl Outbound {
         let sequence = *attachment.waiting.front()?;
         let length = self.unsettled.get(&sequence)?.length;
         let ahead = attachment.ahead_bytes.saturating_add(length);
-        let wanted = attachment.announced.is_empty()
-            || (ahead <= ANNOUNCE_AHEAD_BYTES && attachment.announced.len() < ANNOUNCE_AHEAD_TENSORS);
+        let tensors = attachment.announced.len().saturating_add(attachment.striped.len());
+        let wanted = tensors == 0 || (ahead <= ANNOUNCE_AHEAD_BYTES && tensors < ANNOUNCE_AHEAD_TENSORS);
         (wanted && attachment.tensors < attachment.tensors_through).then_some(sequence)
     }
 
@@ -183,6 +198,62 @@ impl Outbound {
         }
         attachment.ahead_bytes = attachment.ahead_bytes.saturating_add(tensor.length);
         attachment.announced.push_back((sequence, tensor.length));
+    }
+
+    /// As [`Self::announced`] for a tensor whose bytes go over a further link.
+    pub fn striped(&mut self) {
+        let Some(attachment) = &mut self.attachment else { return };
+        let Some(sequence) = attachment.waiting.pop_front() else { return };
+        let Some(tensor) = self.unsettled.get(&sequence) else { return };
+        attachment.tensors = attachment.tensors.saturating_add(1);
+        attachment.ahead_bytes = attachment.ahead_bytes.saturating_add(tensor.length);
+        attachment.bytes_striped = attachment.bytes_striped.saturating_add(tensor.length);
+        attachment.striped.insert(sequence, tensor.length);
+        attachment.stripes.insert(sequence);
+    }
+
+    /// The receiver has a place for a striped tensor.
+    ///
+    /// # Errors
+    /// [`OutboundError::PlacedOutOfTurn`] when it waits for none.
+    pub fn on_placed(&mut self, sequence: Sequence) -> Result<(), OutboundError> {
+        let attachment = self.attachment.as_mut().ok_or(OutboundError::PlacedOutOfTurn)?;
+        let Attachment { striped, placed, given, .. } = &*attachment;
+        if !striped.contains_key(&sequence) || placed.contains(&sequence) || given.contains(&sequence) {
+            return Err(OutboundError::PlacedOutOfTurn);
+        }
+        attachment.placed.push_back(sequence);
+        Ok(())
+    }
+
+    /// The next striped tensor whose bytes may go: give all of them to a link, then call [`Self::stripe_given`], and
+    /// [`Self::stripe_sent`] once nothing reads them any more.
+    #[must_use]
+    pub fn next_stripe(&self) -> Option<Sequence> {
+        self.attachment.as_ref()?.placed.front().copied()
+    }
+
+    /// [`Self::next_stripe`] was given to a link.
+    pub fn stripe_given(&mut self) {
+        let Some(attachment) = &mut self.attachment else { return };
+        attachment.given.extend(attachment.placed.pop_front());
+    }
+
+    /// A link has sealed all bytes of a tensor that it was given: from now on it may be acknowledged.
+    pub fn stripe_sent(&mut self, sequence: Sequence) {
+        let Some(attachment) = &mut self.attachment else { return };
+        if !attachment.given.remove(&sequence) {
+            return;
+        }
+        let Some(length) = attachment.striped.remove(&sequence) else { return };
+        attachment.ahead_bytes = attachment.ahead_bytes.saturating_sub(length);
+        if let Some(tensor) = self.unsettled.get_mut(&sequence) {
+            tensor.sent = true;
+            if tensor.taken {
+                self.unsettled.remove(&sequence);
+                self.settled.push_back(sequence);
+            }
+        }
     }
 
     /// `bytes` of [`Step::Data`] were queued.
@@ -242,7 +313,9 @@ impl Outbound {
         }
         tensor.taken = true;
         if let Some(attachment) = &mut self.attachment {
-            if attachment.announced.iter().any(|(announced, _)| *announced == sequence) {
+            attachment.stripes.remove(&sequence);
+            let is_announced = attachment.announced.iter().any(|(announced, _)| *announced == sequence);
+            if is_announced || attachment.striped.contains_key(&sequence) {
                 // A repeat whose announcement cannot be taken back: its bytes are needed once more.
                 return Ok(());
             }

@@ -4,9 +4,10 @@ use sealane_types::Dtype;
 
 use super::*;
 use crate::frame::{
-    Chunk, Credit, End, Incarnation, Open, Sequence, Sequences, Shape, StreamId, Taken, TensorHeader,
+    ByteRange, Chunk, Credit, End, Incarnation, Open, Sequence, Sequences, Shape, StreamId, Taken,
+    TensorHeader,
 };
-use crate::limits::WINDOW_TENSORS;
+use crate::limits::{ANNOUNCE_AHEAD_TENSORS, WINDOW_TENSORS};
 
 const STREAM: StreamId = StreamId(1);
 const INCARNATION: Incarnation = Incarnation([1; 16]);
@@ -455,4 +456,172 @@ fn what_was_taken_and_the_end_are_acknowledged_once_they_were_told() {
     inbound.end_seen();
     inbound.detach();
     assert!(inbound.is_acknowledged(), "nobody is there to tell");
+}
+
+fn range(sequence: u64, offset: u64, length: usize) -> ByteRange {
+    ByteRange { stream: STREAM, sequence: Sequence(sequence), offset, length }
+}
+
+const LINK: Stripe = Stripe(1);
+
+#[test]
+fn a_striped_tensor_comes_once_it_has_a_place_whatever_lies_before_it() {
+    let mut inbound = inbound();
+    inbound.on_tensor(&header(0, 60)).unwrap();
+    assert_eq!(inbound.on_striped(&header(1, 60)), Ok(Announced::New));
+    inbound.on_tensor(&header(2, 60)).unwrap();
+    assert_eq!(replies(&mut inbound), [Reply::Credit(credit(100, WINDOW_TENSORS))]);
+    assert_eq!(inbound.on_stripe(LINK, range(1, 0, 60)), Err(InboundError::CreditExceeded));
+    inbound.reserved(Sequence(1));
+    inbound.reserved(Sequence(1));
+    assert_eq!(replies(&mut inbound), [Reply::Placed(STREAM, Sequence(1))]);
+    assert_eq!(inbound.on_stripe(LINK, range(1, 0, 20)), Ok(Place::Write { complete: false }));
+    // The own link goes on as if it were not there, and its credit is its own.
+    assert_eq!(inbound.on_chunk(&chunk(1, 20, &[0; 40])), Err(InboundError::ChunkOutOfPlace));
+    assert_eq!(inbound.on_chunk(&chunk(0, 0, &[0; 60])), Ok(Place::Write { complete: true }));
+    assert_eq!(inbound.on_chunk(&chunk(2, 0, &[0; 41])), Err(InboundError::CreditExceeded));
+    assert_eq!(inbound.on_chunk(&chunk(2, 0, &[0; 40])), Ok(Place::Write { complete: false }));
+    assert_eq!(inbound.on_stripe(LINK, range(1, 20, 40)), Ok(Place::Write { complete: true }));
+    inbound.taken(Sequence(1));
+    assert!(replies(&mut inbound).contains(&Reply::Taken(vec![Sequence(1)])));
+}
+
+#[test]
+fn bytes_of_a_striped_tensor_come_over_one_link_in_order_and_no_more_of_them() {
+    let placed = || {
+        let mut inbound = inbound();
+        inbound.on_tensor(&header(0, 60)).unwrap();
+        inbound.on_striped(&header(1, 60)).unwrap();
+        inbound.reserved(Sequence(0));
+        inbound.reserved(Sequence(1));
+        inbound.on_stripe(LINK, range(1, 0, 20)).unwrap();
+        inbound
+    };
+    for (by, wrong) in [
+        (Stripe(2), range(1, 20, 20)),
+        (LINK, range(1, 0, 20)),
+        (LINK, range(1, 40, 20)),
+        (LINK, range(1, 20, 41)),
+        (LINK, range(0, 0, 20)),
+        (LINK, range(2, 0, 20)),
+    ] {
+        assert_eq!(placed().stripe_place_of(by, wrong), Err(InboundError::ChunkOutOfPlace), "{wrong:?}");
+        assert_eq!(placed().on_stripe(by, wrong), Err(InboundError::ChunkOutOfPlace), "{wrong:?}");
+    }
+    assert_eq!(placed().stripe_place_of(LINK, range(1, 20, 40)), Ok(Place::Write { complete: true }));
+}
+
+#[test]
+fn a_striped_tensor_that_is_cut_off_comes_again_and_a_repeat_is_dropped() {
+    let mut inbound = inbound();
+    for sequence in 0..2 {
+        inbound.on_striped(&header(sequence, 60)).unwrap();
+        inbound.reserved(Sequence(sequence));
+    }
+    inbound.on_stripe(LINK, range(1, 0, 60)).unwrap();
+    inbound.on_stripe(LINK, range(0, 0, 59)).unwrap();
+    assert_eq!(inbound.detach(), [Sequence(0)]);
+    inbound.attach(&open(0)).unwrap();
+    assert_eq!(inbound.on_striped(&header(0, 60)), Ok(Announced::New));
+    assert_eq!(inbound.on_striped(&header(1, 60)), Ok(Announced::Repeat));
+    // Bytes that are dropped need no place.
+    assert!(replies(&mut inbound).contains(&Reply::Placed(STREAM, Sequence(1))));
+    inbound.reserved(Sequence(0));
+    inbound.on_stripe(LINK, range(0, 0, 60)).unwrap();
+    // The end does not wait for bytes that are dropped.
+    assert_eq!(inbound.on_end(&end(2, 120)), Ok(()));
+    assert_eq!(inbound.on_stripe(Stripe(2), range(1, 0, 60)), Ok(Place::Drop));
+}
+
+#[test]
+fn an_end_counts_striped_bytes_and_comes_behind_them() {
+    let ended = |arrived: usize, total: u64| {
+        let mut inbound = inbound();
+        inbound.on_tensor(&header(0, 10)).unwrap();
+        inbound.on_striped(&header(1, 60)).unwrap();
+        inbound.reserved(Sequence(1));
+        inbound.on_chunk(&chunk(0, 0, &[0; 10])).unwrap();
+        inbound.on_stripe(LINK, range(1, 0, arrived)).unwrap();
+        inbound.on_end(&end(2, total))
+    };
+    assert_eq!(ended(60, 70), Ok(()));
+    assert_eq!(ended(60, 10), Err(InboundError::TotalsDiffer));
+    assert_eq!(ended(59, 70), Err(InboundError::TotalsDiffer));
+}
+
+#[test]
+fn a_sender_stripes_what_has_a_place_and_ends_when_it_was_taken() {
+    let mut outbound = outbound();
+    for sequence in 0..3 {
+        outbound.push(Sequence(sequence), 1, 60).unwrap();
+    }
+    outbound.finish();
+    outbound.attach();
+    outbound.on_credit(credit(60, 4_096));
+    assert_eq!(outbound.on_placed(Sequence(0)), Err(OutboundError::PlacedOutOfTurn));
+    for sequence in 0..3 {
+        assert_eq!(outbound.next_step(), Some(Step::Announce { sequence: Sequence(sequence) }));
+        if sequence == 1 { outbound.announced() } else { outbound.striped() }
+    }
+    // The own link has its own tensors alone.
+    let data = Step::Data { sequence: Sequence(1), offset: 0, length_max: 60 };
+    assert_eq!(outbound.next_step(), Some(data));
+    outbound.sent(60);
+    assert_eq!((outbound.next_step(), outbound.next_stripe()), (None, None));
+    outbound.on_placed(Sequence(2)).unwrap();
+    assert_eq!(outbound.on_placed(Sequence(2)), Err(OutboundError::PlacedOutOfTurn));
+    assert_eq!(outbound.on_placed(Sequence(1)), Err(OutboundError::PlacedOutOfTurn));
+    assert_eq!(outbound.on_taken(&taken(&[Sequence(2)])), Err(OutboundError::TakenUnsent));
+    assert_eq!(outbound.next_stripe(), Some(Sequence(2)));
+    outbound.stripe_sent(Sequence(2));
+    outbound.stripe_given();
+    assert_eq!(outbound.next_stripe(), None);
+    assert_eq!(outbound.on_taken(&taken(&[Sequence(2)])), Err(OutboundError::TakenUnsent), "a link reads it");
+    assert_eq!(outbound.on_placed(Sequence(2)), Err(OutboundError::PlacedOutOfTurn));
+    outbound.stripe_sent(Sequence(2));
+    outbound.on_placed(Sequence(0)).unwrap();
+    outbound.stripe_given();
+    outbound.stripe_sent(Sequence(0));
+    assert_eq!(outbound.next_stripe(), None);
+    outbound.on_taken(&taken(&[Sequence(0), Sequence(1)])).unwrap();
+    assert_eq!(outbound.next_step(), None, "the end waits for what may still be on another link");
+    outbound.on_taken(&taken(&[Sequence(2)])).unwrap();
+    assert_eq!(outbound.next_step(), Some(Step::End(end(3, 180))));
+}
+
+#[test]
+fn a_repeat_that_is_striped_goes_out_once_more_and_settles() {
+    let mut outbound = outbound();
+    outbound.push(Sequence(0), 1, 60).unwrap();
+    outbound.finish();
+    for connection in 0..2 {
+        outbound.attach();
+        outbound.on_credit(credit(0, 4_096));
+        outbound.striped();
+        if connection == 1 {
+            // The word for the first copy comes late.
+            outbound.on_taken(&taken(&[Sequence(0)])).unwrap();
+            assert_eq!((outbound.poll_settled(), outbound.next_step()), (None, None));
+        }
+        outbound.on_placed(Sequence(0)).unwrap();
+        outbound.stripe_given();
+        assert_eq!(outbound.poll_settled(), None, "a link still reads it");
+        outbound.stripe_sent(Sequence(0));
+    }
+    assert_eq!(outbound.poll_settled(), Some(Sequence(0)));
+    assert_eq!(outbound.next_step(), Some(Step::End(end(1, 60))));
+}
+
+#[test]
+fn striped_tensors_are_announced_as_far_ahead_as_others() {
+    let mut outbound = outbound();
+    for sequence in 0..100 {
+        outbound.push(Sequence(sequence), 1, 1).unwrap();
+    }
+    outbound.attach();
+    outbound.on_credit(credit(0, 4_096));
+    let announced = std::iter::from_fn(|| {
+        matches!(outbound.next_step(), Some(Step::Announce { .. })).then(|| outbound.striped())
+    });
+    assert_eq!(announced.count(), ANNOUNCE_AHEAD_TENSORS);
 }

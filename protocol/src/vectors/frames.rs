@@ -108,6 +108,17 @@ fn stream_cases() -> Vec<Value> {
             }),
         ),
         data_case(
+            &Frame::Striped(header),
+            json!({
+                "type": "striped", "stream": 3, "sequence": 4, "length": header.length,
+                "dtype": Dtype::Bfloat16.code(), "shape": [32, 102, 384], "name": "layer3",
+            }),
+        ),
+        data_case(
+            &Frame::Placed { stream, sequence: Sequence(4) },
+            json!({ "type": "placed", "stream": 3, "sequence": 4 }),
+        ),
+        data_case(
             &Frame::Tensor(run),
             json!({
                 "type": "run", "stream": 3, "sequence": 5, "length": run.length,
@@ -164,9 +175,15 @@ fn pipe_cases() -> Vec<Value> {
 }
 
 fn malformed() -> Vec<Value> {
-    let cases: [(&str, &str); 24] = [
+    let cases: [(&str, &str); 27] = [
         ("unknown type", "00000000"),
-        ("unknown type", "1b00000400000003"),
+        ("unknown type", "1d00000400000003"),
+        (
+            "a striped tensor of nothing",
+            "1b0000200000000300000000000000040000000000000000050100000000000000000000",
+        ),
+        ("a place without its number", "1c00000400000003"),
+        ("a place with something behind its number", "1c00000d00000003000000000000000400"),
         ("a bulk of nothing", "1a000017000000030000000000000004000000000000ffed000000"),
         ("a bulk of more than there may be", "1a000017000000030000000000000004000000000000ffed040001"),
         ("a bulk without its length", "1a000014000000030000000000000004000000000000ffed"),

@@ -14,7 +14,7 @@ use crate::frame::control::{Confirm, Control};
 use crate::frame::encode;
 use crate::handshake::{
     Finished, Hello, Initiator, KeyExchange, Kind, Presented, Responder, Resuming, Suite, Terms,
-    answer_renewal, answer_ticket,
+    answer_renewal, answer_ticket, capability,
 };
 use crate::keys::{Decapsulate, Kem, KemFailed, Label, MlKem768, Random, RandomFailed, Secret, StaticKey};
 use crate::limits::{KEM_CIPHERTEXT_BYTES, KEM_KEY_BYTES, RECORD_HEADER_BYTES, TAG_BYTES};
@@ -122,7 +122,7 @@ fn confirm(own: &str, expected: &str) -> Confirm {
 
 fn first_record(finished: &Finished, from: Label, confirm: Confirm) -> Value {
     let now = Moment::from_micros(0);
-    let mut sealer = Sealer::new(finished.root.link(from, 0, &[0; 64]), Rekey::default(), now);
+    let mut sealer = Sealer::new(finished.root.link(from), Rekey::default(), now);
     let mut frame = vec![0; 1024];
     let used = encode(&Control::Confirm(confirm), &mut frame).unwrap();
     frame.truncate(used);
@@ -145,12 +145,14 @@ fn case(exchange: KeyExchange, kem: &Recorded) -> Value {
     let suites =
         [Cipher::Aes256Gcm, Cipher::ChaCha20Poly1305].map(|cipher| Suite::new(exchange, cipher)).to_vec();
     let random = &mut Fixed(INITIATOR_EPHEMERAL[0]);
-    let (initiator, opening) = Initiator::begin(Kind::Full, suites.clone(), &own, kem, random).unwrap();
+    let (initiator, opening) =
+        Initiator::begin(Kind::Full, suites.clone(), capability::of(false), &own, kem, random).unwrap();
     let responder = Responder {
         static_key: peer.clone(),
         kem: Arc::new(kem.clone()),
         suites,
         audit: false,
+        capabilities: capability::of(false),
         ephemeral: Secret::take(&mut RESPONDER_EPHEMERAL.clone()),
     };
     let (hello, _) = Hello::parse(&opening.hello).unwrap().unwrap();
@@ -191,12 +193,14 @@ fn resumption(first: &Finished, last: &Finished, peer: &Arc<StaticKey>, kem: &Re
     };
     let suites = vec![first.suite];
     let random = &mut Fixed(INITIATOR_EPHEMERAL[0]);
-    let (initiator, opening) = Resuming::begin(presented(first), suites.clone(), random).unwrap();
+    let (initiator, opening) =
+        Resuming::begin(presented(first), suites.clone(), capability::of(false), random).unwrap();
     let responder = Responder {
         static_key: peer.clone(),
         kem: Arc::new(kem.clone()),
         suites,
         audit: false,
+        capabilities: capability::of(false),
         ephemeral: Secret::take(&mut RESPONDER_EPHEMERAL.clone()),
     };
     let (hello, _) = Hello::parse(&opening.hello).unwrap().unwrap();
@@ -246,7 +250,7 @@ fn renewal(before: &Finished, own: &StaticKey, peer: &Arc<StaticKey>, kem: &Reco
 /// The sign that the keys are replaced, as the first record of the old ones, and an empty pad behind it.
 fn renewed_records(before: &Finished, after: &Finished, from: Label) -> Value {
     let now = Moment::from_micros(0);
-    let secret = |finished: &Finished| finished.root.link(from, 0, &[0; 64]);
+    let secret = |finished: &Finished| finished.root.link(from);
     let mut sealer = Sealer::new(secret(before), Rekey::default(), now);
     let mut sign = vec![0; RECORD_HEADER_BYTES + TAG_BYTES];
     sealer.renew(&mut sign, secret(after), now).unwrap();

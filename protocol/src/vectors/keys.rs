@@ -5,8 +5,11 @@ use sealane_types::Cipher;
 use serde_json::{Value, json};
 
 use super::check;
-use crate::handshake::Suite;
-use crate::keys::{EvidenceDigests, Label, Root, Secret, Split, TicketId};
+use crate::Moment;
+use crate::connection::{JoinRequest, LinkTerms};
+use crate::handshake::{Kind, Suite, capability};
+use crate::keys::{EvidenceDigests, Label, LinkSecret, Random, RandomFailed, Root, Secret, Split, TicketId};
+use crate::record::{Level, Rekey};
 
 const SPLIT_INITIATOR: [u8; 32] = [0x11; 32];
 const SPLIT_RESPONDER: [u8; 32] = [0x22; 32];
@@ -33,8 +36,7 @@ pub(super) fn ticket(root: &Root) -> Value {
     })
 }
 
-fn link(root: &Root, from: Label, number: u32, nonces: [u8; 64]) -> Value {
-    let mut secret = root.link(from, number, &nonces);
+fn phases(mut secret: LinkSecret) -> Vec<Value> {
     let mut phases = Vec::new();
     for _ in 0..3 {
         phases.push(json!({
@@ -43,12 +45,46 @@ fn link(root: &Root, from: Label, number: u32, nonces: [u8; 64]) -> Value {
         }));
         secret = secret.update();
     }
+    phases
+}
+
+fn link(root: &Root, from: Label) -> Value {
+    json!({ "direction": name(from), "phases": phases(root.link(from)) })
+}
+
+/// A further link: what both sides say, and its keys.
+fn join(root: &Root) -> Value {
+    let terms = || LinkTerms::of(root, Kind::Full, capability::of(true), Level::Records).unwrap();
+    let (own, remote) = (terms(), terms());
+    // The second of those that a connection may have.
+    own.join(&mut Fixed(0x54)).unwrap();
+    let joiner = own.join(&mut Fixed(0x55)).unwrap().unwrap();
+    let greeting = joiner.greeting().unwrap();
+    let request = JoinRequest::parse(greeting[..].try_into().unwrap()).unwrap();
+    let now = Moment::from_micros(0);
+    let (_, answer) = remote.admit(&request, Rekey::default(), &mut Fixed(0x56), now).unwrap();
+    assert!(matches!(joiner.on_answer(&answer, Rekey::default(), now), Ok(Some(_))));
+    let mut nonces = [0x55; 64];
+    nonces[32..].fill(0x56);
     json!({
-        "direction": name(from),
-        "link": number,
-        "joinNonces": hex::encode(nonces),
-        "phases": phases,
+        "link": joiner.link(),
+        "name": hex::encode(own.name()),
+        "initiatorNonce": hex::encode(&nonces[..32]),
+        "responderNonce": hex::encode(&nonces[32..]),
+        "greeting": hex::encode(greeting),
+        "answer": hex::encode(answer),
+        "phases": phases(root.joining().link(joiner.link(), &nonces)),
     })
+}
+
+/// Randomness that is the same byte.
+struct Fixed(u8);
+
+impl Random for Fixed {
+    fn fill(&mut self, bytes: &mut [u8]) -> Result<(), RandomFailed> {
+        bytes.fill(self.0);
+        Ok(())
+    }
 }
 
 /// One direction of datagrams. The secret of a phase is the update of the one before.
@@ -90,10 +126,10 @@ fn case(suite: Suite) -> Value {
         "bindingKey": hex::encode(root.binding_key().expose()),
         "ticket": ticket(&root),
         "links": [
-            link(&root, Label::Initiator, 0, [0; 64]),
-            link(&root, Label::Responder, 0, [0; 64]),
-            link(&root, Label::Initiator, 1, [0x55; 64]),
+            link(&root, Label::Initiator),
+            link(&root, Label::Responder),
         ],
+        "join": join(&root),
         "datagrams": [datagrams(&root, Label::Initiator), datagrams(&root, Label::Responder)],
     })
 }
@@ -131,7 +167,11 @@ fn no_two_secrets_are_alike() {
         for direction in datagrams {
             assert!(seen.insert(direction["headerKey"].to_string()));
         }
-        for phase in links.iter().chain(datagrams).flat_map(|way| way["phases"].as_array().unwrap()) {
+        let join = [case["join"].clone()];
+        assert!(seen.insert(case["join"]["name"].to_string()));
+        for phase in
+            links.iter().chain(&join).chain(datagrams).flat_map(|way| way["phases"].as_array().unwrap())
+        {
             assert!(seen.insert(phase["key"].to_string()));
             assert!(seen.insert(phase["nonceMask"].to_string()));
             assert!(phase["secret"].is_null() || seen.insert(phase["secret"].to_string()));

@@ -18,7 +18,7 @@ fn secret(suite: Suite) -> LinkSecret {
     let part = |byte| Secret::take(&mut [byte; 32]);
     let split = Split { initiator: part(0x11), responder: part(0x22) };
     let kem = suite.post_quantum().then(|| part(0x33));
-    Root::new(&split, kem.as_ref(), suite, [0x44; 32]).link(Label::Initiator, 0, &[0; 64])
+    Root::new(&split, kem.as_ref(), suite, [0x44; 32]).link(Label::Initiator)
 }
 
 fn sealed(sealer: &mut Sealer, plaintext: &[u8]) -> Vec<u8> {

@@ -7,6 +7,7 @@ mod evidence;
 mod forwarding;
 mod handshake;
 mod life;
+mod links;
 mod liveness;
 mod pipes;
 mod pipes_refused;

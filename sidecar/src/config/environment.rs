@@ -6,12 +6,13 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use sealane_collateral::{KDS, PCS, Sources};
+use sealane_protocol::limits::LINKS_MAX;
 use sealane_types::{PodIdentity, RootSource, Roots, SimulatedForm};
 
 use super::initdata::Initdata;
 use super::{
     ADMIN_PORT, ARENA_BYTES, Anchors, CollateralSources, Config, ConfigError, Control, DATA_PORT, DOOR,
-    DRAIN, GRPC, Traces, read,
+    DRAIN, GRPC, Traces, default_links, read,
 };
 use crate::evidence::{KeyFile, ProviderInput};
 use crate::link::xdp::Device;
@@ -41,6 +42,7 @@ pub fn parse(lookup: Lookup<'_>) -> Result<Config, ConfigError> {
         arena_bytes: number(lookup, "SEALANE_ARENA_BYTES", ARENA_BYTES)?,
         host_network: flag(lookup, "SEALANE_HOST_NETWORK")?,
         device: flag(lookup, "SEALANE_AF_XDP")?.then_some(Device::OfPod),
+        links: links(lookup)?,
         drain: Duration::from_secs(number(lookup, "SEALANE_DRAIN_SECONDS", DRAIN.as_secs())?),
         control: Some(control(lookup)?),
         roots: roots(lookup, initdata.as_ref())?,
@@ -106,6 +108,15 @@ fn required(lookup: Lookup<'_>, name: &'static str) -> Result<String, ConfigErro
 fn number<T: FromStr>(lookup: Lookup<'_>, name: &'static str, default: T) -> Result<T, ConfigError> {
     let Some(text) = lookup(name).filter(|value| !value.is_empty()) else { return Ok(default) };
     text.parse().map_err(|_| ConfigError::Malformed { name, expected: "a number in range", found: text })
+}
+
+/// As many as there are threads to move their bytes, unless it is said.
+fn links(lookup: Lookup<'_>) -> Result<u8, ConfigError> {
+    let name = "SEALANE_LINKS";
+    match number(lookup, name, default_links())? {
+        links if (1..=LINKS_MAX).contains(&links) => Ok(links),
+        found => Err(ConfigError::Malformed { name, expected: "1 to 4", found: found.to_string() }),
+    }
 }
 
 fn flag(lookup: Lookup<'_>, name: &'static str) -> Result<bool, ConfigError> {
@@ -338,6 +349,8 @@ mod tests {
             ("SEALANE_POD_NAME", "Not_A_Name"),
             ("SEALANE_HOST_NETWORK", "yes"),
             ("SEALANE_AF_XDP", "eth0"),
+            ("SEALANE_LINKS", "0"),
+            ("SEALANE_LINKS", "5"),
             ("SEALANE_SIMULATED_FORM", "Sgx"),
         ] {
             let lookup = |asked: &'static str| {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use sealane_collateral::Sources;
+use sealane_protocol::limits::LINKS_MAX;
 use sealane_types::{
     Carrier, Cipher, CongestionChoice, Delivery, ForwardPort, PeerName, PodIdentity, PolicyName, Provider,
     RootSource, Roots, SessionName, SignedChain, SimulatedForm,
@@ -12,7 +13,7 @@ use sealane_types::{
 use serde::Deserialize;
 
 use super::initdata::Initdata;
-use super::{ARENA_BYTES, Anchors, CollateralSources, Config, ConfigError, DRAIN, read};
+use super::{ARENA_BYTES, Anchors, CollateralSources, Config, ConfigError, DRAIN, default_links, read};
 use crate::desired::{
     Desired, Direction, FANOUT_MAX, Forward, Kind, Listing, PolicyProposal, Preferred, REATTEST_SECONDS,
     REKEY_SECONDS, REMOTES_MAX, REPLICAS_MAX, Rekey, Remote, Replica, SESSIONS_MAX, Session,
@@ -43,6 +44,8 @@ struct File {
     host_network: bool,
     /// Name of the network device on which AF_XDP is to be used; opening it needs capabilities.
     af_xdp: Option<String>,
+    /// Links of a connection over TCP, 1 to 4; as many as it has threads without.
+    links: Option<u8>,
     peer: PeerName,
     #[serde(default = "auto")]
     provider: Provider,
@@ -203,6 +206,14 @@ pub fn parse(bytes: &[u8], path: &Path, read: Read<'_>) -> Result<Config, Config
         drain: file.drain_seconds.map_or(DRAIN, Duration::from_secs),
         host_network: file.host_network,
         device: file.af_xdp.map(Device::Named),
+        links: match file.links {
+            None => default_links(),
+            Some(links) if (1..=LINKS_MAX).contains(&links) => links,
+            Some(links) => {
+                let (name, expected) = ("links", "1 to 4");
+                return Err(ConfigError::Malformed { name, expected, found: links.to_string() });
+            }
+        },
         control: None,
         roots,
         traces: None,

@@ -9,6 +9,8 @@ use tokio::net::TcpStream;
 
 /// Longest wait for one address.
 const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
+/// Longest wait for the first bytes of an accepted one.
+const GREETING: Duration = Duration::from_secs(10);
 
 /// Dials the addresses in turn; the first that answers is used.
 pub(crate) async fn dial(addresses: &[SocketAddr]) -> io::Result<Link> {
@@ -65,6 +67,22 @@ impl Link {
 
     pub(crate) fn put(&self, bytes: &[u8]) -> Moved {
         moved(self.stream.try_write(bytes))
+    }
+
+    /// Ends it when the other side has not acknowledged what was sent for so long.
+    pub(crate) fn give_up_after(&self, silence: Duration) -> io::Result<()> {
+        let millis = u32::try_from(silence.as_millis()).unwrap_or(u32::MAX);
+        Ok(rustix::net::sockopt::set_tcp_user_timeout(&self.stream, millis)?)
+    }
+
+    /// Whether `greets` says so of what the other side says first, which stays to be taken. It waits for the first packet alone,
+    /// which a greeting fits into; who sends less does not greet.
+    pub(crate) async fn is_greeted_by(&self, greets: impl Fn(&[u8]) -> Option<bool>) -> bool {
+        let mut first = [0; 16];
+        match tokio::time::timeout(GREETING, self.stream.peek(&mut first)).await {
+            Ok(Ok(bytes)) => greets(first.get(..bytes).unwrap_or_default()) == Some(true),
+            _ => false,
+        }
     }
 
     /// Waits until bytes can be taken, or put if `writing`.

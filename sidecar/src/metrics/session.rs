@@ -101,6 +101,7 @@ impl Lanes {
 pub(crate) struct Traffic {
     pub(crate) tensors: Family<SessionLabels, Counter>,
     pub(crate) bytes: Family<SessionLabels, Counter>,
+    pub(crate) striped: Family<SessionLabels, Counter>,
     pub(crate) uncertain: Family<SessionLabels, Counter>,
     pub(crate) interrupted: Family<SessionLabels, Counter>,
 }
@@ -110,6 +111,12 @@ impl Traffic {
         Self {
             tensors: register(registry, "tensors", "Tensors taken by receivers' applications"),
             bytes: register_in(registry, "payload", Unit::Bytes, "Bytes of those tensors"),
+            striped: register_in(
+                registry,
+                "striped",
+                Unit::Bytes,
+                "Bytes of tensors over further links of their connections",
+            ),
             uncertain: register(registry, "uncertain_tensors", "Tensors whose taking cannot be known"),
             interrupted: register(
                 registry,
@@ -121,15 +128,15 @@ impl Traffic {
 
     /// A session begins.
     pub(crate) fn begin(&self, labels: &SessionLabels) {
-        let Self { tensors, bytes, uncertain, interrupted } = self;
-        for family in [tensors, bytes, uncertain, interrupted] {
+        let Self { tensors, bytes, striped, uncertain, interrupted } = self;
+        for family in [tensors, bytes, striped, uncertain, interrupted] {
             begin(family, [labels.clone()]);
         }
     }
 
     pub(super) fn forget(&self, labels: &SessionLabels) {
-        let Self { tensors, bytes, uncertain, interrupted } = self;
-        for family in [tensors, bytes, uncertain, interrupted] {
+        let Self { tensors, bytes, striped, uncertain, interrupted } = self;
+        for family in [tensors, bytes, striped, uncertain, interrupted] {
             family.remove(labels);
         }
     }

@@ -83,8 +83,8 @@ fn touch_sessions(connections: &Connections, lanes: &Lanes, traffic: &Traffic, p
     open.get_or_create(&labels).set(1);
     opened.get_or_create(&labels).inc();
     failed.get_or_create(&LaneFailureLabels::new(Direction::Sending, Reason::NoReplicas)).inc();
-    let Traffic { tensors, bytes, uncertain, interrupted } = traffic;
-    for family in [tensors, bytes, uncertain, interrupted] {
+    let Traffic { tensors, bytes, striped, uncertain, interrupted } = traffic;
+    for family in [tensors, bytes, striped, uncertain, interrupted] {
         family.get_or_create(&labels).inc();
     }
     let Pipes { open, opened, refused, reset, bytes } = pipes;

@@ -11,16 +11,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::probe;
 use crate::admin;
-use crate::config::Config;
+use crate::config::{Config, workers};
 use crate::door::Door;
 use crate::evidence::Platforms;
 use crate::link::ports::Ports;
 use crate::node::{self, Node, WallClock};
 use crate::signals::Signals;
-
-/// Threads that move bytes, at most: half of the cores, since more would fight the application for its own, and pass
-/// tensors from thread to thread.
-const WORKERS_MAX: usize = 4;
 
 /// Runs a sidecar until it is told to stop.
 pub(super) fn run(
@@ -30,10 +26,8 @@ pub(super) fn run(
 ) -> anyhow::Result<()> {
     let ports = node::open_ports(config)?;
     give_up_capabilities()?;
-    let workers =
-        std::thread::available_parallelism().map_or(1, |cores| (cores.get() / 2).clamp(1, WORKERS_MAX));
     let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(workers)
+        .worker_threads(workers())
         .thread_name("data")
         .enable_all()
         .build()

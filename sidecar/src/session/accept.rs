@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sealane_protocol::connection::{AcceptSetup, Connection};
+use sealane_protocol::connection::{AcceptSetup, Connection, joins as greets_further_link};
 use sealane_protocol::datagram::{Beginning, Engine};
 use sealane_types::{PeerName, Reason};
 use tokio::net::{TcpListener, TcpStream};
@@ -12,6 +12,7 @@ use tokio::sync::watch;
 
 use super::driver::drive;
 use super::inbound::{FindSession, Inbound};
+use super::joins;
 use super::stop::Stop;
 use super::wire::{Datagrams, Stream, Wire, tuning};
 use crate::context::{Context, SystemRandom, Wish};
@@ -94,9 +95,18 @@ impl Acceptor {
 
     fn admit(&self, stream: TcpStream, source: SocketAddr) {
         let begun = self.gate(source).and_then(|admission| Begun::new(&self.context, admission));
-        if let (Some(begun), Ok(link)) = (begun, Link::new(stream)) {
-            self.spawn(Wire::Stream(Stream::new(link, None)), begun);
+        let (Some(begun), Ok(link)) = (begun, Link::new(stream)) else { return };
+        if self.context.links == 1 {
+            return self.spawn(Wire::Stream(Stream::new(link, None)), begun);
         }
+        let acceptor = self.clone();
+        tokio::spawn(async move {
+            if link.is_greeted_by(greets_further_link).await {
+                joins::accept(acceptor.context, link, begun.admission).await;
+            } else {
+                acceptor.spawn(Wire::Stream(Stream::new(link, None)), begun);
+            }
+        });
     }
 
     /// Runs one accepted connection. It comes in a box, because a task keeps room for what it is given beside what that is moved into, for as long as it lives.

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use sealane_attestation::VerifiedPeer;
 use sealane_policy::{Flow, VerifiedPolicy};
-use sealane_protocol::connection::{BulkError, BulkOpened, BulkRecord, Connection, Introduction, Sink};
+use sealane_protocol::connection::{
+    BulkError, BulkOpened, BulkRecord, Connection, Introduction, LinkTerms, Sink,
+};
 use sealane_protocol::frame::Frame;
 use sealane_protocol::handshake::Kind;
 use sealane_protocol::record::Rekey;
@@ -48,6 +50,9 @@ pub(crate) trait Accepted: Sink + Send {
 
     /// As [`Traffic::degraded`].
     fn degraded(&mut self, reasons: &[Reason]);
+
+    /// As [`Traffic::link`].
+    fn link(&mut self, _terms: Option<Arc<LinkTerms>>) {}
 
     /// As [`Traffic::fill`].
     fn fill(&mut self, connection: &mut Connection) -> Result<(), Reason>;
@@ -160,6 +165,12 @@ impl Traffic for Inbound {
     fn degraded(&mut self, reasons: &[Reason]) {
         if let Some(accepted) = &mut self.accepted {
             accepted.degraded(reasons);
+        }
+    }
+
+    fn link(&mut self, terms: Option<Arc<LinkTerms>>) {
+        if let Some(accepted) = &mut self.accepted {
+            accepted.link(terms);
         }
     }
 

@@ -9,6 +9,7 @@ mod hub;
 mod lane;
 mod sender;
 mod stream;
+mod stripes;
 #[cfg(test)]
 mod tests;
 mod traffic;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use sealane_attestation::VerifiedPeer;
 use sealane_policy::VerifiedPolicy;
-use sealane_protocol::connection::{Connection, Introduction, Sink};
+use sealane_protocol::connection::{Connection, Introduction, LinkTerms, Sink};
 use sealane_protocol::handshake::Suite;
 use sealane_protocol::record::Rekey;
 use sealane_types::Reason;
@@ -37,6 +37,10 @@ pub(crate) trait Traffic: Sink + Send {
 
     /// The remote was judged again, and something else is degraded about it than before: this.
     fn degraded(&mut self, reasons: &[Reason]);
+
+    /// What further links begin with from now on, where there may be some: when the connection is established, and whenever
+    /// its keys are those of another handshake.
+    fn link(&mut self, _terms: Option<Arc<LinkTerms>>) {}
 
     /// What its session, if it has one, asks to be carried by; of one that was dialled, what it was dialled by.
     fn transport(&self) -> TransportChoice;

@@ -270,6 +270,7 @@ impl<'a> Trust<'a> {
         self.meet(connection);
         self.tell_degraded(connection, traffic);
         self.counts.reattested();
+        traffic.link(connection.link_terms());
     }
 
     /// Remembers a replica outside of the cluster, with what it has just proved.
@@ -337,6 +338,7 @@ impl<'a> Trust<'a> {
         self.counts.established(traffic.role(), labels, handshake);
         self.resumption.established(traffic.role(), connection.attested(), self.context.clock.moment());
         self.trace.established(suite, self.resumption.resumes);
+        traffic.link(connection.link_terms());
         connection.rotate(traffic.rekey());
         self.resumption.issue(&held, connection);
         self.meet(connection);
@@ -353,8 +355,7 @@ impl<'a> Trust<'a> {
         }
         let standing = self.standing.borrow().clone();
         let (Ok(held), Some(peer)) = (standing.held(), connection.peer()) else { return };
-        let work = self.rejudging.due(peer, held, self.context.clock.unix());
-        self.answers.extend(work);
+        self.answers.extend(self.rejudging.due(peer, held, self.context.clock.unix()));
     }
 
     fn on_judged(

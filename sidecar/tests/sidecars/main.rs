@@ -21,6 +21,7 @@ mod forward_flow;
 mod forward_policy;
 mod forward_programs;
 mod key;
+mod links;
 mod mixed;
 mod observed;
 mod path;

@@ -64,6 +64,11 @@ impl Path {
         self.silence.notify_waiters();
     }
 
+    /// Breaks every link but the first; new ones can be made.
+    pub(crate) fn cut_others(&self) {
+        self.links.lock().unwrap().drain(1..).for_each(|link| link.abort());
+    }
+
     /// Breaks every link; new ones can be made.
     pub(crate) fn cut(&self) {
         self.links.lock().unwrap().drain(..).for_each(|link| link.abort());

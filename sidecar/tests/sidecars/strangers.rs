@@ -86,6 +86,7 @@ impl Stranger {
             rekey: Rekey::default(),
             timing: Timing::default(),
             kem: Arc::new(MlKem768),
+            links: false,
             places: Places::new(1),
         };
         let (expected, session) = ("ranker".parse().unwrap(), self.session.parse().unwrap());

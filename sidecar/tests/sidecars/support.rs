@@ -249,6 +249,8 @@ pub(crate) struct Plan {
     pub(crate) congestion: CongestionChoice,
     /// What its sessions name.
     pub(crate) cipher: Option<Cipher>,
+    /// Of a connection, its own included.
+    pub(crate) links: u8,
     /// The network device that it passes the kernel by with.
     pub(crate) device: Option<Device>,
     pub(crate) platforms: Platforms,
@@ -298,6 +300,7 @@ impl Plan {
             carrier: carrier(),
             congestion: CongestionChoice::default(),
             cipher: None,
+            links: 1,
             device: None,
             traces: None,
             collateral: None,
@@ -394,6 +397,7 @@ impl Plan {
             arena_bytes: sealane_sidecar::config::ARENA_BYTES,
             drain: self.drain,
             host_network: self.host_network,
+            links: self.links,
             control: self.control.clone(),
             roots: self.anchors.clone(),
             fixed: self.control.is_none().then(|| self.desired()),

@@ -14,13 +14,13 @@ use sealane_sidecar_api::control::{
 };
 use sealane_support::ends::End;
 use sealane_support::rehearsal::{rehearsed, rehearsed_local};
-use sealane_support::rogue::{Opposed, RogueIs, close, confirm, evidence, hello, ready};
+use sealane_support::rogue::{Opposed, RogueIs, close, confirm, evidence, handshake, hello, ready};
 use sealane_support::world::{Counter, Who};
 use serde_json::Value;
 
 use crate::edit::encode;
 use crate::targets::packets::{AGAIN, ELSEWHERE, FRAMES, SKIP, UPDATE, WAIT};
-use crate::targets::{bundle, configuration as started_with, nitro, policy, tdx};
+use crate::targets::{bundle, configuration as started_with, join, nitro, policy, tdx};
 
 static FRAME: LazyLock<Value> = LazyLock::new(|| vectors(include_str!("../../vectors/frame.json")));
 static POLICY: LazyLock<Value> = LazyLock::new(|| vectors(include_str!("../../vectors/policy.json")));
@@ -42,6 +42,7 @@ pub fn of(target: &str) -> Vec<Vec<u8>> {
     match target {
         "hello" => hellos(),
         "reply" => replies(),
+        "join" => join::seeds(),
         "flights" => flights(),
         "keyed" => keyed(),
         "frames" => frames(),
@@ -80,11 +81,10 @@ fn hexed(value: &Value) -> Vec<u8> {
 }
 
 fn hellos() -> Vec<Vec<u8>> {
-    let message = |body: Vec<u8>| sealane_support::rogue::handshake(&body);
     let mut seeds: Vec<_> = cases(&HANDSHAKE, "cases")
         .flat_map(|case| {
-            let first = [hexed(&case["hello"]), message(hexed(&case["message1"]))].concat();
-            let whole = [first.clone(), message(hexed(&case["message3"]))].concat();
+            let first = [hexed(&case["hello"]), handshake(&hexed(&case["message1"]))].concat();
+            let whole = [first.clone(), handshake(&hexed(&case["message3"]))].concat();
             [first, whole]
         })
         .collect();
@@ -101,9 +101,8 @@ fn replies() -> Vec<Vec<u8>> {
     let mut accepter = End::accept(rehearsed_local(Who::Ranker), &mut random, now);
     accepter.feed(now, &dialler.drain(now), &mut Silent);
     let genuine = accepter.drain(now);
-    let mut seeds: Vec<_> = cases(&HANDSHAKE, "cases")
-        .map(|case| sealane_support::rogue::handshake(&hexed(&case["message2"])))
-        .collect();
+    let mut seeds: Vec<_> =
+        cases(&HANDSHAKE, "cases").map(|case| handshake(&hexed(&case["message2"]))).collect();
     seeds.extend([genuine, vec![2, 0, 0, 2, 0, 7], vec![2, 0, 0, 2, 0xff, 0xff], vec![3, 0, 0, 16]]);
     seeds
 }

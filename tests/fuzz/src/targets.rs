@@ -10,6 +10,7 @@ mod flights;
 mod frames;
 mod hello;
 mod inbound;
+pub(crate) mod join;
 mod keyed;
 pub(crate) mod nitro;
 mod outbound;
@@ -50,6 +51,7 @@ const WINDOW: u64 = TWO_CONNECTIONS + (17 << 20);
 pub const TARGETS: &[Target] = &[
     Target { name: "hello", run: hello::accepts, memory: memory(8, TWO_CONNECTIONS), mutations: 800 },
     Target { name: "reply", run: hello::dials, memory: memory(8, TWO_CONNECTIONS), mutations: 800 },
+    Target { name: "join", run: join::run, memory: memory(8, TWO_CONNECTIONS), mutations: 20_000 },
     Target { name: "flights", run: flights::run, memory: memory(64, TWO_CONNECTIONS), mutations: 600 },
     Target { name: "keyed", run: keyed::run, memory: memory(16, TWO_CONNECTIONS), mutations: 600 },
     Target { name: "frames", run: frames::run, memory: memory(64, TWO_CONNECTIONS), mutations: 600 },

@@ -76,6 +76,7 @@ replays!(
     hello,
     inbound,
     initdata,
+    join,
     keyed,
     nitro,
     outbound,

@@ -294,6 +294,9 @@ impl Receiver {
                     connection.send(&Frame::Taken(Taken { stream, sequences })).unwrap();
                 }
                 Reply::Ended(stream) => connection.send(&Frame::Ended(stream)).unwrap(),
+                Reply::Placed(stream, sequence) => {
+                    connection.send(&Frame::Placed { stream, sequence }).unwrap();
+                }
             }
         }
     }

@@ -197,6 +197,7 @@ pub fn local(who: Who, policy: &VerifiedPolicy, random: &mut Counter) -> Local {
         rekey: Rekey::default(),
         timing: Timing::default(),
         kem: Arc::new(MlKem768),
+        links: false,
         places: Places::new(1),
     }
 }

@@ -86,6 +86,7 @@ impl Stream {
                     self.out.on_taken(&Taken { stream: STREAM, sequences: Sequences::new(&sequences) })?;
                 }
                 Reply::Ended(_) => bail!("a stream that goes on has ended"),
+                Reply::Placed(..) => bail!("nothing was striped"),
             }
         }
         Ok(())

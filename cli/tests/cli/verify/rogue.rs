@@ -97,6 +97,7 @@ fn local(sidecar: &Sidecar, key: Arc<StaticKey>, peer: &str, pod: PodIdentity) -
         rekey: Rekey::default(),
         timing: Timing::default(),
         kem: Arc::new(MlKem768),
+        links: false,
         places: Places::new(1),
     }
 }

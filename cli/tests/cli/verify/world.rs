@@ -280,6 +280,7 @@ impl Sidecar {
             arena_bytes: 1 << 20,
             drain: Duration::from_secs(1),
             host_network: false,
+            links: 1,
             control: None,
             roots: Anchors { roots: vec![roots()], source: RootSource::File },
             fixed: Some(Desired {

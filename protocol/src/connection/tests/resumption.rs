@@ -33,7 +33,8 @@ fn resumes() -> Rogue {
     let Ticket { id, secret, exchange, past, .. } = ticket();
     let presented = Presented { id, secret, exchange, remote_static: *past.remote.static_key() };
     let suites = Suite::offer(&[Cipher::Aes256Gcm], false);
-    let (rogue, opening) = Resuming::begin(presented, suites, &mut Fixed(3)).unwrap();
+    let (rogue, opening) =
+        Resuming::begin(presented, suites, crate::handshake::capability::of(false), &mut Fixed(3)).unwrap();
     let mut first = [opening.hello, framed(RecordKind::Handshake, &opening.message)].concat();
     let mut seen = Count(0);
     honest.handle_input(NOW, &mut first, &mut seen).unwrap();
@@ -41,7 +42,7 @@ fn resumes() -> Rogue {
     honest.answer_ticket(Some(ticket())).unwrap();
     let reply = drain(&mut honest);
     let finished = rogue.on_message2(&reply[RECORD_HEADER_BYTES..]).unwrap();
-    let sealer = Sealer::new(finished.root.link(Label::Initiator, 0, &[0; 64]), Rekey::default(), NOW);
+    let sealer = Sealer::new(finished.root.link(Label::Initiator), Rekey::default(), NOW);
     Rogue { honest, sealer, finished, seen }
 }
 
@@ -119,7 +120,7 @@ fn a_renewal_shows_the_static_key_of_the_ticket() {
     let terms = Terms { handshake_hash, version, kind: Kind::Full, suite, capabilities };
     // Not the one that the ticket's evidence is bound to.
     let (initiator, message) = Initiator::again(&terms, &key(9), &MlKem768, &mut Fixed(3)).unwrap();
-    let mut opener = crate::record::Opener::new(rogue.finished.root.link(Label::Responder, 0, &[0; 64]), NOW);
+    let mut opener = crate::record::Opener::new(rogue.finished.root.link(Label::Responder), NOW);
     let renew = |step, message: &[u8]| {
         let mut bytes = vec![0; 70_000];
         let used = encode(&Control::Renew { step, message }, &mut bytes).unwrap();

@@ -89,7 +89,7 @@ fn a_reflected_packet_does_not_open() {
     let mut opener = PacketOpener::new(root.datagrams(Label::Responder), NOW);
     let packet = seal(&mut sealer, b"tensor", NOW);
     assert_eq!(open(&mut opener, &packet, NOW), Err(OpenError::Ignored));
-    let mut of_links = PacketOpener::new(root.link(Label::Initiator, 0, &[0; 64]), NOW);
+    let mut of_links = PacketOpener::new(root.link(Label::Initiator), NOW);
     assert_eq!(open(&mut of_links, &packet, NOW), Err(OpenError::Ignored), "nor under the key of a link");
 }
 

@@ -35,6 +35,21 @@ impl Place {
         self.arena.with_bytes(slot, range.offset, range.length, write)
     }
 
+    /// Opens a record of bytes into it; whether the client's memory was there for them. They are opened all the same if it
+    /// was not.
+    pub(super) fn open(&self, record: BulkRecord<'_>) -> Result<(BulkOpened, io::Result<()>), BulkError> {
+        let (range, mut unopened, mut opened) = (record.range(), Some(record), None);
+        let given = self.with_bytes(range, &mut |bytes| {
+            opened = unopened.take().map(|record| record.open_into(bytes));
+        });
+        let opened = match (unopened, opened) {
+            (Some(record), _) => record.open()?.1,
+            (None, Some(opened)) => opened?,
+            (None, None) => return Err(BulkError::Refused(Reason::Internal)),
+        };
+        Ok((opened, given))
+    }
+
     /// The slot is the client's from now on.
     pub(super) fn into_slot(mut self) -> Option<SlotId> {
         self.slot.take()
@@ -56,7 +71,8 @@ pub(super) struct Arriving {
     pub(super) number: u64,
     pub(super) header: TensorHeader,
     pub(super) length: u64,
-    pub(super) place: Option<Place>,
+    /// A further link that opens bytes into it has it as well, so that it goes to nobody else meanwhile.
+    pub(super) place: Option<Arc<Place>>,
     /// Bytes that came before there was a place, from offset 0. The credit bounds them.
     staged: Vec<u8>,
     pub(super) whole: bool,
@@ -96,26 +112,26 @@ impl Arriving {
 
     /// Opens a record of its bytes: into their place, or else where it lies, and they go on as if they were a chunk.
     pub(super) fn open(&mut self, record: BulkRecord<'_>) -> Result<BulkOpened, BulkError> {
-        let (range, mut unopened, mut opened) = (record.range(), Some(record), None);
-        if let Some(place) = self.place.as_ref().filter(|_| !self.broken) {
-            let given = place.with_bytes(range, &mut |bytes| {
-                opened = unopened.take().map(|record| record.open_into(bytes));
-            });
+        if let Some(place) = self.usable_place() {
+            let (opened, given) = place.open(record)?;
             self.note(given);
-        }
-        if let Some(record) = unopened {
-            let (chunk, opened) = record.open()?;
-            self.write(chunk.offset, chunk.bytes);
             return Ok(opened);
         }
-        opened.unwrap_or(Err(BulkError::Refused(Reason::Internal)))
+        let (chunk, opened) = record.open()?;
+        self.write(chunk.offset, chunk.bytes);
+        Ok(opened)
+    }
+
+    /// Its place, unless it is not to be delivered.
+    pub(super) fn usable_place(&self) -> Option<Arc<Place>> {
+        self.place.clone().filter(|_| !self.broken)
     }
 
     /// Gives it a place, and moves there what was put aside.
     pub(super) fn settle(&mut self, place: Place) {
         let written = if self.staged.is_empty() { Ok(()) } else { place.write(0, &self.staged) };
         self.staged = Vec::new();
-        self.place = Some(place);
+        self.place = Some(Arc::new(place));
         self.note(written);
     }
 
@@ -139,7 +155,7 @@ impl Arriving {
         self.whole && !self.wants_place()
     }
 
-    fn note(&mut self, written: io::Result<()>) {
+    pub(super) fn note(&mut self, written: io::Result<()>) {
         if let Err(error) = written {
             tracing::error!(%error, "a client's memory cannot be written");
             self.broken = true;

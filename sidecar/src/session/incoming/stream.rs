@@ -9,7 +9,7 @@ use sealane_protocol::frame::{
     Chunk, End, Incarnation, Open, Sequence as WireSequence, TensorHeader as WireHeader,
 };
 use sealane_protocol::limits::{STAGING_BYTES, WINDOW_TENSORS};
-use sealane_protocol::transfer::{Inbound, InboundError, Place as ChunkPlace, Reply};
+use sealane_protocol::transfer::{Inbound, InboundError, Place as ChunkPlace, Reply, Stripe};
 use sealane_types::Reason;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
@@ -22,6 +22,23 @@ use crate::handoff::{Sequence, TensorHeader};
 /// holds an older one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Attachment(u64);
+
+/// What a record over a further link brought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Brought {
+    Part,
+    /// The last part of a tensor, which is whole now.
+    Tensor,
+    /// The last part of one that is not to be delivered.
+    Nothing,
+}
+
+/// Over what the bytes of a tensor come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Over {
+    OwnLink,
+    FurtherLink,
+}
 
 /// A tensor that waits for a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,6 +99,8 @@ struct Inner {
     staging: Option<OwnedSemaphorePermit>,
     /// Whether the sender dropped the stream, or was told that it ended: nothing of it comes again.
     settled: bool,
+    /// Whether a tensor is on its way to a client.
+    delivering: bool,
 }
 
 /// One lane of a sender.
@@ -110,6 +129,7 @@ impl Stream {
             owed: VecDeque::new(),
             staging: None,
             settled: false,
+            delivering: false,
         };
         Arc::new(Self { sender, announced, inner: Mutex::new(inner), turn: Mutex::new(()) })
     }
@@ -117,7 +137,7 @@ impl Stream {
     /// Whether the sender closed it and everything in it was delivered.
     pub(super) fn has_ended(&self) -> bool {
         let inner = self.lock();
-        inner.standing == Standing::Ended && inner.arriving.is_empty()
+        inner.standing == Standing::Ended && inner.arriving.is_empty() && !inner.delivering
     }
 
     /// Whether nothing more comes: it ended, or its sender was given up.
@@ -199,6 +219,7 @@ impl Stream {
         &self,
         attachment: Attachment,
         header: &WireHeader<'_>,
+        over: Over,
         announced: &AnnouncedMemory,
     ) -> Result<Option<Waiting>, Reason> {
         let mut inner = self.attached(attachment)?;
@@ -214,7 +235,11 @@ impl Stream {
             true => None,
             false => Some(announced.admit(&self.announced, &owned).ok_or(Reason::LimitExceeded)?),
         };
-        inner.inbound.on_tensor(header).map_err(refused)?;
+        match over {
+            Over::OwnLink => inner.inbound.on_tensor(header),
+            Over::FurtherLink => inner.inbound.on_striped(header),
+        }
+        .map_err(refused)?;
         let Some(room) = room else { return Ok(None) };
         let sequence = Sequence(header.sequence.0);
         inner.arrivals += 1;
@@ -282,6 +307,44 @@ impl Stream {
         Ok((tensor.whole, opened))
     }
 
+    /// As [`Self::open`] for a record that came over the further link `by`.
+    pub(super) fn open_stripe(
+        &self,
+        attachment: Attachment,
+        by: Stripe,
+        record: BulkRecord<'_>,
+    ) -> Result<(Brought, BulkOpened), BulkError> {
+        let range = record.range();
+        let sequence = Sequence(range.sequence.0);
+        let place = {
+            let mut inner = self.attached(attachment)?;
+            let Inner { inbound, arriving, .. } = &mut *inner;
+            match inbound.stripe_place_of(by, range).map_err(refused)? {
+                ChunkPlace::Write { .. } => arriving.get(&sequence).and_then(Arriving::usable_place),
+                ChunkPlace::Drop => None,
+            }
+        };
+        // Others open theirs meanwhile.
+        let (opened, given) = match place {
+            Some(place) => place.open(record)?,
+            None => (record.open()?.1, Ok(())),
+        };
+        let mut inner = self.attached(attachment)?;
+        let Inner { inbound, arriving, .. } = &mut *inner;
+        let place = inbound.on_stripe(by, range).map_err(refused)?;
+        let is_part = inbound.awaits_stripe(range.sequence);
+        let brought = match arriving.get_mut(&sequence) {
+            Some(tensor) if place != ChunkPlace::Drop => {
+                tensor.note(given);
+                tensor.whole |= !is_part;
+                if is_part { Brought::Part } else { Brought::Tensor }
+            }
+            _ if is_part => Brought::Part,
+            _ => Brought::Nothing,
+        };
+        Ok((brought, opened))
+    }
+
     /// Who holds this delivers, so that two that find tensors whole at once keep their order.
     pub(super) fn turn(&self) -> MutexGuard<'_, ()> {
         self.turn.lock().unwrap_or_else(PoisonError::into_inner)
@@ -289,8 +352,12 @@ impl Stream {
 
     /// The next tensor in the order of announcement, if it is whole and in its place. One without bytes is whole from
     /// the start and would overtake those before it.
+    /// It counts as delivered when this is asked again.
     pub(super) fn next_whole(&self) -> Option<Arrived> {
-        self.lock().take_whole()
+        let mut inner = self.lock();
+        let next = inner.take_whole();
+        inner.delivering = next.is_some();
+        next
     }
 
     /// The sender ended the stream.
@@ -395,7 +462,11 @@ impl Inner {
         let Arriving { header, length, place, broken, .. } = self.arriving.remove(&sequence)?;
         self.release_staging();
         let outcome = match place {
-            Some(place) if !broken => Ok(place),
+            // Nobody else has it any more: a tensor is whole when its last record is opened.
+            Some(place) if !broken => {
+                let receiver = place.receiver;
+                Arc::into_inner(place).ok_or(Some(receiver))
+            }
             place => Err(place.map(|place| place.receiver)),
         };
         Some(Arrived { sequence, header, length, outcome })

@@ -2,6 +2,7 @@
 
 mod bulk;
 mod ends;
+mod stripes;
 
 use std::collections::BTreeMap;
 use std::io;

@@ -4,8 +4,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use sealane_policy::Flow;
-use sealane_protocol::connection::{BulkError, BulkOpened, BulkRecord, Connection, SendError, Sink};
-use sealane_protocol::frame::{Frame, Open, Sequences, StreamId, Taken};
+use sealane_protocol::connection::{
+    BulkError, BulkOpened, BulkRecord, Connection, LinkTerms, SendError, Sink,
+};
+use sealane_protocol::frame::{Frame, Open, Sequences, StreamId, Taken, TensorHeader};
 use sealane_protocol::limits::STREAMS_MAX;
 use sealane_protocol::record::Rekey;
 use sealane_protocol::transfer::Reply;
@@ -13,10 +15,13 @@ use sealane_types::{PeerName, Reason};
 use tokio::sync::Notify;
 
 use super::Receiving;
-use super::stream::{Answer, Attachment, Stream};
+use super::stream::{Answer, Attachment, Over, Stream};
+use super::stripes::Stripes;
 use crate::desired::TransportChoice;
 use crate::session::arrival::{Arrival, Connected, SenderKey};
 use crate::session::inbound::{Accepted, Accepting};
+use crate::session::joins::{Joinable, Registered};
+use crate::session::stop::Stop;
 
 impl Accepting for Receiving {
     fn expects(&self, peer: &PeerName) -> bool {
@@ -47,17 +52,30 @@ pub(super) struct Attached {
     connection: u64,
     streams: HashMap<StreamId, (Arc<Stream>, Attachment)>,
     wake: Arc<Notify>,
+    stop: Stop,
+    /// What further links bring bytes of.
+    stripes: Arc<Stripes>,
+    joinable: Option<Registered>,
 }
 
 impl Attached {
     pub(super) fn new(session: Arc<Receiving>, arrival: Arrival, wake: Arc<Notify>) -> Result<Self, Reason> {
-        let sender = arrival.sender();
+        let (sender, stop) = (arrival.sender(), arrival.stop.clone());
         let connection = session.admit(arrival)?;
-        Ok(Self { session, sender, connection, streams: HashMap::new(), wake })
+        let stripes = Arc::new(Stripes::new(Arc::clone(&session)));
+        Ok(Self { session, sender, connection, streams: HashMap::new(), wake, stop, stripes, joinable: None })
     }
 
     pub(super) fn stream(&self, id: StreamId) -> Result<&(Arc<Stream>, Attachment), Reason> {
         self.streams.get(&id).ok_or(Reason::FrameMalformed)
+    }
+
+    fn announce(&self, header: &TensorHeader<'_>, over: Over) -> Result<(), Reason> {
+        let (stream, attachment) = self.stream(header.stream)?;
+        if let Some(waiting) = stream.announce(*attachment, header, over, &self.session.announced)? {
+            self.session.request(stream, waiting);
+        }
+        Ok(())
     }
 
     fn open(&mut self, open: &Open) -> Result<(), Reason> {
@@ -85,12 +103,14 @@ impl Sink for Attached {
                 }
                 Ok(())
             }
-            Frame::Tensor(header) => {
-                let (stream, attachment) = self.stream(header.stream)?;
-                if let Some(waiting) = stream.announce(*attachment, &header, &self.session.announced)? {
-                    self.session.request(stream, waiting);
+            Frame::Tensor(header) => self.announce(&header, Over::OwnLink),
+            Frame::Striped(header) => {
+                if self.joinable.is_none() {
+                    return Err(Reason::FrameMalformed);
                 }
-                Ok(())
+                let (stream, attachment) = self.stream(header.stream)?;
+                self.stripes.open(header.stream, stream, *attachment);
+                self.announce(&header, Over::FurtherLink)
             }
             Frame::Open(open) => self.open(&open),
             Frame::End(end) => {
@@ -101,12 +121,13 @@ impl Sink for Attached {
             }
             Frame::Abort(id) => {
                 let (stream, attachment) = self.streams.remove(&id).ok_or(Reason::FrameMalformed)?;
+                self.stripes.close(id);
                 if stream.abort(attachment)? {
                     self.session.ended(&self.sender, true);
                 }
                 Ok(())
             }
-            Frame::Credit(_) | Frame::Taken(_) | Frame::Lost(_) | Frame::Ended(_) => {
+            Frame::Credit(_) | Frame::Taken(_) | Frame::Lost(_) | Frame::Ended(_) | Frame::Placed { .. } => {
                 Err(Reason::FrameMalformed)
             }
             // A session of streams carries no pipe.
@@ -152,13 +173,26 @@ impl Accepted for Attached {
         }
         for id in over {
             self.streams.remove(&id);
+            self.stripes.close(id);
         }
         Ok(())
+    }
+
+    fn link(&mut self, terms: Option<Arc<LinkTerms>>) {
+        // Links of the keys before end by and by.
+        self.joinable = terms.map(|terms| {
+            let (stripes, stop) = (Arc::clone(&self.stripes), self.stop.clone());
+            let rekey = self.session.rekey();
+            Arc::clone(&self.session.context.joins).register(Joinable::new(terms, rekey, stripes, stop))
+        });
     }
 }
 
 impl Drop for Attached {
     fn drop(&mut self) {
+        if let Some(joinable) = self.joinable.take() {
+            joinable.end();
+        }
         self.session.detach(&self.sender, self.connection);
     }
 }
@@ -170,6 +204,9 @@ fn answered(connection: &mut Connection, stream: StreamId, answer: &Answer) -> R
         Answer::Plain(Reply::Credit(credit)) => connection.send(&Frame::Credit(*credit)),
         Answer::Plain(Reply::Taken(sequences)) => connection.send(&Frame::Taken(taken(sequences))),
         Answer::Plain(Reply::Ended(stream)) => connection.send(&Frame::Ended(*stream)),
+        Answer::Plain(Reply::Placed(stream, sequence)) => {
+            connection.send(&Frame::Placed { stream: *stream, sequence: *sequence })
+        }
         Answer::Lost(sequences) => connection.send(&Frame::Lost(taken(sequences))),
     };
     match sent {

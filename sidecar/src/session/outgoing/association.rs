@@ -12,6 +12,7 @@ use sealane_types::{PeerName, Reason};
 use tokio::sync::{Notify, mpsc, watch};
 
 use super::backlog::{Backlog, Outcome};
+use super::links::{Links, Reports};
 use super::news::{LaneNews, Serial};
 use super::stream::StreamKey;
 use super::taking::Taking;
@@ -23,6 +24,8 @@ use crate::session::phase::Phase;
 const STALL_MICROS_MAX: u64 = 15_000_000;
 /// How long a dropped receiver takes no part in broadcasts.
 const EXCLUSION_MICROS: u64 = 60_000_000;
+/// How long there are no further links after one broke: whatever broke it may let single connections live.
+const LINKS_PAUSE_MICROS: u64 = 60_000_000;
 
 /// How long a replica that has never answered may be one that an earlier life of this sidecar gave tensors to.
 const ANSWER_MICROS_MAX: u64 = 60_000_000;
@@ -68,6 +71,8 @@ struct State {
     /// It stalled a broadcast, and takes no part in any until then.
     excluded_until: Option<Moment>,
     taking: Taking,
+    /// When connections may have further links again.
+    links_from: Moment,
 }
 
 impl Association {
@@ -97,6 +102,7 @@ impl Association {
                 broadcast: false,
                 excluded_until: None,
                 taking: Taking::default(),
+                links_from: Moment::default(),
             }),
             clock,
             wake: Arc::new(Notify::new()),
@@ -306,10 +312,23 @@ impl Association {
         self.tell();
     }
 
+    /// Whom further links of this connection tell what becomes of them, and when there may be some: a while after one broke.
+    pub(super) fn further_links(&self) -> (Arc<Reports>, Moment) {
+        let state = self.lock();
+        (state.backlog.reports(), state.links_from)
+    }
+
+    /// The connection has other further links than before.
+    pub(super) fn link(&self, links: Option<Links>) {
+        self.lock().backlog.link(links);
+    }
+
     /// The connection is gone, or none came about.
     pub(super) fn detach(&self, problem: (Reason, String)) {
         let mut state = self.lock();
-        state.backlog.detach();
+        if state.backlog.detach() {
+            state.links_from = self.clock.moment().plus_micros(LINKS_PAUSE_MICROS);
+        }
         state.report(self.serial);
         state.phase = Phase::Waiting(Some(problem));
         drop(state);

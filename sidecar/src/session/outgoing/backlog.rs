@@ -1,11 +1,13 @@
 //! What one receiving process has been given and has not taken yet. No locks, no tasks.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use sealane_protocol::connection::Connection;
 use sealane_protocol::frame::{Frame, StreamId, Subject};
 use sealane_types::Reason;
 
+use super::links::{Links, Reports};
 use super::stream::{Stream, StreamKey, queued};
 use super::unsent::Unsent;
 use crate::handoff::{LaneIncarnation, Parcel, Sequence};
@@ -66,13 +68,19 @@ pub(super) struct Backlog {
     outcomes: VecDeque<(StreamId, Outcome)>,
     /// Tensors that will be pushed soon.
     promised: Unsent,
+    /// Of the current connection.
+    links: Option<Links>,
+    /// Those of before a renewal, which finish what they were given.
+    links_before: Vec<Links>,
+    reports: Arc<Reports>,
 }
 
 impl Backlog {
     /// Whether another tensor may be given to this process.
     pub(super) fn has_room(&self) -> bool {
         let unsent = self.streams.values().fold(self.promised, |sum, stream| sum.plus(stream.unsent));
-        unsent.tensors < UNSENT_TENSORS_MIN
+        let links = self.links.as_ref().map_or(0, Links::count);
+        unsent.tensors < UNSENT_TENSORS_MIN * (1 + links)
             || (unsent.tensors < UNSENT_TENSORS_MAX && unsent.bytes < UNSENT_BYTES_MAX)
     }
 
@@ -173,12 +181,39 @@ impl Backlog {
         self.streams.values_mut().for_each(Stream::attach);
     }
 
-    /// The connection is gone.
-    pub(super) fn detach(&mut self) {
+    /// The connection has other further links than before.
+    pub(super) fn link(&mut self, links: Option<Links>) {
+        self.links_before.retain(|links| !links.are_over());
+        if let Some(before) = std::mem::replace(&mut self.links, links) {
+            before.finish();
+            self.links_before.push(before);
+        }
+    }
+
+    /// What further links of the current connection tell.
+    pub(super) fn reports(&self) -> Arc<Reports> {
+        Arc::clone(&self.reports)
+    }
+
+    /// Takes in what links have sealed: before it is acknowledged.
+    fn hear_links(&mut self) {
+        for (id, sequence) in self.reports.take_sealed() {
+            if let Some(stream) = self.streams.get_mut(&id) {
+                stream.outbound().stripe_sent(sequence);
+            }
+        }
+    }
+
+    /// The connection is gone. True: a further link of it failed before.
+    pub(super) fn detach(&mut self) -> bool {
+        self.links = None;
+        self.links_before.clear();
+        let failed = std::mem::take(&mut self.reports).has_failed();
         self.attached = false;
         self.aborts.clear();
         self.streams.values_mut().for_each(Stream::detach);
         self.collect();
+        failed
     }
 
     /// The next thing that a lane has to know.
@@ -214,6 +249,10 @@ impl Backlog {
     }
 
     fn fill_turns(&mut self, connection: &mut Connection) -> Result<(), Reason> {
+        if self.reports.is_broken() {
+            return Err(Reason::LinkLost);
+        }
+        self.hear_links();
         while let Some(stream) = self.aborts.front() {
             if !queued(connection.send(&Frame::Abort(*stream)))? {
                 return Ok(());
@@ -223,7 +262,7 @@ impl Backlog {
         for _ in 0..self.turns.len() {
             let Some(id) = self.turns.front() else { return Ok(()) };
             if let Some(stream) = self.streams.get_mut(id)
-                && !stream.fill(*id, connection)?
+                && !stream.fill(*id, connection, self.links.as_ref())?
             {
                 return Ok(());
             }
@@ -234,11 +273,15 @@ impl Backlog {
 
     /// The receiver answered. Streams that this side dropped are not known any more, which is no fault of the receiver.
     pub(super) fn on_frame(&mut self, frame: &Frame<'_>) -> Result<(), Reason> {
+        self.hear_links();
         // A session of streams carries no pipe.
         let Subject::Stream(id) = frame.subject() else { return Err(Reason::FrameMalformed) };
         let Some(stream) = self.streams.get_mut(&id) else { return Ok(()) };
         match frame {
             Frame::Credit(credit) => stream.outbound().on_credit(*credit),
+            Frame::Placed { sequence, .. } => {
+                stream.outbound().on_placed(*sequence).map_err(|_| Reason::FrameMalformed)?;
+            }
             Frame::Taken(taken) => stream.on_taken(taken, false)?,
             Frame::Lost(lost) => stream.on_taken(lost, true)?,
             Frame::Ended(_) => {
@@ -251,6 +294,7 @@ impl Backlog {
             }
             Frame::Open(_)
             | Frame::Tensor(_)
+            | Frame::Striped(_)
             | Frame::Chunk(_)
             | Frame::End(_)
             | Frame::Abort(_)

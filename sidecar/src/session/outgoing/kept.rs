@@ -45,7 +45,8 @@ impl Keep for Kept {
     }
 
     fn traffic(&self, purpose: Purpose) -> Option<Box<dyn Traffic>> {
-        Some(Box::new(Outbound { association: Arc::clone(&self.association), purpose }))
+        let sending = Weak::clone(&self.sending);
+        Some(Box::new(Outbound { sending, association: Arc::clone(&self.association), purpose }))
     }
 
     fn detach(&self, problem: (Reason, String)) {

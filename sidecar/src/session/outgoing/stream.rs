@@ -1,6 +1,7 @@
 //! One lane's tensors on their way to one receiving process. No locks, no tasks.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use sealane_protocol::connection::{Connection, SendError};
 use sealane_protocol::frame::Sequence as WireSequence;
@@ -9,6 +10,8 @@ use sealane_protocol::limits::BULK_BYTES_MAX;
 use sealane_protocol::transfer::{Outbound, Step};
 use sealane_types::Reason;
 
+use super::lease::{Lease, lease};
+use super::links::{Links, Stripe};
 use super::unsent::Unsent;
 use crate::handoff::{LaneIncarnation, Parcel, Sequence};
 
@@ -28,6 +31,8 @@ pub(super) struct Held {
     pub(super) started: bool,
     /// None: the link took all of it.
     left: Option<u64>,
+    /// Of a further link that was given it on the current connection.
+    lease: Option<Lease>,
 }
 
 #[derive(Debug)]
@@ -72,7 +77,7 @@ impl Stream {
         self.unsent.add(parcel.length);
         self.untaken.add(parcel.length);
         let left = Some(parcel.length);
-        self.parcels.insert(parcel.sequence, Held { parcel, started, left });
+        self.parcels.insert(parcel.sequence, Held { parcel, started, left, lease: None });
         Ok(())
     }
 
@@ -86,6 +91,7 @@ impl Stream {
         self.unsent = Unsent::default();
         for held in self.parcels.values_mut() {
             held.left = Some(held.parcel.length);
+            held.lease = None;
             self.unsent.add(held.parcel.length);
         }
     }
@@ -93,6 +99,7 @@ impl Stream {
     pub(super) fn detach(&mut self) {
         self.outbound.detach();
         self.open = None;
+        self.parcels.values_mut().for_each(|held| held.lease = None);
     }
 
     /// Whether the receiver knows of this stream on the current connection.
@@ -128,16 +135,26 @@ impl Stream {
     }
 
     /// Queues what can go. False when the output is full.
-    pub(super) fn fill(&mut self, id: StreamId, connection: &mut Connection) -> Result<bool, Reason> {
+    pub(super) fn fill(
+        &mut self,
+        id: StreamId,
+        connection: &mut Connection,
+        links: Option<&Links>,
+    ) -> Result<bool, Reason> {
         if let Some(open) = self.open {
             if !queued(connection.send(&Frame::Open(open)))? {
                 return Ok(false);
             }
             self.open = None;
         }
+        while let Some(sequence) = self.outbound.next_stripe() {
+            if !self.give(id, sequence, links)? {
+                break;
+            }
+        }
         while let Some(step) = self.outbound.next_step() {
             let room = match step {
-                Step::Announce { sequence } => self.announce(id, sequence, connection)?,
+                Step::Announce { sequence } => self.announce(id, sequence, connection, links)?,
                 Step::Data { sequence, offset, length_max } => {
                     self.send(id, sequence, offset, length_max, connection)?
                 }
@@ -156,11 +173,34 @@ impl Stream {
         Ok(true)
     }
 
+    /// Gives the bytes of a tensor to a further link. False when all of them have enough.
+    fn give(
+        &mut self,
+        stream: StreamId,
+        sequence: WireSequence,
+        links: Option<&Links>,
+    ) -> Result<bool, Reason> {
+        let held = self.parcels.get_mut(&Sequence(sequence.0)).ok_or(Reason::Internal)?;
+        let Parcel { source, offset: start, length, .. } = &held.parcel;
+        let (source, start, length) = (Arc::clone(source), *start, *length);
+        // Those that it was announced for may have been of before a renewal.
+        let links = links.filter(|links| !links.have_failed()).ok_or(Reason::LinkLost)?;
+        let (lease, reader) = lease();
+        if links.give(Stripe { stream, sequence, source, start, length, reader }).is_err() {
+            return Ok(false);
+        }
+        (held.left, held.lease) = (None, Some(lease));
+        self.unsent.shrink(length, true);
+        self.outbound.stripe_given();
+        Ok(true)
+    }
+
     fn announce(
         &mut self,
         stream: StreamId,
         sequence: WireSequence,
         connection: &mut Connection,
+        links: Option<&Links>,
     ) -> Result<bool, Reason> {
         let held = self.parcels.get_mut(&Sequence(sequence.0)).ok_or(Reason::Internal)?;
         let header = &held.parcel.header;
@@ -174,10 +214,16 @@ impl Stream {
             name: &header.name,
             length: held.parcel.length,
         };
-        if !queued(connection.send(&Frame::Tensor(header)))? {
+        let is_striped = !header.run && links.is_some_and(|links| links.want(header.length));
+        let frame = if is_striped { Frame::Striped(header) } else { Frame::Tensor(header) };
+        if !queued(connection.send(&frame))? {
             return Ok(false);
         }
         held.started = true;
+        if is_striped {
+            self.outbound.striped();
+            return Ok(true);
+        }
         if held.parcel.length == 0 {
             held.left = None;
             self.unsent.remove(0);

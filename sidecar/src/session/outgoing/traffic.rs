@@ -1,15 +1,17 @@
 //! What the sending side puts on a connection.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use sealane_attestation::VerifiedPeer;
 use sealane_policy::VerifiedPolicy;
-use sealane_protocol::connection::{Connection, Introduction, Sink};
+use sealane_protocol::connection::{Connection, Introduction, LinkTerms, Sink};
 use sealane_protocol::frame::Frame;
 use sealane_types::Reason;
 use tokio::sync::Notify;
 
+use super::Sending;
 use super::association::Association;
+use super::links::{Links, Remote};
 use crate::context::process;
 use crate::desired::{Direction, TransportChoice};
 use crate::session::dialer::Purpose;
@@ -19,6 +21,7 @@ use crate::session::traffic::{Established, Traffic};
 /// Tensors of one session towards one replica.
 #[derive(Debug)]
 pub(super) struct Outbound {
+    pub(super) sending: Weak<Sending>,
     pub(super) association: Arc<Association>,
     pub(super) purpose: Purpose,
 }
@@ -59,6 +62,21 @@ impl Traffic for Outbound {
 
     fn degraded(&mut self, reasons: &[Reason]) {
         self.association.judged_again(reasons);
+    }
+
+    fn link(&mut self, terms: Option<Arc<LinkTerms>>) {
+        let Some(sending) = self.sending.upgrade() else { return };
+        let (reports, from) = self.association.further_links();
+        let remote = Remote {
+            reports,
+            from,
+            sent: sending.context.metrics.traffic.striped.get_or_create(&sending.labels()).clone(),
+            context: Arc::clone(&sending.context),
+            addresses: self.association.addresses(),
+            rekey: sending.session().rekey.into(),
+            wake: self.wake(),
+        };
+        self.association.link(terms.map(|terms| Links::new(terms, remote)));
     }
 
     fn fill(&mut self, connection: &mut Connection) -> Result<(), Reason> {

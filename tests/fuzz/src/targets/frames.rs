@@ -19,6 +19,7 @@ enum Kept {
         shape: Vec<u64>,
         run: bool,
         name: String,
+        striped: bool,
     },
     Chunk {
         stream: StreamId,
@@ -57,10 +58,9 @@ impl Sink for Heard {
             Frame::PipeReset { pipe, reason } => Kept::Plain(Frame::PipeReset { pipe, reason }),
             Frame::PipeData { pipe, bytes } => Kept::Pipe { pipe, bytes: bytes.to_vec() },
             Frame::Abort(stream) => Kept::Plain(Frame::Abort(stream)),
-            Frame::Tensor(TensorHeader { stream, sequence, dtype, shape, run, name, length }) => {
-                let (shape, name) = (shape.dimensions().collect(), name.to_owned());
-                Kept::Tensor { stream, sequence, length, dtype, shape, run, name }
-            }
+            Frame::Placed { stream, sequence } => Kept::Plain(Frame::Placed { stream, sequence }),
+            Frame::Tensor(header) => Kept::tensor(header, false),
+            Frame::Striped(header) => Kept::tensor(header, true),
             Frame::Chunk(Chunk { stream, sequence, offset, bytes }) => {
                 Kept::Chunk { stream, sequence, offset, bytes: bytes.to_vec() }
             }
@@ -76,11 +76,17 @@ impl Sink for Heard {
 }
 
 impl Kept {
+    fn tensor(header: TensorHeader<'_>, striped: bool) -> Self {
+        let TensorHeader { stream, sequence, dtype, shape, run, name, length } = header;
+        let (shape, name) = (shape.dimensions().collect(), name.to_owned());
+        Self::Tensor { stream, sequence, length, dtype, shape, run, name, striped }
+    }
+
     fn send(&self, opposed: &mut Opposed) {
         let frame = match self {
             Self::Plain(frame) => *frame,
-            Self::Tensor { stream, sequence, length, dtype, shape, run, name } => {
-                Frame::Tensor(TensorHeader {
+            Self::Tensor { stream, sequence, length, dtype, shape, run, name, striped } => {
+                let header = TensorHeader {
                     stream: *stream,
                     sequence: *sequence,
                     dtype: *dtype,
@@ -88,7 +94,8 @@ impl Kept {
                     run: *run,
                     name,
                     length: *length,
-                })
+                };
+                if *striped { Frame::Striped(header) } else { Frame::Tensor(header) }
             }
             Self::Chunk { stream, sequence, offset, bytes } => {
                 Frame::Chunk(Chunk { stream: *stream, sequence: *sequence, offset: *offset, bytes })

@@ -2,21 +2,26 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sealane_protocol::frame::{Chunk, End, Incarnation, Open, Sequence, StreamId, TensorHeader};
+use sealane_protocol::frame::{ByteRange, Chunk, End, Incarnation, Open, Sequence, StreamId, TensorHeader};
 use sealane_protocol::limits::WINDOW_TENSORS;
-use sealane_protocol::transfer::{Announced, Inbound, Place, Reply};
+use sealane_protocol::transfer::{Announced, Inbound, Place, Reply, Stripe};
 
 use crate::script::Script;
 
 const STREAM: StreamId = StreamId(1);
 const INCARNATION: Incarnation = Incarnation([5; 16]);
 const STAGING: u64 = 1_000;
+/// Steps from here on announce a tensor whose bytes come over further links, and bring such bytes.
+const STRIPED: u8 = 0xf0;
+const STRIPE: u8 = 0xf8;
 
 /// What a careful receiver believes.
 #[derive(Default)]
 struct Model {
     /// Announced on this attachment, incomplete, and new.
     arriving: BTreeMap<Sequence, u64>,
+    /// Of these and of repeats, those whose bytes come over further links and were asked for.
+    placed: BTreeSet<Sequence>,
     /// Whole and untaken.
     held: BTreeSet<Sequence>,
     taken: BTreeSet<Sequence>,
@@ -31,7 +36,13 @@ pub(super) fn run(data: &[u8]) {
     while let Some(kind) = script.byte() {
         let number = Sequence(u64::from(script.byte().unwrap_or_default()));
         let broken = match kind % 8 {
-            0 | 1 => model.announce(&mut inbound, number, script.word().unwrap_or_default().into()),
+            _ if kind >= STRIPE => {
+                model.stripe(&mut inbound, number, script.word().unwrap_or_default(), script.byte())
+            }
+            _ if kind >= STRIPED => {
+                model.announce(&mut inbound, number, script.word().unwrap_or_default().into(), true)
+            }
+            0 | 1 => model.announce(&mut inbound, number, script.word().unwrap_or_default().into(), false),
             2 => model.chunk(&mut inbound, number, script.word().unwrap_or_default(), script.byte()),
             3 => {
                 inbound.taken(number);
@@ -67,9 +78,12 @@ pub(super) fn run(data: &[u8]) {
 }
 
 impl Model {
-    fn announce(&mut self, inbound: &mut Inbound, sequence: Sequence, length: u64) -> bool {
+    fn announce(&mut self, inbound: &mut Inbound, sequence: Sequence, length: u64, striped: bool) -> bool {
+        // An empty one is not striped.
+        let length = length.max(striped.into());
         let header = TensorHeader::of_bytes(STREAM, sequence, &length);
-        match inbound.on_tensor(&header) {
+        let announced = if striped { inbound.on_striped(&header) } else { inbound.on_tensor(&header) };
+        match announced {
             Ok(Announced::New) => {
                 let known = self.held.contains(&sequence) || self.taken.contains(&sequence);
                 assert!(!known, "{sequence:?} comes twice");
@@ -101,6 +115,29 @@ impl Model {
                     let end = u64::from(offset) + bytes.len() as u64;
                     assert!(end <= length, "bytes beyond the tensor");
                     assert_eq!(complete, end == length);
+                    if complete {
+                        self.arriving.remove(&sequence);
+                        assert!(self.held.insert(sequence), "{sequence:?} comes twice");
+                    }
+                }
+                false
+            }
+            Err(_) => true,
+        }
+    }
+
+    fn stripe(&mut self, inbound: &mut Inbound, sequence: Sequence, offset: u16, length: Option<u8>) -> bool {
+        let length = 1 + usize::from(length.unwrap_or_default());
+        let by = Stripe(u64::from(offset & 1));
+        let range = ByteRange { stream: STREAM, sequence, offset: (offset >> 1).into(), length };
+        match inbound.on_stripe(by, range) {
+            Ok(place) => {
+                assert!(self.placed.contains(&sequence), "bytes came that nobody asked for");
+                if let Place::Write { complete } = place {
+                    let whole = self.arriving[&sequence];
+                    let end = range.offset + length as u64;
+                    assert!(end <= whole, "bytes beyond the tensor");
+                    assert_eq!(complete, end == whole);
                     if complete {
                         self.arriving.remove(&sequence);
                         assert!(self.held.insert(sequence), "{sequence:?} comes twice");
@@ -149,6 +186,10 @@ impl Model {
                     for sequence in sequences {
                         assert!(self.taken.contains(&sequence), "{sequence:?} was not taken");
                     }
+                }
+                Reply::Placed(stream, sequence) => {
+                    assert_eq!(stream, STREAM);
+                    assert!(self.placed.insert(sequence), "{sequence:?} is asked for twice");
                 }
                 Reply::Ended(_) => assert!(inbound.is_ended() && self.held.is_empty()),
             }
