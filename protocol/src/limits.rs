@@ -86,7 +86,7 @@ pub const PHASE_OVERLAP_MICROS: u64 = 3_000_000;
 pub const PHASE_SILENCE_MICROS: u64 = KEEPALIVE_DEADLINE_MICROS;
 /// Packets that did not open until a connection ends: after so many attempts one of GCM might (RFC 9001 §6.6).
 pub const PACKETS_UNOPENED_GCM_MAX: u64 = 1 << 52;
-/// As [`PACKETS_UNOPENED_GCM_MAX`] for ChaCha20-Poly1305.
+/// As [`PACKETS_UNOPENED_GCM_MAX`] for ChaCha20-Poly1305, and for AEGIS-256X4, which asks for no less.
 pub const PACKETS_UNOPENED_CHACHA_MAX: u64 = 1 << 36;
 
 /// UDP payload that every path has to carry (RFC 9000 §14).

@@ -192,7 +192,7 @@ fn describe_floors(lines: &mut Lines, floors: &Floors) {
     );
     lines.at(1, format!("is sealed with {}", list(&floors.ciphers)));
     if floors.ciphers.contains(&Cipher::Aegis256X4) {
-        lines.at(2, "Aegis256X4 is a DRAFT of the CFRG and no algorithm of FIPS: for those who know that they may use it");
+        lines.at(2, "Aegis256X4 is a DRAFT of the CFRG, since then RFC 10032 and no standard, and no algorithm of FIPS: for those who know that they may use it");
     }
     lines.at(1, format!("is carried by {}", list(&floors.carriers)));
     if floors.congestion != Floors::default().congestion {

@@ -107,7 +107,8 @@ impl Key {
     }
 
     /// Puts the ciphertext of `plaintext` into `ciphertext`, which is as long, and gives its tag. Each byte of the plaintext is
-    /// read for the key stream alone: whoever writes it meanwhile changes what is sealed, or makes a tag that does not verify.
+    /// read once and ends in ciphertext and tag: whoever writes it meanwhile changes what is sealed, or makes a tag that does not
+    /// verify.
     ///
     /// # Errors
     /// [`AeadError::Length`]; `ciphertext` is of no use.

@@ -44,7 +44,7 @@ unsafe extern "C" {
 }
 
 /// The key alone: the state is made anew for each message, in 110 ns with one of 1,456 B.
-pub(super) struct Context(Zeroizing<[u8; KEY_BYTES]>);
+pub(super) struct Context(Box<Zeroizing<[u8; KEY_BYTES]>>);
 
 impl Context {
     pub(super) fn new(key: &[u8; KEY_BYTES]) -> Self {
@@ -53,7 +53,10 @@ impl Context {
             // SAFETY: it looks at the processor, and chooses the implementation. It fails nowhere.
             unsafe { aegis_init() };
         });
-        Self(Zeroizing::new(*key))
+        // On the heap, so that moving it leaves no copy behind.
+        let mut own = Box::new(Zeroizing::new([0; KEY_BYTES]));
+        own.copy_from_slice(key);
+        Self(own)
     }
 
     /// None when the library refuses, which it does nowhere.
