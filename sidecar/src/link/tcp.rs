@@ -4,6 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use rustix::net::sockopt;
 use tokio::io::{Interest, Ready};
 use tokio::net::TcpStream;
 
@@ -58,7 +59,7 @@ impl Link {
 
     /// What the kernel calls its congestion control.
     pub(crate) fn congestion(&self) -> Option<String> {
-        rustix::net::sockopt::tcp_congestion(&self.stream).ok()
+        sockopt::tcp_congestion(&self.stream).ok()
     }
 
     pub(crate) fn take(&self, into: &mut [u8]) -> Moved {
@@ -69,10 +70,14 @@ impl Link {
         moved(self.stream.try_write(bytes))
     }
 
-    /// Ends it when the other side has not acknowledged what was sent for so long.
+    /// Ends it when the other side has not acknowledged what was sent for so long, and asks it as often while nothing is, so that
+    /// whatever lies between does not forget it.
     pub(crate) fn give_up_after(&self, silence: Duration) -> io::Result<()> {
         let millis = u32::try_from(silence.as_millis()).unwrap_or(u32::MAX);
-        Ok(rustix::net::sockopt::set_tcp_user_timeout(&self.stream, millis)?)
+        sockopt::set_tcp_user_timeout(&self.stream, millis)?;
+        sockopt::set_tcp_keepidle(&self.stream, silence)?;
+        sockopt::set_tcp_keepintvl(&self.stream, silence)?;
+        Ok(sockopt::set_socket_keepalive(&self.stream, true)?)
     }
 
     /// Whether `greets` says so of what the other side says first, which stays to be taken. It waits for the first packet alone,

@@ -315,8 +315,8 @@ impl Receiving {
                 }
             }
         }
-        if stream.has_ended() {
-            // These were the last ones, and had waited for a place when the end came.
+        if stream.is_over() {
+            // These were the last ones, and had waited for a place when the end came, or were on their way then.
             self.lock().hub.end_if_all_have();
         }
     }

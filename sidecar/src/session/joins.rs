@@ -43,7 +43,16 @@ pub(crate) struct Joinable {
     /// Of the connection.
     stop: Stop,
     /// When its links have to be over, once that is known.
-    end: watch::Sender<Option<Instant>>,
+    end: watch::Sender<Option<End>>,
+}
+
+/// Until when links may bring something.
+#[derive(Debug, Clone, Copy)]
+enum End {
+    /// Their connection is over: they are, too.
+    Now,
+    /// Others took their place.
+    At(Instant),
 }
 
 impl Joinable {
@@ -95,7 +104,7 @@ pub(crate) struct Registered {
 impl Registered {
     /// The connection is over, and its links with it.
     pub(crate) fn end(self) {
-        self.joinable.end.send_replace(Some(Instant::now()));
+        self.joinable.end.send_replace(Some(End::Now));
     }
 }
 
@@ -103,7 +112,7 @@ impl Drop for Registered {
     fn drop(&mut self) {
         self.joins.lock().remove(&self.joinable.terms.name());
         self.joinable.end.send_modify(|end| {
-            end.get_or_insert_with(|| Instant::now() + ENDING);
+            end.get_or_insert_with(|| End::At(Instant::now() + ENDING));
         });
     }
 }
@@ -111,7 +120,7 @@ impl Drop for Registered {
 /// Runs a link whose remote greets as one that joins a connection.
 pub(crate) async fn accept(context: Arc<Context>, link: Link, admission: Admission) {
     let admitted = tokio::time::timeout(GREETING, admit(&context, &link)).await;
-    let (receiver, joinable) = match admitted {
+    let (mut receiver, joinable) = match admitted {
         Ok(Ok(admitted)) => admitted,
         Ok(Err(refused)) => return tracing::debug!("a further link was refused: {refused}"),
         Err(_) => return tracing::debug!("a further link did not greet in time"),
@@ -119,8 +128,13 @@ pub(crate) async fn accept(context: Arc<Context>, link: Link, admission: Admissi
     // It is the remote of a connection that has an admission of its own.
     drop(admission);
     let mut carried = Arc::clone(&joinable.carry).sink(context.joins.next_stripe());
-    let received = receive(&context, &link, receiver, &joinable, &mut *carried).await;
-    if let Err(reason) = received {
+    let received = receive(&context, &link, &mut receiver, &joinable, &mut *carried).await;
+    let is_over = matches!(*joinable.end.borrow(), Some(End::Now));
+    // Somebody may have repeated the greeting, who has no keys: that is nobody's fault.
+    if let Err(reason) = received
+        && receiver.is_proved()
+        && !is_over
+    {
         tracing::warn!(%reason, "a further link broke, and its connection with it");
         joinable.stop.ask(reason);
     }
@@ -158,7 +172,7 @@ async fn admit(context: &Context, link: &Link) -> Result<(LinkReceiver, Arc<Join
 async fn receive(
     context: &Context,
     link: &Link,
-    mut receiver: LinkReceiver,
+    receiver: &mut LinkReceiver,
     joinable: &Joinable,
     carried: &mut dyn Carried,
 ) -> Result<(), Reason> {
@@ -183,8 +197,6 @@ async fn receive(
             }
             match receiver.handle_input(context.clock.moment(), input.unread(), carried) {
                 Ok(used) => input.consumed(used),
-                // Somebody may have repeated the greeting, who has no keys.
-                Err(_) if !receiver.is_proved() => return Ok(()),
                 Err(fail) => return Err(fail.reason()),
             }
         }
@@ -194,14 +206,16 @@ async fn receive(
         let until = *end.borrow_and_update();
         let over = async {
             match until {
-                Some(until) => tokio::time::sleep_until(until).await,
+                Some(End::Now) => return Ok(()),
+                Some(End::At(until)) => tokio::time::sleep_until(until).await,
                 None => std::future::pending().await,
             }
+            // What may still lie in the socket is lost.
+            Err(Reason::LinkLost)
         };
         tokio::select! {
             biased;
-            // What may still lie in the socket is lost.
-            () = over => return Err(Reason::LinkLost),
+            over = over => return over,
             _ = end.changed() => {}
             () = tokio::task::yield_now(), if !blocked => {}
             ready = link.ready(false), if blocked => if ready.is_err() { return Err(Reason::LinkLost) },

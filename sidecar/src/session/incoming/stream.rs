@@ -145,6 +145,7 @@ impl Stream {
         let inner = self.lock();
         matches!(inner.standing, Standing::Ended | Standing::Interrupted | Standing::Past)
             && inner.arriving.is_empty()
+            && !inner.delivering
     }
 
     /// Whether it is over for its sender as well, which will not repeat anything of it.

@@ -326,7 +326,8 @@ impl Association {
     /// The connection is gone, or none came about.
     pub(super) fn detach(&self, problem: (Reason, String)) {
         let mut state = self.lock();
-        if state.backlog.detach() {
+        let is_lost = problem.0 == Reason::LinkLost;
+        if state.backlog.detach() && is_lost {
             state.links_from = self.clock.moment().plus_micros(LINKS_PAUSE_MICROS);
         }
         state.report(self.serial);

@@ -183,7 +183,6 @@ impl Backlog {
 
     /// The connection has other further links than before.
     pub(super) fn link(&mut self, links: Option<Links>) {
-        self.links_before.retain(|links| !links.are_over());
         if let Some(before) = std::mem::replace(&mut self.links, links) {
             before.finish();
             self.links_before.push(before);
@@ -208,6 +207,9 @@ impl Backlog {
     pub(super) fn detach(&mut self) -> bool {
         self.links = None;
         self.links_before.clear();
+        // Nothing more is sealed from here on, and what was may be acknowledged on the next connection.
+        self.streams.values_mut().for_each(Stream::end_leases);
+        self.hear_links();
         let failed = std::mem::take(&mut self.reports).has_failed();
         self.attached = false;
         self.aborts.clear();
@@ -249,6 +251,7 @@ impl Backlog {
     }
 
     fn fill_turns(&mut self, connection: &mut Connection) -> Result<(), Reason> {
+        self.links_before.retain(|links| !links.are_over());
         if self.reports.is_broken() {
             return Err(Reason::LinkLost);
         }

@@ -220,8 +220,6 @@ enum LinkError {
     Refused(sealane_protocol::connection::Fail),
     #[error("it broke")]
     Broken,
-    #[error("the other side ended it")]
-    Gone,
     #[error("a client's memory cannot be read: {0}")]
     Source(std::io::Error),
 }
@@ -252,11 +250,10 @@ async fn run(joiner: Joiner, remote: Remote, shared: Arc<Shared>) {
     drop(shared);
     let sent = send_all(&remote, &link, &mut sender, &mut inlet, &waiting).await;
     if let Err(error) = sent {
-        remote.reports.failed.fetch_or(!matches!(error, LinkError::Gone), Ordering::Release);
+        remote.reports.failed.store(true, Ordering::Release);
         // The other side may have closed the connection, and tells why on its own link: this task ends with it then.
         tokio::time::sleep(PATIENCE).await;
         tracing::warn!(%error, "a further link is over, and its connection with it");
-        remote.reports.failed.store(true, Ordering::Release);
         remote.reports.broken.store(true, Ordering::Release);
         remote.wake.notify_one();
     }
@@ -313,12 +310,12 @@ async fn send_all(
     loop {
         let stripe = tokio::select! {
             stripe = inlet.recv() => stripe,
-            () = gone(link) => return Err(LinkError::Gone),
+            () = gone(link) => return Err(LinkError::Broken),
             () = tokio::time::sleep(IDLE) => {
                 sender.release_memory();
                 tokio::select! {
                     stripe = inlet.recv() => stripe,
-                    () = gone(link) => return Err(LinkError::Gone),
+                    () = gone(link) => return Err(LinkError::Broken),
                 }
             }
         };
@@ -350,7 +347,14 @@ async fn send(
         let queued = reader.read(|| {
             let bytes = source.bytes(start + offset, left.min(BULK_BYTES_MAX)).map_err(LinkError::Source)?;
             match sender.send_bytes(now, *stream, *sequence, offset, bytes) {
-                Ok(sent) => Ok(sent as u64),
+                Ok(sent) => {
+                    let sent = sent as u64;
+                    if offset + sent == *length {
+                        // Before the other side can have all of it, and say so; and whoever ends the lease hears of it.
+                        remote.reports.sealed(stripe);
+                    }
+                    Ok(sent)
+                }
                 Err(SendError::NoRoom) => Ok(0),
                 Err(SendError::Misuse(_)) => Err(LinkError::Broken),
             }
@@ -358,10 +362,6 @@ async fn send(
         // The tensor's stream is over, which the other side learns on the connection's own link: it drops the rest.
         let Some(queued) = queued else { return Ok(()) };
         offset += queued?;
-        if offset == *length {
-            // Before the other side can have all of it, and say so.
-            remote.reports.sealed(stripe);
-        }
         drain(link, sender).await?;
         // A socket that always has room would never let others have their turn.
         tokio::task::yield_now().await;

@@ -96,10 +96,14 @@ impl Stream {
         }
     }
 
+    /// No further link reads a tensor of it any more.
+    pub(super) fn end_leases(&mut self) {
+        self.parcels.values_mut().for_each(|held| held.lease = None);
+    }
+
     pub(super) fn detach(&mut self) {
         self.outbound.detach();
         self.open = None;
-        self.parcels.values_mut().for_each(|held| held.lease = None);
     }
 
     /// Whether the receiver knows of this stream on the current connection.

@@ -160,3 +160,25 @@ async fn a_stream_has_not_ended_while_its_last_tensor_is_on_its_way() {
     receiving.deliver(&stream);
     assert_eq!(client.turns(), ["0", "end"]);
 }
+
+/// A lane that its sender drops ends like any other: after the tensors that were whole by then.
+#[tokio::test]
+async fn a_stream_that_was_dropped_is_over_once_its_last_whole_tensor_was_delivered() {
+    let receiving = receiving();
+    let mut client = Client::open(&receiving, 1 << 20).await;
+    let mut wire = Wire::connect(&receiving);
+    wire.opens(1, 1).unwrap();
+    wire.opens(2, 2).unwrap();
+    wire.says(Frame::End(End { stream: StreamId(2), tensors: 0, bytes: 0 })).unwrap();
+    wire.announces(1, 0, 5).unwrap();
+    let (stream, attachment) = wire.attached.stream(StreamId(1)).unwrap();
+    let (stream, attachment) = (Arc::clone(stream), *attachment);
+    let chunk = Chunk { stream: StreamId(1), sequence: Sequence(0), offset: 0, bytes: b"whole" };
+    stream.write(attachment, &chunk).unwrap();
+    let arrived = stream.next_whole().unwrap();
+    wire.says(Frame::Abort(StreamId(1))).unwrap();
+    assert!(!client.turns().contains(&"end".to_owned()), "a tensor is still on its way");
+    assert!(receiving.lock().hub.deliver(&stream, arrived));
+    receiving.deliver(&stream);
+    assert_eq!(client.turns(), ["0", "end"]);
+}
